@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from archive.companion.layout import OLDEST, VERSION, CompanionProfile
+from archive.companion.layout import OLDEST, VERSION, CompanionLayout
 from archive.rewrite.split import split
 from tools import manifest
 
@@ -37,16 +37,16 @@ ORDERED = (
 )
 """Those whose call-stack maps have an order that a rule gives: version 3."""
 CASES = {
-    OLDEST: [(name, profile) for name in ARCHIVES for profile in CompanionProfile],
-    VERSION: [(name, CompanionProfile.PACKED) for name in ORDERED],
+    OLDEST: [(name, layout) for name in ARCHIVES for layout in CompanionLayout],
+    VERSION: [(name, CompanionLayout.PACKED) for name in ORDERED],
 }
-"""Archives and profiles of what is frozen in each version."""
+"""Archives and layouts of what is frozen in each version."""
 
 
-def frozen_name(archive: str, profile: CompanionProfile) -> str:
+def frozen_name(archive: str, layout: CompanionLayout) -> str:
     """``torch-1.8.0_nested.ptl.packed.ptdbg``, of the archive's path below the fixtures."""
     path = Path(archive)
-    return f"{path.parent.name}_{path.name}.{profile.name.lower()}.ptdbg"
+    return f"{path.parent.name}_{path.name}.{layout.name.lower()}.ptdbg"
 
 
 def source(archive: str) -> bytes:
@@ -59,12 +59,12 @@ def write(folder: Path, version: int) -> list[Path]:
     """The companions that a split makes of the archives of a version, unless they are there."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
-    for archive, profile in CASES[version]:
-        target = folder / frozen_name(archive, profile)
+    for archive, layout in CASES[version]:
+        target = folder / frozen_name(archive, layout)
         if target.exists():
             continue
         with TemporaryDirectory() as rest:
-            split(source(archive), Path(rest) / "out.pt", target, profile=profile)
+            split(source(archive), Path(rest) / "out.pt", target, layout=layout)
         made.append(target)
     return made
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STUB_HEAD = "# Made of `__init__.py` by `python -m tools.public_api --stub`."
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 RESULTS = {
-    "archive.companion.layout": ("CompanionProfile",),
+    "archive.companion.layout": ("CompanionLayout",),
     "archive.debuginfo.model": (
         *("Generation", "Global", "HandleEntry", "Inert", "InlinedCall", "LoweredState"),
         *("ModuleInstance", "RangeLayout", "RangeRow", "Source", "SourceRange", "TensorInfo"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 TARGETS = ["1.4", "1.6", "1.8", "1.9", "1.11", "2.13", "original"]
-PROFILES = ["packed", "mapped"]
+LAYOUTS = ["packed", "mapped"]
 DIGEST_BYTES = 16
 READ = {
     ".pt",
@@ -107,11 +107,11 @@ def _output(words: list[str | Path], cwd: Path, made: Path | None = None, log: b
 def _written(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
     """What each command writes: its name, and the digest or the error."""
     out, companion, back = folder / "out", folder / "companion", folder / "back"
-    for profile in PROFILES:
-        split = partial(archive.split, file, out, companion, profile=profile, force=True)
-        yield f"split {profile}", _digest(split, out, companion)
+    for layout in LAYOUTS:
+        split = partial(archive.split, file, out, companion, layout=layout, force=True)
+        yield f"split {layout}", _digest(split, out, companion)
         join = partial(archive.join, out, companion, out=back, force=True)
-        yield f"join {profile}", _digest(join, back)
+        yield f"join {layout}", _digest(join, back)
     yield "shrink compact", _digest(partial(archive.shrink, file, out, force=True), out)
     yield "shrink embed", _digest(partial(archive.shrink, file, out, level="embed", force=True), out)
     yield "restore", _digest(partial(archive.restore, out, back, force=True), back)

@@ -127,7 +127,7 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
         raise ArchiveError(expected=f"a verb: {', '.join(VERBS)}", found=verb)
     call = getattr(importlib.import_module(VERBS[verb].home), verb)
     parameters = inspect.signature(call).parameters.values()
-    # Paths come first; ``convert`` takes its profile by position, too.
+    # Paths come first; ``convert`` takes its layout by position, too.
     shared = {"source", "companion", "out", *FOR_ALL}
     own = {parameter.name: parameter for parameter in parameters if parameter.name not in shared}
     for name in given:

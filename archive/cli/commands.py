@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "store": CommandEntry("archive.cli.store", "Companions of many models in one folder, found by a log."),
     "convert": CommandEntry(
-        "archive.cli.convert", "Companions in another profile, programs in canonical form."
+        "archive.cli.convert", "Companions in another layout, programs in canonical form."
     ),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry("archive.cli.demo.command", "The main job on a small real model, step by step."),

@@ -27,14 +27,14 @@ def command(
     inputs: tuple[str, ...],
     *,
     out: str,
-    profile: str | None,
+    layout: str | None,
     canonical: bool,
     strength: int,
     maker: FileMaker,
 ) -> ExitStatus:
-    """Write companions IN in another profile, or exported programs IN in canonical form.
+    """Write companions IN in another layout, or exported programs IN in canonical form.
 
-    In another profile, the debug info stays the same. In canonical form, two exports of one model by one
+    In another layout, the debug info stays the same. In canonical form, two exports of one model by one
     release of PyTorch are the same bytes, where they differ in such ids alone. The archive id stays; `verify`
     checks if PyTorch loads the file.
 
@@ -42,15 +42,15 @@ def command(
 
     \b
     Examples:
-      debug-archive convert model.ptdbg -o fast.ptdbg --profile mapped
-      debug-archive convert companions/ -o small/ --profile packed --max
+      debug-archive convert model.ptdbg -o fast.ptdbg --layout mapped
+      debug-archive convert companions/ -o small/ --layout packed --max
       debug-archive convert model.pt2 -o same.pt2 --canonical
     """  # noqa: D301 (click reads the backspace)
-    if canonical == (profile is not None):
-        raise click.UsageError("give --profile PROFILE, or --canonical")
-    if profile is None:
+    if canonical == (layout is not None):
+        raise click.UsageError("give --layout LAYOUT, or --canonical")
+    if layout is None:
         if strength == making.MAX_LEVEL:
             raise click.UsageError("--max is for companions")
         return maker.run("canonicalise", inputs, out)
-    making.check_max(profile, strength)
-    return maker.run("convert", inputs, out, profile=profile, level=strength)
+    making.check_max(layout, strength)
+    return maker.run("convert", inputs, out, layout=layout, level=strength)

@@ -57,7 +57,7 @@ COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
     "`format` (versions, kinds). May be repeated.",
 )
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
-@options.most_option("Differences of each level to show; 0 for all, with all of their lines.")
+@options.top_option("Differences of each level to show; 0 for all, with all of their lines.")
 @takes_reader()
 def command(
     old: str,

@@ -47,7 +47,7 @@ class LogTask:
         style: the release whose words are used.
         ids: the pattern of an id; None if there is none.
         names: the pattern of a model's name; None if there is none.
-        top: how many causes are printed in the place of the log; None for the log.
+        top: how many causes are printed in the place of the log, 0 for all; None for the log.
         as_json: whether causes are printed as JSON.
         limits: what files and explanations may cost.
         mapped: whether the models' files are mapped.
@@ -97,10 +97,10 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
                 printing.write(piece)
     if log.as_json:
         many = 1 if models is None else len(models)
-        causes: LogCauses = {"file": log.file or "-", **causes_facts(explainer, log.top, many)}
+        causes: LogCauses = {"file": log.file or "-", **causes_facts(explainer, log.top or None, many)}
         printing.write_document(causes)
     elif log.top is not None:
-        printing.show(causes_text(explainer, log.top))
+        printing.show(causes_text(explainer, log.top or None))
     printing.flush()
     status = _note_rest(explainer, models)
     for error in broken:

@@ -50,7 +50,7 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
 )
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
-@options.most_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
+@options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
 @takes_reader(annotations=True, sarif=True)
 def command(
     files: tuple[str, ...],

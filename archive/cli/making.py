@@ -390,22 +390,22 @@ def kinds_options(command: FC) -> FC:
 
 
 def profile_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as click takes them)
-    """``--profile``, with click's settings for whether it must be given."""
+    """``--layout``, with click's settings for whether it must be given."""
     return click.option(
-        "--profile",
+        "--layout",
         type=click.Choice(["packed", "mapped"]),
         help="Of the companion: small, or opened in no time at any size.",
         **settings,
     )
 
 
-def check_max(profile: str, strength: int) -> None:
+def check_max(layout: str, strength: int) -> None:
     """Refuse ``--max`` where nothing is compressed.
 
     Raises:
         UsageError: the companion is a mapped one.
     """
-    if strength == MAX_LEVEL and profile != "packed":
+    if strength == MAX_LEVEL and layout != "packed":
         raise click.UsageError("--max is for packed companions; a mapped one is not compressed")
 
 
@@ -434,4 +434,4 @@ def takes_maker(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]
         return command(**others, maker=maker)
 
     told = no_map_option(limit_option(json_option()(with_maker)))
-    return _jobs_option(_dask_option(_manifest_option(force_option(_dry_run_option(told)))))
+    return _jobs_option(_dask_option(_manifest_option(force_option()(_dry_run_option(told)))))

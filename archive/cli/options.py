@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.amounts import AMOUNT, AMOUNT_WORDS, parsed_amount
 from archive.base.errors import shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
 STORE_VARIABLE = "DEBUG_ARCHIVE_STORE"
 """The environment variable that names the store."""
-BOUND = re.compile(r"(?P<name>[a-z_]+)=(?P<number>[0-9]{1,18})(?P<unit>[KMGT]?)")
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-"""Multiples of a bound, in powers of 1024."""
+BOUND = re.compile(rf"(?P<name>[a-z_]+)=(?P<number>{AMOUNT})", re.IGNORECASE)
 
 
 def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Limits:
@@ -39,7 +38,7 @@ def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]
             raise click.BadParameter(f"expected NAME=NUMBER like memory=4G; found {shown(value)}")
         if bound["name"] not in known:
             raise click.BadParameter(f"no bound {shown(bound['name'])}; there are: {', '.join(known)}")
-        given[bound["name"]] = int(bound["number"]) * UNITS[bound["unit"]]
+        given[bound["name"]] = parsed_amount(bound["number"])
     return replace(DEFAULT_LIMITS, **given)
 
 
@@ -50,7 +49,7 @@ limit_option = click.option(
     metavar="NAME=NUMBER",
     callback=parsed_limits,
     help="A bound on what a file may cost, raised or lowered: NAME as the error names it, NUMBER like 64M or "
-    "4G. May be repeated.",
+    f"4GB: {AMOUNT_WORDS}. May be repeated.",
 )
 no_map_option = click.option(
     "--no-map",
@@ -59,7 +58,11 @@ no_map_option = click.option(
     default=True,
     help="Read files into memory instead of mapping them; safe where another process may cut them short.",
 )
-force_option = click.option("--force", is_flag=True, help="Replace existing files.")
+
+
+def force_option(words: str = "Replace existing files.") -> Callable[[FC], FC]:
+    """``--force``, with its help text."""
+    return click.option("--force", is_flag=True, help=words)
 
 
 def json_option(words: str = "Print facts as JSON; docs/schemas describes it.") -> Callable[[FC], FC]:
@@ -67,10 +70,17 @@ def json_option(words: str = "Print facts as JSON; docs/schemas describes it.") 
     return click.option("--json", "as_json", is_flag=True, help=words)
 
 
-def most_option(words: str, name: str = "rows", default: int = 20) -> Callable[[FC], FC]:
-    """``-n``: how many rows or texts are shown; 0 for all."""
+def top_option(words: str, name: str = "rows", default: int | None = 20) -> Callable[[FC], FC]:
+    """``-n`` or ``--top``: how many rows or texts are shown, the first or largest; 0 for all."""
     return click.option(
-        "-n", name, type=click.IntRange(min=0), default=default, show_default=True, help=words
+        "-n",
+        "--top",
+        name,
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help=words,
     )
 
 

@@ -64,9 +64,7 @@ ALL_ROWS = sys.maxsize
     show_default=True,
     help="What a row stands for; `source` shows the model's source with the times of each line.",
 )
-@click.option(
-    "-n", "rows", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show; 0 for all."
-)
+@options.top_option("Rows to show; 0 for all.")
 @click.option(
     "--base",
     type=click.Path(dir_okay=False),
@@ -81,7 +79,7 @@ ALL_ROWS = sys.maxsize
     type=click.Path(dir_okay=False),
     help="Write x.json (Chrome, Perfetto), x.speedscope.json, or x.folded (flamegraph.pl). May be repeated.",
 )
-@options.force_option
+@options.force_option()
 @options.json_option("Print the profile as JSON: the format of saved profiles.")
 def command(
     file: str,

@@ -64,7 +64,7 @@ REPORTED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
     show_default=True,
     help="Show source text and paths, only base names of files, or neither.",
 )
-@options.force_option
+@options.force_option()
 @takes_reader()
 def command(
     files: tuple[str, ...],

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-import re
+from contextlib import suppress
 from importlib.util import find_spec
 
 import click
 
+from archive.base.amounts import AMOUNT_WORDS, parsed_amount
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.mapped import read_whole
 from archive.cli import printing
-from archive.cli.options import UNITS
 from archive.cli.status import ExitStatus
 from archive.store.client import TOKEN_VARIABLE
 
 NEEDED = ("fastapi", "pebble", "prometheus_client", "uvicorn")
 SHORTEST_TOKEN = 16
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
-SIZE = re.compile(r"(?P<number>[0-9]{1,12})(?P<unit>[KMGT]?)")
 
 
 def _size(_: click.Context, __: click.Parameter, value: str) -> int:
     """A number of bytes like 16M."""
-    found = SIZE.fullmatch(value)
-    if not found or not int(found["number"]):
-        raise click.BadParameter(f"expected bytes like 500K or 16M; found {shown(value)}")
-    return int(found["number"]) * UNITS[found["unit"]]
+    with suppress(ValueError):
+        if size := parsed_amount(value):
+            return size
+    raise click.BadParameter(f"expected bytes like 500K or 16M; found {shown(value)}")
 
 
 @click.command("serve")
@@ -73,7 +72,8 @@ def _size(_: click.Context, __: click.Parameter, value: str) -> int:
     default="16M",
     show_default=True,
     callback=_size,
-    help="Bytes of a request; a log may inflate to eight times as many, and so may its explanation.",
+    help="Bytes of a request; a log may inflate to eight times as many, and so may its explanation. "
+    f"{AMOUNT_WORDS}.",
 )
 @click.option(
     "--worker-memory",
@@ -81,7 +81,7 @@ def _size(_: click.Context, __: click.Parameter, value: str) -> int:
     default="4G",
     show_default=True,
     callback=_size,
-    help="Address space of a worker, where the system bounds it.",
+    help="Bytes of a worker's address space, in the same units, where the system bounds it.",
 )
 def command(
     *,

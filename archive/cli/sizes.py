@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.amounts import AMOUNT_WORDS
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
@@ -61,7 +62,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     type=click.IntRange(min=1),
     help="Roll up records, modules and source files below so many folders.",
 )
-@options.most_option("Labels to show, the others as one; 0 for all.")
+@options.top_option("Labels to show, the others as one; 0 for all.")
 @click.option(
     "--base",
     metavar="BASE",
@@ -75,7 +76,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     metavar="[LABEL=]SIZE",
     callback=_budgets,
     help="Exit with 1 if a file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
-    "5MB, 100KiB; with --base, +10KB bounds the growth. May be repeated.",
+    f"5MB, 100KiB ({AMOUNT_WORDS}); with --base, +10KB bounds the growth. May be repeated.",
 )
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"

@@ -38,7 +38,7 @@ def command(
     salt: str,
     keep: tuple[str, ...],
     drop: tuple[str, ...],
-    profile: str,
+    layout: str,
     strength: int,
     fingerprints: bool,
     maker: FileMaker,
@@ -66,7 +66,7 @@ def command(
       debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
       debug-archive split s3://bucket/models/ -o s3://bucket/small/ -c s3://bucket/companions/
     """  # noqa: D301 (click reads the backspace)
-    making.check_max(profile, strength)
+    making.check_max(layout, strength)
     return maker.run(
         "split",
         inputs,
@@ -76,7 +76,7 @@ def command(
         salt=salt,
         keep=keep,
         drop=drop,
-        profile=profile,
+        layout=layout,
         level=strength,
         fingerprints=fingerprints,
     )

@@ -123,10 +123,10 @@ class _Adding(NamedTuple):
 @files_argument
 @added_store_option
 @wait_option
-@click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
+@options.force_option("Let a companion take the place of another of its archive id.")
 @takes_reader(mapped=False)
 def add(
-    files: tuple[str, ...], *, path: str, waiting: Waiting, replace: bool, reader: FileReader
+    files: tuple[str, ...], *, path: str, waiting: Waiting, force: bool, reader: FileReader
 ) -> ExitStatus:
     """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
 
@@ -164,7 +164,7 @@ def add(
         added = facts | entry_facts(addition.entry) | {"file": label}
         return Row(facts=added, lines=[added_line(label, addition)])
 
-    add_one = partial(_add, adding=_Adding(path, limits, waiting.most, replace))
+    add_one = partial(_add, adding=_Adding(path, limits, waiting.most, force))
     status = reader.several(files_to_add, add_one, "adding", row)
     if not is_url(path):
         with Store.open(path, limits=limits) as store:
@@ -243,7 +243,7 @@ def _fits(entry: StoreEntry, patterns: tuple[str, ...]) -> bool:
 @click.argument("word", metavar="ID")
 @click.option("-o", "--output", "out", required=True, metavar="OUT", help="The file; - is standard output.")
 @store_option
-@options.force_option
+@options.force_option()
 @options.limit_option
 @options.json_option()
 def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> ExitStatus:

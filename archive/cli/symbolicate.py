@@ -128,9 +128,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     metavar="PATTERN",
     help="The same for the name of FILE, or of the top module's class: 'running model (\\w+)'.",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help="Print the N most frequent causes, not the log."
-)
+@options.top_option("Print the N most frequent causes, not the log; 0 for all.", "top", default=None)
 @click.option(
     "--style",
     type=click.Choice([style.value for style in Style]),

@@ -146,7 +146,7 @@ that of the redacted archive, where records of the model were rewritten; it fits
 were are raw, and a join takes them before those of the redacted archive. ``file.root`` is the folder that
 they were in, and ``replaced`` leads from names in the redacted archive to the former ones.
 
-**Two profiles** hold the same, and are converted into each other:
+**Two layouts** hold the same, and are converted into each other:
 
 - *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what other columns tell is
   left out), encoded (:mod:`~archive.companion.encodings`), and compressed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.mapped import build_mapped
 from archive.companion.packed import build_packed
 
@@ -20,14 +20,14 @@ COPIES = 8
 
 
 def build_companion(
-    contents: Contents, profile: CompanionProfile = CompanionProfile.PACKED, level: int = DEFAULT_LEVEL
+    contents: Contents, layout: CompanionLayout = CompanionLayout.PACKED, level: int = DEFAULT_LEVEL
 ) -> bytes:
     """A companion file.
 
     Args:
         contents: of the file.
-        profile: small, or fast to open.
-        level: of zstd, 1 to 22, for the packed profile; from 19 on it takes longer, and the file is smaller.
+        layout: small, or fast to open.
+        level: of zstd, 1 to 22, for the packed layout; from 19 on it takes longer, and the file is smaller.
 
     Raises:
         ArchiveError: there is no such level.
@@ -35,7 +35,7 @@ def build_companion(
     """
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
-    if profile is CompanionProfile.MAPPED:
+    if layout is CompanionLayout.MAPPED:
         return build_mapped(contents)
     rows = [len(values) for values in contents.columns.values()]
     strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES

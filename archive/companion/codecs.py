@@ -1,7 +1,7 @@
 """Compression of sections. Sizes that a file states are not trusted: no more is inflated than is allowed.
 
 The section OBJECTS, what stood behind the segments of shared objects, is compressed by itself in both
-profiles, because only a join needs it. Most of it is DWARF.
+layouts, because only a join needs it. Most of it is DWARF.
 
 The dictionaries of zstd that all companions share: what their strings or columns are likely to hold.
 

@@ -6,7 +6,7 @@ the place of that field, and of the directory.
 A line of the directory is a :class:`SectionLine`. In mapped companions its fields are as wide as they say. In
 packed ones all but the checksum are integers of variable length, ``start`` a signed one.
 
-Sections follow the directory in its order, each at the next multiple of the profile's alignment, with
+Sections follow the directory in its order, each at the next multiple of the layout's alignment, with
 zeros between; the file ends with the last one.
 
 *Integers of variable length* have seven bits a byte, lowest first, and the eighth set in all bytes but the
@@ -44,7 +44,7 @@ OLDEST, VERSION = 2, 3
 (:mod:`~archive.companion.hash_order`); what has none is written as version 2, which older readers know."""
 
 
-class CompanionProfile(IntEnum):
+class CompanionLayout(IntEnum):
     """How a companion's columns are stored."""
 
     MAPPED = 1
@@ -53,21 +53,21 @@ class CompanionProfile(IntEnum):
     """Modelled, encoded and compressed."""
 
     @classmethod
-    def named(cls, name: CompanionProfile | str) -> CompanionProfile:
-        """A profile by its name: ``packed`` or ``mapped``.
+    def named(cls, name: CompanionLayout | str) -> CompanionLayout:
+        """A layout by its name: ``packed`` or ``mapped``.
 
         Raises:
-            ArchiveError: there is no profile of that name.
+            ArchiveError: there is no layout of that name.
         """
-        if isinstance(name, CompanionProfile):
+        if isinstance(name, CompanionLayout):
             return name
-        names = [profile.name.lower() for profile in cls]
+        names = [layout.name.lower() for layout in cls]
         if name not in names:
-            raise ArchiveError(expected=f"a profile: {' or '.join(names)}", found=name)
+            raise ArchiveError(expected=f"a layout: {' or '.join(names)}", found=name)
         return cls[name.upper()]
 
 
-ALIGNMENT = {CompanionProfile.MAPPED: 64, CompanionProfile.PACKED: 1}
+ALIGNMENT = {CompanionLayout.MAPPED: 64, CompanionLayout.PACKED: 1}
 """Bytes that the begin of each section is a multiple of."""
 
 
@@ -76,14 +76,14 @@ class Header(NamedTuple):
 
     Attributes:
         version: of the format.
-        profile: a :class:`CompanionProfile`.
+        layout: a :class:`CompanionLayout`.
         sections: number of lines in the directory.
         archive_id: id of the archive whose debug information this is.
         checksum: of the header and the directory.
     """
 
     version: U16
-    profile: U8
+    layout: U8
     sections: U8
     archive_id: Bytes16
     checksum: U32
@@ -126,14 +126,14 @@ class Directory(NamedTuple):
     """Header and directory, parsed.
 
     Attributes:
-        profile: how columns are stored.
+        layout: how columns are stored.
         archive_id: of the archive whose debug information this is.
         version: of the format.
         sections: by their numbers.
         places: where each one's bytes begin and end, by their numbers.
     """
 
-    profile: CompanionProfile
+    layout: CompanionLayout
     archive_id: bytes
     version: int
     sections: dict[int, SectionLine]
@@ -159,25 +159,25 @@ def check_crc(found: int, stated: int, place: str | None = None) -> None:
 
 
 def written(
-    profile: CompanionProfile,
+    layout: CompanionLayout,
     archive_id: bytes,
     sections: Iterable[tuple[SectionLine, bytes]],
     version: int = OLDEST,
 ) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     lines = list(sections)
-    directory = b"".join([_line(profile, section) for section, _ in lines])
-    header = Header(version, profile, len(lines), archive_id, 0)
+    directory = b"".join([_line(layout, section) for section, _ in lines])
+    header = Header(version, layout, len(lines), archive_id, 0)
     checksum = zlib.crc32(HEADER.pack(header) + directory)
     out = bytearray(HEADER.pack(header._replace(checksum=checksum)) + directory)
     for _, data in lines:
-        out += bytes(-len(out) % ALIGNMENT[profile])
+        out += bytes(-len(out) % ALIGNMENT[layout])
         out += data
     return bytes(out)
 
 
-def _line(profile: CompanionProfile, section: SectionLine) -> bytes:
-    if profile is CompanionProfile.MAPPED:
+def _line(layout: CompanionLayout, section: SectionLine) -> bytes:
+    if layout is CompanionLayout.MAPPED:
         return MAPPED_LINE.pack(section)
     return b"".join(
         (
@@ -206,24 +206,24 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
             expected=f"a companion of version {OLDEST} or {VERSION}",
             found=f"version {header.version}{newer}",
         )
-    if header.profile not in ALIGNMENT:
-        place = f"byte {HEADER.offset('profile')}"
-        raise ArchiveError(place=place, expected="a known profile", found=str(header.profile))
-    profile = CompanionProfile(header.profile)
-    lines, end = _lines(data, header.sections, profile)
+    if header.layout not in ALIGNMENT:
+        place = f"byte {HEADER.offset('layout')}"
+        raise ArchiveError(place=place, expected="a known layout", found=str(header.layout))
+    layout = CompanionLayout(header.layout)
+    lines, end = _lines(data, header.sections, layout)
     unchecked = HEADER.pack(header._replace(checksum=0))
     check_crc(zlib.crc32(data[HEADER.size : end], zlib.crc32(unchecked)), header.checksum, "header")
     wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
-    places = _placed(len(data), lines, end, ALIGNMENT[profile])
-    return Directory(profile, header.archive_id, header.version, *places)
+    places = _placed(len(data), lines, end, ALIGNMENT[layout])
+    return Directory(layout, header.archive_id, header.version, *places)
 
 
-def _lines(data: memoryview, count: int, profile: CompanionProfile) -> tuple[list[SectionLine], int]:
+def _lines(data: memoryview, count: int, layout: CompanionLayout) -> tuple[list[SectionLine], int]:
     """The lines of the directory, and the position behind the last one."""
     at = HEADER.size
-    if profile is CompanionProfile.MAPPED:
+    if layout is CompanionLayout.MAPPED:
         end = at + count * MAPPED_LINE.size
         if end > len(data):
             raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="the end of the file")

@@ -23,7 +23,7 @@ from archive.companion.layout import (
     ALIGNMENT,
     HEADER,
     MAPPED_LINE,
-    CompanionProfile,
+    CompanionLayout,
     SectionLine,
     check_crc,
     written,
@@ -82,10 +82,10 @@ def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.d
         for number, coding, count, data in parts
     ]
     lines += built_objects(contents.behind, OBJECT_LEVEL, contents.form.allowance)
-    draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")])
+    draft = written(CompanionLayout.MAPPED, contents.archive_id, [*lines, _pages(b"")])
     begin = HEADER.size + MAPPED_LINE.size * (len(lines) + 1)
-    aligned = begin + -begin % ALIGNMENT[CompanionProfile.MAPPED]
-    return written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])])
+    aligned = begin + -begin % ALIGNMENT[CompanionLayout.MAPPED]
+    return written(CompanionLayout.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])])
 
 
 def _pages(data: bytes) -> tuple[SectionLine, bytes]:

@@ -52,7 +52,7 @@ from archive.companion.encodings import (
     parse_lines,
 )
 from archive.companion.hash_order import ORDERED_BYTES, is_rule
-from archive.companion.layout import OLDEST, VERSION, CompanionProfile, SectionLine, check_crc, written
+from archive.companion.layout import OLDEST, VERSION, CompanionLayout, SectionLine, check_crc, written
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
 from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
@@ -135,7 +135,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
         ]
     sections += built_objects(contents.behind, level, allowance)
     version = VERSION if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
-    return written(CompanionProfile.PACKED, contents.archive_id, sections, version)
+    return written(CompanionLayout.PACKED, contents.archive_id, sections, version)
 
 
 def stored(contents: Contents) -> tuple[Columns, bytes]:

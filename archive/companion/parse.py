@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.companion.codecs import STRONGEST, zstd
-from archive.companion.layout import CompanionProfile, read_directory
+from archive.companion.layout import CompanionLayout, read_directory
 from archive.companion.lookup import CodePlaces, CompanionLookup, WholeColumn
 from archive.companion.mapped import MappedColumns, MappedStrings, parse_mapped
 from archive.companion.packed import PackedColumns, PackedLookup, parse_packed
@@ -47,7 +47,7 @@ class OpenedCompanion:
     @cached_property
     def contents(self) -> Contents:
         """All that it holds, checked."""
-        parse = parse_packed if self.directory.profile is CompanionProfile.PACKED else parse_mapped
+        parse = parse_packed if self.directory.layout is CompanionLayout.PACKED else parse_mapped
         contents = parse(self._data, self.directory, self._allowance)
         _ = contents.records, contents.objects  # refuses what cannot be told apart
         return contents
@@ -55,7 +55,7 @@ class OpenedCompanion:
     @cached_property
     def columns(self) -> frozenset[ColumnName]:
         """The names of its columns."""
-        if self.directory.profile is CompanionProfile.PACKED:
+        if self.directory.layout is CompanionLayout.PACKED:
             return frozenset(self._packed)
         return frozenset(self.directory.columns())
 
@@ -66,7 +66,7 @@ class OpenedCompanion:
     @cached_property
     def places(self) -> CodePlaces:
         """Looks up single places in generated code; of a mapped file, no more is read than that takes."""
-        if self.directory.profile is CompanionProfile.MAPPED:
+        if self.directory.layout is CompanionLayout.MAPPED:
             return CodePlaces(self.lookup, self._allowance)
         columns = {name: WholeColumn(values) for name, values in self.contents.columns.items()}
         return CodePlaces(CompanionLookup(columns, self.contents.strings, self._allowance), self._allowance)
@@ -74,7 +74,7 @@ class OpenedCompanion:
     @cached_property
     def lookup(self) -> CompanionLookup:
         """Looks up single handles and tags; no more is read than that takes."""
-        if self.directory.profile is CompanionProfile.PACKED:
+        if self.directory.layout is CompanionLayout.PACKED:
             return PackedLookup(self._packed, self._allowance)
         mapped = MappedColumns(self._data, self.directory)
         strings = MappedStrings(mapped, self._data, self.directory)
@@ -92,7 +92,7 @@ def section_parts(
         ArchiveError: the section was changed.
     """
     section = directory.sections[number]
-    if directory.profile is CompanionProfile.MAPPED or number not in {SOLID, STRINGS}:
+    if directory.layout is CompanionLayout.MAPPED or number not in {SOLID, STRINGS}:
         known = BY_NUMBER[number].name if number in BY_NUMBER else f"section {number}"
         return [(SECTION_NAMES.get(number, known), section.stored, section.inflated)]
     packed = PackedColumns(data, directory, allowance)

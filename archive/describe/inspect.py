@@ -76,7 +76,7 @@ class Inspection:
         kind: of the file.
         what: the kind in words.
         told: advice for this file, mostly about debug info that it lacks; "" where there is none.
-        companion: profile and archive id of a companion, in words; "" for an archive.
+        companion: layout and archive id of a companion, in words; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
             where it would take all of a large file elsewhere.
         redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
@@ -149,7 +149,7 @@ def inspect(archive: Archive) -> Inspection:
     redacted = b"" if archive.companion is None else archive.companion.redacted_id or b""
     companion = ""
     if archive.companion is not None and not archive.has_code:
-        companion = f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}"
+        companion = f"{archive.companion.layout} companion of archive {archive.archive_id.hex()}"
         companion += f", redacted {redacted.hex()}" if redacted else ""
     version = version_record(archive.records)
     effects = None

@@ -45,7 +45,7 @@ PARTS: dict[ColumnName, ColumnName] = {
 }
 """Columns that count how many rows of another column belong to each of their own rows."""
 STRING_TABLES = {"string", "template", "number"}
-"""Tables of the strings themselves; each profile of companions has other ones."""
+"""Tables of the strings themselves; each layout of companions has other ones."""
 BEFORE: tuple[ColumnName, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
 BEFORE += ("origin.inner", "origin.next")
 """Columns of exported programs whose values are rows before their own."""

@@ -106,7 +106,7 @@ class Companion:
             self.opened = OpenedCompanion(mapped.data, allowance)
 
     def __repr__(self) -> str:
-        return f"<Companion {self.file!r}, {self.profile}, of archive {self.archive_id.hex()}>"
+        return f"<Companion {self.file!r}, {self.layout}, of archive {self.archive_id.hex()}>"
 
     def __enter__(self) -> Self:
         return self
@@ -184,9 +184,9 @@ class Companion:
         }
 
     @property
-    def profile(self) -> str:
+    def layout(self) -> str:
         """How its columns are stored: ``packed`` or ``mapped``."""
-        return self.opened.directory.profile.name.lower()
+        return self.opened.directory.layout.name.lower()
 
     # Records
 

@@ -117,7 +117,7 @@ def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Printed:
 
 def convert_text(facts: Conversion, file: Sized, out: Sized) -> Printed:
     """The summary of a conversion."""
-    return [sizes_table(file.size, (file, "debug info"), (out, f"the same, {facts.profile}"))]
+    return [sizes_table(file.size, (file, "debug info"), (out, f"the same, {facts.layout}"))]
 
 
 def canonical_text(facts: Canonical, file: Sized, out: Sized) -> Printed:

@@ -1,4 +1,4 @@
-"""``convert`` writes a companion in another profile: small to keep, or opened in no time."""
+"""``convert`` writes a companion in another layout: small to keep, or opened in no time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from archive.base.bounded import bounded
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.reader.rewriting import rewriting_companion
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ class Conversion:
     Attributes:
         size: of the companion before.
         out_size: of the companion after.
-        profile: of the companion after.
+        layout: of the companion after.
         archive_id: in hex; the same before and after.
     """
 
     size: int
     out_size: int
-    profile: str
+    layout: str
     archive_id: str
 
 
@@ -37,18 +37,18 @@ class Conversion:
 def convert(
     source: Source,
     out: Sink,
-    profile: CompanionProfile | str,
+    layout: CompanionLayout | str,
     *,
     level: int = 9,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Conversion:
-    """Write a companion in another profile, or in its own at another level of compression.
+    """Write a companion in another layout, or in its own at another level of compression.
 
     Args:
         source: the companion.
         out: where to write the other one: a path, or a binary file.
-        profile: ``packed`` is small, ``mapped`` opens in no time at any size.
+        layout: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd in a packed companion, 1 to 22.
         force: replace an existing file.
         limits: what hostile input may cost.
@@ -58,7 +58,7 @@ def convert(
             no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    wanted = CompanionProfile.named(profile)
+    wanted = CompanionLayout.named(layout)
     with rewriting_companion(source, out, force=force, limits=limits) as (companion, draft):
         size = draft.write(build_companion(companion.contents, wanted, level))
         return Conversion(len(companion.data), size, wanted.name.lower(), companion.archive_id.hex())

@@ -20,7 +20,7 @@ from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.write import write_archive
 from archive.formats.record_kinds import METHOD_HANDLES
 from archive.reader.collect import check_debug_info, collect
@@ -90,7 +90,7 @@ def split(
     salt: str = "",
     keep: Collection[str] = (),
     drop: Collection[str] = (),
-    profile: CompanionProfile | str = CompanionProfile.PACKED,
+    layout: CompanionLayout | str = CompanionLayout.PACKED,
     level: int = 9,
     fingerprints: bool = False,
     force: bool = False,
@@ -109,7 +109,7 @@ def split(
         keep: kinds of debug info that stay in exported programs, beside ``modules``, and in compiled models:
             see :data:`archive.rewrite.kept.KINDS`. The companion has all of them.
         drop: kinds that do not stay: ``modules``.
-        profile: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
+        layout: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
         fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which tell
             whether a log shows this model's code: see :mod:`archive.reader.line_digests`.
@@ -131,7 +131,7 @@ def split(
         contents = companion_contents(opened, kept, fingerprints=fingerprints)
         remains = Remains.of(opened, kinds, kept)
         members = with_new_id(remains.members(opened), opened.container.records)
-        data = build_companion(contents, CompanionProfile.named(profile), level)
+        data = build_companion(contents, CompanionLayout.named(layout), level)
         companion_draft, draft = work.drafts
         companion_draft.write(data)
         size = write_archive(draft, opened.root, members, slim=True)

@@ -195,7 +195,7 @@ def holds_all(kept: Inflated, new: NewCompanion) -> bool:
 
 
 def holds(kept: Inflated, parts: CompanionParts) -> bool:
-    """Whether what is kept is a companion, or holds the same facts in another profile."""
+    """Whether what is kept is a companion, or holds the same facts in another layout."""
     if kept.header.digest == digest_of(parts.data):
         return True
     own, other = (parse_companion(memoryview(plain), unbounded()) for plain in (kept.plain, parts.plain))

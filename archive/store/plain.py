@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
-from archive.companion.layout import CompanionProfile, SectionLine, check_crc, read_directory, written
+from archive.companion.layout import CompanionLayout, SectionLine, check_crc, read_directory, written
 from archive.normalform.columns import SOLID, STRINGS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance
         _with_data(section, Codec.NONE, data) if level else (section, stored)
         for (section, data, stored), (_, level) in zip(_inflated(companion, directory), recipe, strict=True)
     ]
-    return written(directory.profile, directory.archive_id, sections, directory.version)
+    return written(directory.layout, directory.archive_id, sections, directory.version)
 
 
 def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
@@ -76,7 +76,7 @@ def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance
             sections.append(_with_data(section, Codec(codec), compressed(data, level, Codec(codec))[1]))
         else:
             sections.append((section, data))
-    return written(directory.profile, directory.archive_id, sections, directory.version)
+    return written(directory.layout, directory.archive_id, sections, directory.version)
 
 
 def _check(recipe: Sequence[Step], directory: Directory) -> None:
@@ -96,7 +96,7 @@ def _inflated(companion: memoryview, directory: Directory) -> Iterator[tuple[Sec
         begin, end = directory.places[number]
         stored = companion[begin:end]
         data: bytes | memoryview = stored
-        if directory.profile is CompanionProfile.PACKED and number in {SOLID, STRINGS}:
+        if directory.layout is CompanionLayout.PACKED and number in {SOLID, STRINGS}:
             check_crc(zlib.crc32(stored), section.checksum, f"section {number}")
             data = inflated(section.codec, stored, section.inflated)
         yield section, bytes(data), bytes(stored)

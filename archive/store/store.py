@@ -335,7 +335,7 @@ class Store:
         except ArchiveError as error:
             if not others and self._may_come_back(archive_id, new.parts):
                 raise TakenError(
-                    f"is kept already, and cannot be read: {error}; `--replace` (replace=True) lets this "
+                    f"is kept already, and cannot be read: {error}; `--force` (replace=True) lets this "
                     "companion take its place",
                     file=f"archive {archive_id}",
                 ) from error
@@ -343,7 +343,7 @@ class Store:
         if not holds(kept, new.parts) and not others:
             raise TakenError(
                 f"is kept already with other debug info, {label_of(kept.notes.file, archive_id)}; "
-                "`--replace` (replace=True) lets this companion take its place",
+                "`--force` (replace=True) lets this companion take its place",
                 file=f"archive {archive_id}",
             )
         return holds_all(kept, new)

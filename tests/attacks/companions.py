@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.companion.codecs import compressed
-from archive.companion.layout import CompanionProfile, SectionLine, written
+from archive.companion.layout import CompanionLayout, SectionLine, written
 from archive.normalform.columns import SOLID
 from tests.attacks.attack import MIB, Attack
 from tests.support.companion_questions import SMALL
@@ -41,7 +41,7 @@ READ = (
     "leaks {}",
     "symbolicate {} 5",
     "join m.ptl -c {} -o j.ptl --force",
-    "convert {} -o n.ptdbg --profile mapped --force",
+    "convert {} -o n.ptdbg --layout mapped --force",
 )
 
 
@@ -60,7 +60,7 @@ def _inflating() -> dict[str, bytes]:
     size = 120 * MIB
     codec, stored = compressed(bytes(size), 1)
     section = SectionLine(SOLID, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
-    return beside_model(written(CompanionProfile.PACKED, facts_of(MODEL).archive_id, [(section, stored)]))
+    return beside_model(written(CompanionLayout.PACKED, facts_of(MODEL).archive_id, [(section, stored)]))
 
 
 COLUMNS: tuple[ColumnName, ...] = (
@@ -83,22 +83,22 @@ COLUMNS: tuple[ColumnName, ...] = (
 VALUES = {"huge": 1 << 40, "negative": -(1 << 40), "zero": 0}
 
 
-def with_value(name: ColumnName, profile: CompanionProfile, row: int, value: int) -> bytes:
+def with_value(name: ColumnName, layout: CompanionLayout, row: int, value: int) -> bytes:
     """The model's companion with another value in one row of a column."""
-    return hostile(MODEL, profile, lambda columns: set_to(columns, name, row, value))
+    return hostile(MODEL, layout, lambda columns: set_to(columns, name, row, value))
 
 
 def changed(value: int) -> dict[str, bytes]:
     """A companion for each column, whose last row has another value."""
     found = {}
     for name in COLUMNS:
-        found[f"{name}.ptdbg"] = with_value(name, CompanionProfile.MAPPED, -1, value)
+        found[f"{name}.ptdbg"] = with_value(name, CompanionLayout.MAPPED, -1, value)
     return {**found, "m.ptl": halves(MODEL).out}
 
 
 def _overlapping() -> dict[str, bytes]:
     """A companion for each section, which states more bytes than it has: those of the next ones, too."""
-    data = companion_of(MODEL, CompanionProfile.MAPPED)
+    data = companion_of(MODEL, CompanionLayout.MAPPED)
     listed = sections(data)
     found = {}
     for at in range(0, len(listed), 4):
@@ -114,8 +114,8 @@ def _cyclic() -> dict[str, bytes]:
     """Companions in which the lines of a text, or the frames of a call stack, lead to themselves."""
     found = {"m.ptl": halves(MODEL).out}
     for name in CIRCLES:
-        for profile in CompanionProfile:
-            found[f"{name}-{profile.name}.ptdbg"] = with_value(name, profile, 0, 0)
+        for layout in CompanionLayout:
+            found[f"{name}-{layout.name}.ptdbg"] = with_value(name, layout, 0, 0)
     return found
 
 
@@ -151,7 +151,7 @@ ATTACKS = {
     "companion of cycles": Attack(
         "Lines and frames that lead to themselves, signed again.",
         _cyclic,
-        reading(*(f"{n}-{p.name}.ptdbg" for n in CIRCLES for p in CompanionProfile)),
+        reading(*(f"{n}-{p.name}.ptdbg" for n in CIRCLES for p in CompanionLayout)),
     ),
     "companion that overlaps": Attack(
         "Sections that state more bytes than they have, signed again.",

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from archive.companion.codecs import Codec, compressed
-from archive.companion.layout import CompanionProfile, SectionLine
+from archive.companion.layout import CompanionLayout, SectionLine
 from archive.companion.layout import written as companion_of_sections
 from archive.normalform.columns import OBJECTS
 from tests.attacks.attack import MIB, Attack
@@ -89,7 +89,7 @@ def _companion() -> dict[str, bytes]:
     size = 200 * MIB
     codec, stored = compressed(bytes(size), 1, Codec.ZSTD)
     section = SectionLine(OBJECTS, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
-    companion = companion_of_sections(CompanionProfile.PACKED, bytes(16), [(section, stored)])
+    companion = companion_of_sections(CompanionLayout.PACKED, bytes(16), [(section, stored)])
     return {"c.ptdbg": companion, "m.pt2": package(MADE.data)}
 
 
@@ -117,6 +117,6 @@ ATTACKS = {
     "companion of a shared object that inflates": Attack(
         "200 MiB of zeros for a shared object, in one section.",
         _companion,
-        ("inspect c.ptdbg", "join m.pt2 -c c.ptdbg -o j.pt2", "convert c.ptdbg -o n.ptdbg --profile mapped"),
+        ("inspect c.ptdbg", "join m.pt2 -c c.ptdbg -o j.pt2", "convert c.ptdbg -o n.ptdbg --layout mapped"),
     ),
 }

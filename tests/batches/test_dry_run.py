@@ -23,7 +23,7 @@ COMMANDS = {
     "join": "join left.ptl -c left.ptdbg -o out",
     "shrink": "shrink whole.ptl -o out",
     "restore": "restore embedded.ptl -o out",
-    "convert": "convert left.ptdbg -o out --profile mapped",
+    "convert": "convert left.ptdbg -o out --layout mapped",
     "migrate": "migrate whole.ptl -o out --to 1.9 --lossy",
     "split a folder": "split models -o out -c dbg -j 1",
     "shrink a folder": "shrink models -o out -j 1",

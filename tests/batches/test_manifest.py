@@ -41,7 +41,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "redact": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "redact_companion": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
-    "convert": ({"profile": "mapped"}, {"profile": "packed", "level": 3}),
+    "convert": ({"layout": "mapped"}, {"layout": "packed", "level": 3}),
 }
 """Verbs with options, and with others."""
 NEEDS = {"lite": pytest.mark.torch}
@@ -120,7 +120,7 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
         ("split -c dbg --keep traces --keep origins", {"keep": ["origins", "traces", "origins"]}),
         ("shrink --level embed", {"level": ShrinkLevel.EMBED}),
         ("migrate --to latest", {"to": "2.13", "aside": True}),
-        ("convert --profile mapped", {"profile": "mapped"}),
+        ("convert --layout mapped", {"layout": "mapped"}),
     ],
 )
 def test_options_are_the_same_however_they_are_given(

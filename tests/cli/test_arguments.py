@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.test_lost_output import commands
 from tests.support.commands import called, told, well
-from tests.support.corpus import ORACLES
+from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.documents import file_of
 from tests.support.many_archives import STACK, numbered
 
@@ -32,6 +32,8 @@ ARGUMENTS = {
 }
 """Files of one kind a command; what they are compared with, or written to, is an option."""
 HAVE_BASE = {"sizes", "profile", "report"}
+HAVE_TOP = {"symbolicate", "leaks", "sizes", "diff", "profile"}
+FLEET = FIXTURES / "fleet"
 
 
 def test_arguments_of_a_command_are_of_one_kind() -> None:
@@ -48,6 +50,28 @@ def test_arguments_of_a_command_are_of_one_kind() -> None:
         name for name, one in commands().items() if any("--base" in option.opts for option in one.params)
     }
     assert bases == HAVE_BASE
+
+
+def test_one_word_is_one_option_everywhere() -> None:
+    options = {
+        name: {
+            word
+            for parameter in command.params
+            for word in parameter.opts
+            if isinstance(parameter, click.Option)
+        }
+        for name, command in commands().items()
+    }
+    assert {name for name, words in options.items() if "-n" in words} == HAVE_TOP
+    assert {name for name, words in options.items() if "--top" in words} == HAVE_TOP
+    assert {name for name, words in options.items() if "--layout" in words} == {"split", "convert"}
+    assert not [name for name, words in options.items() if words & {"--replace", "--profile"}]
+
+
+def test_0_is_for_all_causes() -> None:
+    words = ["symbolicate", FLEET, "--log", FLEET / "unique.log"]
+    assert called(*words, "--top", "0").stdout == called(*words, "-n", "1000").stdout
+    assert "of other causes" in called(*words, "-n", "3").stdout
 
 
 def test_old_and_new_are_the_same_to_diff_and_to_sizes(tmp_path: Path) -> None:

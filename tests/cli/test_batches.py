@@ -115,7 +115,7 @@ def test_folders_are_shrunk_restored_and_converted(models: Path, tmp_path: Path)
     for name in (*NAMES, "plain_stack.ptl"):
         assert (tmp_path / "back" / name).read_bytes() == (models / name).read_bytes()
     well("split", models, "-o", tmp_path / "left", "-c", tmp_path / "left", "-j", 1)
-    well("convert", tmp_path / "left", "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
+    well("convert", tmp_path / "left", "-o", tmp_path / "mapped", "--layout", "mapped", "-j", 1)
     assert files(tmp_path / "mapped") == [
         name for name in files(tmp_path / "left") if name.endswith(".ptdbg")
     ]
@@ -137,7 +137,7 @@ def test_archives_in_a_folder_without_the_companion_that_is_read_are_copied(
     assert (tmp_path / "back" / "embedded.ptl").read_bytes() == STACK.read_bytes()
     assert (tmp_path / "back" / "left.ptl").read_bytes() == (models / "left.ptl").read_bytes()
     (models / "broken.pt").unlink()
-    converted = run("convert", models, "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
+    converted = run("convert", models, "-o", tmp_path / "mapped", "--layout", "mapped", "-j", 1)
     assert (converted.returncode, converted.stderr) == (0, b"")
     assert files(tmp_path / "mapped") == ["left.ptl.ptdbg"]
 
@@ -205,8 +205,8 @@ def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> N
         ("shrink {models}/empty -o new", "empty: no archive in it"),
         ("join {models} -o new", "with a companion"),
         ("shrink '' -o new", "expected a path"),
-        ("convert {0} -o new --profile mapped", "expected a companion, found a lite archive"),
-        ("convert {models}/notes.txt -o new --profile mapped", "expected a companion, found no known kind"),
+        ("convert {0} -o new --layout mapped", "expected a companion, found a lite archive"),
+        ("convert {models}/notes.txt -o new --layout mapped", "expected a companion, found no known kind"),
         ("restore {0} -o new", "no embedded companion"),
         ("shrink {models}/none.pt -o new", "No such file"),
     ],

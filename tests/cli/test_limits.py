@@ -6,12 +6,17 @@ import zlib
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from archive import LimitError, Limits
+from archive.base.amounts import AMOUNT_WORDS
+from archive.cli.commands import group
+from archive.cli.options import parsed_limits
 from archive.container.container import Container
 from archive.container.write import Member, member_from
-from tests.support.commands import run
+from archive.describe.sizes.budgets import SizeBudget
+from tests.support.commands import called, run
 from tests.support.corpus import ORACLES
 from tests.support.documents import file_of
 from tests.support.halves import embedded, halves
@@ -67,13 +72,26 @@ def test_every_bound_has_its_name(name: str) -> None:
     assert f"Limits({name}=…)" in told
 
 
+@pytest.mark.parametrize("amount", ["10K", "10KiB", "10 kib", "10240", "10.24KB", "10240B"])
+def test_bounds_and_budgets_take_the_same_units(amount: str) -> None:
+    context = click.Context(group)
+    limits = parsed_limits(context, context.command.params[0], (f"name_bytes={amount}",))
+    assert limits.name_bytes == SizeBudget.parse(amount).most == 10_240
+    assert SizeBudget.parse(f"debug=+{amount}").most == 10_240
+
+
+@pytest.mark.parametrize("command", ["inspect", "sizes", "serve"])
+def test_help_says_what_units_are(command: str) -> None:
+    assert AMOUNT_WORDS in " ".join(called(command, "--help").stdout.split())
+
+
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
         ("nope=1", "no bound 'nope'; there are: "),
         ("entries", "expected NAME=NUMBER like memory=4G; found 'entries'"),
         ("entries=-1", "expected NAME=NUMBER"),
-        ("entries=1.5G", "expected NAME=NUMBER"),
+        ("entries=1.5X", "expected NAME=NUMBER"),
         ("entries=" + "9" * 5_000, "expected NAME=NUMBER"),
     ],
 )

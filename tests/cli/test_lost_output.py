@@ -56,7 +56,7 @@ PRINTING = {
     "store get": "store get plain_stack --store {}/store -o {}/out.ptdbg --json",
     "store ls": "store ls --store {}/store",
     "store rm": "store rm plain_stack --store {}/store",
-    "convert": "convert {}/model.ptdbg -o {}/out.ptdbg --profile mapped",
+    "convert": "convert {}/model.ptdbg -o {}/out.ptdbg --layout mapped",
     "demo": "demo --backend -o {}/demo",
 }
 """A call of each command that prints something; ``serve`` prints its help alone."""

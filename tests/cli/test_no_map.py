@@ -35,7 +35,7 @@ COMMANDS = (
     "join left.ptl -c left.ptdbg -o out.ptl",
     "shrink whole.ptl -o out.ptl",
     "restore embedded.ptl -o out.ptl",
-    "convert left.ptdbg -o out.ptdbg --profile mapped",
+    "convert left.ptdbg -o out.ptdbg --layout mapped",
     "migrate migrated.ptl -o out.ptl --to original",
 )
 
@@ -70,7 +70,7 @@ FOLDER_COMMANDS = (
     "migrate models -o out -j 1 --to 1.9",
     "join models -o out -j 1",
     "restore models -o out -j 1",
-    "convert models -o out -j 1 --profile mapped",
+    "convert models -o out -j 1 --layout mapped",
 )
 
 

@@ -101,7 +101,7 @@ def test_what_is_no_companion_is_named_too(name: str, tmp_path: Path) -> None:
     file, out = unnamed(name, tmp_path), tmp_path / "out"
     what = recognise(file).what
     for arguments in (
-        ["convert", file, "-o", out, "--profile", "mapped"],
+        ["convert", file, "-o", out, "--layout", "mapped"],
         ["join", STACK, "-c", file, "-o", out],
         ["symbolicate", STACK, "42", "-c", file],
     ):

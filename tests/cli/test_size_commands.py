@@ -105,8 +105,8 @@ def test_facts_as_json(tmp_path: Path) -> None:
     assert (split["companion_size"], split["exact"]) == (companion.stat().st_size, True)
     join = told("join", small, "-c", companion, "-o", back)
     assert (join["size"], join["exact"], join["archive_id"]) == (split["size"], True, split["archive_id"])
-    convert = told("convert", companion, "-o", tmp_path / "mapped.ptdbg", "--profile", "mapped")
-    assert (convert["profile"], convert["archive_id"]) == ("mapped", split["archive_id"])
+    convert = told("convert", companion, "-o", tmp_path / "mapped.ptdbg", "--layout", "mapped")
+    assert (convert["layout"], convert["archive_id"]) == ("mapped", split["archive_id"])
     assert "companion" not in convert
 
 
@@ -136,24 +136,24 @@ def test_restore_gives_the_same_file(tmp_path: Path) -> None:
 def test_profiles_are_converted_into_each_other(tmp_path: Path) -> None:
     packed, mapped, again = tmp_path / "p.ptdbg", tmp_path / "m.ptdbg", tmp_path / "again.ptdbg"
     well("split", STACK, "-o", tmp_path / "small.ptl", "-c", packed)
-    said = well("convert", packed, "-o", mapped, "--profile", "mapped")
+    said = well("convert", packed, "-o", mapped, "--layout", "mapped")
     assert row(said, mapped)[0] == size(mapped)
-    well("convert", mapped, "-o", again, "--profile", "packed")
+    well("convert", mapped, "-o", again, "--layout", "packed")
     assert again.read_bytes() == packed.read_bytes()
-    well("split", STACK, "-o", tmp_path / "small.ptl", "-c", again, "--profile", "mapped", "--force")
+    well("split", STACK, "-o", tmp_path / "small.ptl", "-c", again, "--layout", "mapped", "--force")
     assert again.read_bytes() == mapped.read_bytes()
 
 
-@pytest.mark.parametrize("profile", ["packed", "mapped"])
+@pytest.mark.parametrize("layout", ["packed", "mapped"])
 @pytest.mark.parametrize(
     ("model", "log"),
     [("plain_stack.ptl", "plain_stack"), ("plain_free_functions.pt", "plain_free_functions.jit")],
 )
 def test_a_log_of_the_field_is_explained_by_the_companion(
-    model: str, log: str, profile: str, tmp_path: Path
+    model: str, log: str, layout: str, tmp_path: Path
 ) -> None:
     small, companion = tmp_path / model, tmp_path / "m.ptdbg"
-    well("split", ORACLES / model, "-o", small, "-c", companion, "--profile", profile)
+    well("split", ORACLES / model, "-o", small, "-c", companion, "--layout", layout)
     for arguments in ([companion], [small, "--companion", companion]):
         done = called("symbolicate", *arguments, stdin=oracle(f"{log}.stripped.txt"))
         assert (done.exit_code, done.stdout_bytes) == (0, oracle(f"{log}.txt"))
@@ -177,10 +177,10 @@ def test_inspect_reads_a_companion(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["split", STACK, "-o", "x", "--profile", "mapped", "--max"],
+        ["split", STACK, "-o", "x", "--layout", "mapped", "--max"],
         ["shrink", STACK, "-o", "x", "--max"],
         ["shrink", STACK, "-o", "x", "--handles", "drop"],
-        ["convert", STACK, "-o", "x", "--profile", "mapped", "--max"],
+        ["convert", STACK, "-o", "x", "--layout", "mapped", "--max"],
         ["convert", STACK, "-o", "x"],
         ["split", "-o", "x"],
         ["split", STACK],

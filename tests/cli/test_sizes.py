@@ -130,13 +130,15 @@ def test_the_others_of_a_difference_are_summed(tmp_path: Path) -> None:
         ("a=b=7", SizeBudget("a=b", 7, growth=False)),
         ("+0", SizeBudget("", 0, growth=True)),
         ("1GiB", SizeBudget("", 1 << 30, growth=False)),
+        ("1G", SizeBudget("", 1 << 30, growth=False)),
+        ("a=5 tb", SizeBudget("a", 5 * 10**12, growth=False)),
     ],
 )
 def test_budgets_are_a_label_and_a_size(text: str, budget: SizeBudget) -> None:
     assert SizeBudget.parse(text) == budget
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-5", "5TB", "=5", "data=", "1e3", "5 5", "9" * 5_000])
+@pytest.mark.parametrize("text", ["", "MB", "-5", "5PB", "=5", "data=", "1e3", "5 5", "9" * 5_000])
 def test_what_is_no_budget_is_a_usage_error(text: str) -> None:
     done = sizes(NESTED, "--budget", text)
     assert done.exit_code == 2

@@ -20,7 +20,7 @@ COMMANDS = {
     "shrink": ("whole.ptl",),
     "join": ("left.ptl", "-c", "left.ptdbg"),
     "restore": ("embedded.ptl",),
-    "convert": ("left.ptdbg", "--profile", "mapped"),
+    "convert": ("left.ptdbg", "--layout", "mapped"),
     "migrate": ("whole.ptl", "--to", "1.9", "--lossy"),
 }
 

@@ -127,7 +127,7 @@ COMMANDS = {
     "migrate many": "migrate {many} -o {out} --to 1.9",
     "restore": "restore {model} -o {out}",
     "join": "join {model} -c {none} -o {out}",
-    "convert": "convert {model} -o {out} --profile packed",
+    "convert": "convert {model} -o {out} --layout packed",
     "inspect many": "inspect {many} {none}",
     "inspect many as json": "inspect {many} {none} --json",
     "verify many": "verify {many} {none}",

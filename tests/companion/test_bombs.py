@@ -13,11 +13,11 @@ from archive.base.columns import table_of
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.codecs import Codec, compressed, inflated
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.normalform.columns import BY_NAME
 from tests.support.companion_questions import SMALL, asked
 from tests.support.cost import affordable
-from tests.support.halves import PROFILES, facts_of, parsed
+from tests.support.halves import LAYOUTS, facts_of, parsed
 from tests.support.hostile_companions import (
     body,
     deep,
@@ -108,19 +108,19 @@ def test_a_stream_is_inflated_no_further_than_it_says() -> None:
             tracemalloc.stop()
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_limits_are_for_all_sections_together(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_limits_are_for_all_sections_together(layout: CompanionLayout) -> None:
     facts = facts_of(SMALL)
-    data = mapped_of(facts) if profile is CompanionProfile.MAPPED else packed_of(facts)
+    data = mapped_of(facts) if layout is CompanionLayout.MAPPED else packed_of(facts)
     size = sum(part.inflated for part, _ in sections(data))
     with pytest.raises(LimitError) as caught:
         archive.open(data, limits=Limits(memory=size // 2))
     assert caught.value.resource == "memory"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_rows_of_sections_count_too(profile: CompanionProfile) -> None:
-    data = mapped_of(facts_of(SMALL)) if profile is CompanionProfile.MAPPED else packed_of(facts_of(SMALL))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_of_sections_count_too(layout: CompanionLayout) -> None:
+    data = mapped_of(facts_of(SMALL)) if layout is CompanionLayout.MAPPED else packed_of(facts_of(SMALL))
     for rows in (1 << 40, 1 << 62):
         assert_refused(rewritten(data, replaced(sections(data), 0, rows=rows)), "facts")
 
@@ -139,10 +139,10 @@ def test_a_template_is_not_repeated_beyond_the_limit() -> None:
 # --- texts
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_long_texts_are_not_repeated_beyond_the_limit(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_long_texts_are_not_repeated_beyond_the_limit(layout: CompanionLayout) -> None:
     facts = deep(3_000)
-    data = mapped_of(facts) if profile is CompanionProfile.MAPPED else packed_of(facts, compress=True)
+    data = mapped_of(facts) if layout is CompanionLayout.MAPPED else packed_of(facts, compress=True)
     assert_refused(data, "ranges", "records", limits=TIGHT)
 
 
@@ -161,16 +161,16 @@ def test_long_lines_are_not_repeated_beyond_the_limit() -> None:
     assert_refused(data, "ranges", "records", limits=TIGHT)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_building_is_refused_where_copies_of_strings_or_raw_records_cost_too_much(
-    profile: CompanionProfile,
+    layout: CompanionLayout,
 ) -> None:
     facts, memory = facts_of(SMALL), 24 << 20
 
     def build(strings: int, raw: int) -> None:
         table = table_of([*facts.strings.copies(), b"x" * strings])
         form = replace(facts.form, strings=table, allowance=Limits(memory=memory).allowance(0))
-        build_companion(replace(facts, form=form, raw=bytes(raw)), profile)
+        build_companion(replace(facts, form=form, raw=bytes(raw)), layout)
 
     build(1 << 10, 1 << 10)
     for strings, raw in ((memory // 4, 0), (0, memory // 4), (memory // 4, memory // 4)):

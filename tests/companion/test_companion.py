@@ -1,4 +1,4 @@
-"""Companions hold facts: whatever is put in comes out again, from either profile, at every level."""
+"""Companions hold facts: whatever is put in comes out again, from either layout, at every level."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import archive.companion
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.blocks import BLOCK_INDEX, BLOCK_ROWS
 from archive.companion.build import build_companion
-from archive.companion.layout import HEADER, MAPPED_LINE, CompanionProfile, read_directory
+from archive.companion.layout import HEADER, MAPPED_LINE, CompanionLayout, read_directory
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.mapped import PAGE
 from archive.companion.members import MemberKind
@@ -33,7 +33,7 @@ from tests.support.companion_questions import SMALL
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.exported import EXPORTED
 from tests.support.halves import (
-    PROFILES,
+    LAYOUTS,
     companion_of,
     facts_of,
     halves,
@@ -75,10 +75,10 @@ quick = settings(patient, max_examples=examples(25))
 
 @quick
 @given(archives())
-def test_facts_come_back_from_either_profile(made: Made) -> None:
+def test_facts_come_back_from_either_layout(made: Made) -> None:
     facts = facts_of(made.data)
-    for profile in PROFILES:
-        again = parsed(build_companion(facts, profile))
+    for layout in LAYOUTS:
+        again = parsed(build_companion(facts, layout))
         assert plain_facts(again) == plain_facts(facts)
         assert dict(again.records) == made.debug
 
@@ -92,21 +92,21 @@ def test_nothing_that_pytorchs_rules_give_is_kept_raw(made: Made) -> None:
 
 
 @quick
-@given(archives(), st.sampled_from(PROFILES))
-def test_archives_of_any_content_are_split_and_joined(made: Made, profile: CompanionProfile) -> None:
-    out, companion, said = halves(made.data, profile)
+@given(archives(), st.sampled_from(LAYOUTS))
+def test_archives_of_any_content_are_split_and_joined(made: Made, layout: CompanionLayout) -> None:
+    out, companion, said = halves(made.data, layout)
     assert joined(out, companion) == (made.data, True)
     assert said.exact
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("span", [(0, LARGEST), (LARGEST, 0), (LARGEST, LARGEST), (0, LARGEST - 1), (1, 0)])
-@pytest.mark.parametrize("layout", UNPIECED)
+@pytest.mark.parametrize("rows", UNPIECED)
 def test_ranges_may_be_as_long_as_numbers_can_be(
-    layout: RangeLayout, span: tuple[int, int], profile: CompanionProfile
+    rows: RangeLayout, span: tuple[int, int], layout: CompanionLayout
 ) -> None:
-    record = build_source_ranges(table_of([0], [Range(b"x", *span)], layout), 0)
-    out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), CONSTANTS), profile)
+    record = build_source_ranges(table_of([0], [Range(b"x", *span)], rows), 0)
+    out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), CONSTANTS), layout)
     assert joined(out, companion)[1]
 
 
@@ -114,14 +114,14 @@ def test_ranges_may_be_as_long_as_numbers_can_be(
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_profiles_hold_the_same(path: Path) -> None:
+def test_layouts_hold_the_same(path: Path) -> None:
     facts = facts_of(path)
     mapped, packed = (
-        companion_of(path, profile) for profile in (CompanionProfile.MAPPED, CompanionProfile.PACKED)
+        companion_of(path, layout) for layout in (CompanionLayout.MAPPED, CompanionLayout.PACKED)
     )
     assert plain_facts(parsed(mapped)) == plain_facts(parsed(packed)) == plain_facts(facts)
-    assert build_companion(parsed(mapped), CompanionProfile.PACKED) == packed
-    assert build_companion(parsed(packed), CompanionProfile.MAPPED) == mapped
+    assert build_companion(parsed(mapped), CompanionLayout.PACKED) == packed
+    assert build_companion(parsed(packed), CompanionLayout.MAPPED) == mapped
     assert len(packed) < len(mapped)
 
 
@@ -129,10 +129,10 @@ def test_profiles_hold_the_same(path: Path) -> None:
 def test_each_level_holds_the_same(path: Path) -> None:
     facts = facts_of(path)
     for level in (1, 9, 19, 22):
-        again = parsed(build_companion(facts, CompanionProfile.PACKED, level))
+        again = parsed(build_companion(facts, CompanionLayout.PACKED, level))
         assert plain_facts(again) == plain_facts(facts)
-    assert build_companion(facts, CompanionProfile.MAPPED, 1) == build_companion(
-        facts, CompanionProfile.MAPPED, 19
+    assert build_companion(facts, CompanionLayout.MAPPED, 1) == build_companion(
+        facts, CompanionLayout.MAPPED, 19
     )
 
 
@@ -167,9 +167,9 @@ def test_every_column_is_in_some_archive(tmp_path: Path) -> None:
 def test_the_same_bytes_come_out_whenever_and_wherever() -> None:
     code = (
         "import hashlib\n"
-        "from tests.support.halves import PROFILES, companion_of\n"
+        "from tests.support.halves import LAYOUTS, companion_of\n"
         "from tests.support.tampering import STACK\n"
-        "print(*(hashlib.sha256(companion_of(STACK, profile)).hexdigest() for profile in PROFILES))"
+        "print(*(hashlib.sha256(companion_of(STACK, layout)).hexdigest() for layout in LAYOUTS))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -179,15 +179,15 @@ def test_the_same_bytes_come_out_whenever_and_wherever() -> None:
         check=True,
     )
     assert done.stdout.split() == [
-        hashlib.sha256(build_companion(collect(archive.open(STACK)), profile)).hexdigest()
-        for profile in PROFILES
+        hashlib.sha256(build_companion(collect(archive.open(STACK)), layout)).hexdigest()
+        for layout in LAYOUTS
     ]
 
 
 def test_a_companion_begins_with_its_magic_and_names_its_archive() -> None:
     assert MAGIC == b"\x89PTDBG\r\n\x1a\n"
-    for profile in PROFILES:
-        data = companion_of(STACK, profile)
+    for layout in LAYOUTS:
+        data = companion_of(STACK, layout)
         assert is_companion(memoryview(data))
         assert data.startswith(MAGIC)
         assert facts_of(STACK).archive_id in data[: len(MAGIC) + 32]
@@ -204,7 +204,7 @@ def test_a_packed_companion_is_small() -> None:
 
 
 def test_mapped_columns_are_aligned_to_64_bytes() -> None:
-    data = companion_of(STACK, CompanionProfile.MAPPED)
+    data = companion_of(STACK, CompanionLayout.MAPPED)
     facts = parsed(data)
     raw = b"".join(bytes(facts.strings.data(string)) for string in range(len(facts.strings)))
     assert data.index(raw) % 64 == 0
@@ -250,19 +250,19 @@ def parts_of(data: bytes) -> dict[int, list[tuple[str, int, int]]]:
     return {one: section_parts(memoryview(data), directory, one, allowance) for one in directory.sections}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("path", [WITH_RAW, STACK], ids=lambda path: path.stem)
 def test_parts_of_a_section_are_together_as_long_as_the_section_inflated(
-    path: Path, profile: CompanionProfile
+    path: Path, layout: CompanionLayout
 ) -> None:
-    data = companion_of(path, profile)
+    data = companion_of(path, layout)
     sections = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data))).sections
     for number, parts in parts_of(data).items():
         assert sum(size for _, _, size in parts) == sections[number].inflated
 
 
 def test_a_section_of_a_mapped_companion_is_one_part_by_its_name() -> None:
-    found = parts_of(companion_of(SMALL, CompanionProfile.MAPPED))
+    found = parts_of(companion_of(SMALL, CompanionLayout.MAPPED))
     assert all(len(parts) == 1 for parts in found.values())
     names = {number: name for number, [(name, _, _)] in found.items()}
     assert names.items() >= {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}.items()

@@ -18,7 +18,7 @@ from archive.debuginfo.model import RangeLayout
 from archive.normalform.columns import BY_NAME, RANGE_LAYOUTS
 from archive.rewrite.join import join
 from tests.support.companion_questions import PATHS, RAW, SMALL, asked, refused
-from tests.support.halves import PROFILES, facts_of, halves, parsed
+from tests.support.halves import LAYOUTS, facts_of, halves, parsed
 from tests.support.hostile_companions import all_of, hostile, mapped_of, set_to
 from tests.support.sampling import examples, sampled
 from tests.support.strategies import EDGES, patient
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.companion.contents import Contents
-    from archive.companion.layout import CompanionProfile
+    from archive.companion.layout import CompanionLayout
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
@@ -44,11 +44,11 @@ OPTIONAL = {"module.known", "member.kind", "member.modified", "file.digest", "fi
 """Columns that may be missing."""
 
 
-def outcomes(profile: CompanionProfile, changes: dict[str, Callable[[Columns], object]]) -> dict[str, str]:
+def outcomes(layout: CompanionLayout, changes: dict[str, Callable[[Columns], object]]) -> dict[str, str]:
     """What comes of changes, by the column that each is about: "refused", "read", or what went wrong."""
     found = {}
     for name, change in changes.items():
-        answers = asked(hostile(WHERE[BY_NAME[name.partition(",")[0]].name], profile, change))
+        answers = asked(hostile(WHERE[BY_NAME[name.partition(",")[0]].name], layout, change))
         well = "refused" if "facts" in answers.errors else "read"
         found[name] = ", ".join(sorted(set(answers.broken.values()))) or well
     return found
@@ -57,15 +57,15 @@ def outcomes(profile: CompanionProfile, changes: dict[str, Callable[[Columns], o
 # --- tables
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_columns_that_are_missing_are_missed(profile: CompanionProfile) -> None:
-    found = outcomes(profile, {name: partial(removed, [name]) for name in WHERE})
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_columns_that_are_missing_are_missed(layout: CompanionLayout) -> None:
+    found = outcomes(layout, {name: partial(removed, [name]) for name in WHERE})
     expected = {name: "read" if name in OPTIONAL else "refused" for name in WHERE}
     assert found == expected
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_columns_of_a_table_are_equally_long(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_columns_of_a_table_are_equally_long(layout: CompanionLayout) -> None:
     tables = [name.partition(".")[0] for name in WHERE]
     several = [name for name in WHERE if tables.count(name.partition(".")[0]) > 1]
     several.remove("member.kind")  # how many records stayed in the archive is what a join finds out
@@ -75,18 +75,18 @@ def test_columns_of_a_table_are_equally_long(profile: CompanionProfile) -> None:
             f"{name}, shorter": partial(shortened, name),
             f"{name}, longer": partial(lengthened, name),
         }
-    assert outcomes(profile, changes) == dict.fromkeys(changes, "refused")
+    assert outcomes(layout, changes) == dict.fromkeys(changes, "refused")
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_tables_without_rows_hold_nothing_or_are_refused(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tables_without_rows_hold_nothing_or_are_refused(layout: CompanionLayout) -> None:
     changes: dict[str, Callable[[Columns], object]] = {}
     for name in WHERE:
         own = [one for one in WHERE if one.partition(".")[0] == name.partition(".")[0]]
         if name == own[0]:
             changes[f"{name}, empty"] = partial(emptied, own)
             changes[f"{name}, without"] = partial(removed, own)
-    found = outcomes(profile, changes)
+    found = outcomes(layout, changes)
     assert {what: outcome for what, outcome in found.items() if outcome not in ("read", "refused")} == {}
 
 
@@ -110,8 +110,8 @@ def removed(names: list[ColumnName], columns: Columns) -> None:
 # --- values
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_references_outside_of_their_table_are_refused_with_their_place(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_references_outside_of_their_table_are_refused_with_their_place(layout: CompanionLayout) -> None:
     names = sorted(WHERE.keys() - {"source.filename"})  # of which packed companions keep another number
     referring = [name for name in names if BY_NAME[name].refers and BY_NAME[name].low is not None]
     for name in sampled(referring, most=12, by=[lambda name: name.partition(".")[0]]):
@@ -124,10 +124,10 @@ def test_references_outside_of_their_table_are_refused_with_their_place(profile:
             change = partial(
                 set_to, name=name, row=row, value=value, places=facts.columns.get("handle.place")
             )
-            assert refused(hostile(WHERE[name], profile, change)).place == f"{name}, row {row}"
+            assert refused(hostile(WHERE[name], layout, change)).place == f"{name}, row {row}"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -137,29 +137,29 @@ def test_references_outside_of_their_table_are_refused_with_their_place(profile:
         *(("raw.length", -1), ("raw.length", MOST), ("raw.length", 1)),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(name: ColumnName, value: int, profile: CompanionProfile) -> None:
-    answers = asked(hostile(WHERE[name], profile, lambda columns: set_to(columns, name, 0, value)))
+def test_numbers_that_cannot_be_are_refused(name: ColumnName, value: int, layout: CompanionLayout) -> None:
+    answers = asked(hostile(WHERE[name], layout, lambda columns: set_to(columns, name, 0, value)))
     assert answers.broken == {}
     assert name.partition(".")[0] in str(answers.errors["records"])
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["record.rows", "method.instructions", "raw.length"])
-def test_parts_that_only_together_are_right_are_refused(name: ColumnName, profile: CompanionProfile) -> None:
+def test_parts_that_only_together_are_right_are_refused(name: ColumnName, layout: CompanionLayout) -> None:
     path = LOWERED if name == "method.instructions" else WHERE[name]
     counts = facts_of(path).columns[name].tolist()
     made = [sum(counts) + 1, -1, *[0] * (len(counts) - 2)]
     assert len(counts) > 1
-    answers = asked(hostile(path, profile, lambda columns: all_of(columns, name, made)))
+    answers = asked(hostile(path, layout, lambda columns: all_of(columns, name, made)))
     assert (answers.broken, "records" in answers.errors) == ({}, True)
 
 
 # --- references that lead nowhere
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("turn", ["itself", "in a circle", "a long way round"])
-def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile: CompanionProfile) -> None:
+def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, layout: CompanionLayout) -> None:
     count = len(facts_of(LOWERED).columns["frame.next"])
     turns = {
         "itself": [*[-1] * (count - 1), count - 1],
@@ -167,7 +167,7 @@ def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile
         "a long way round": [*range(1, count), 0],
     }
     assert count > 3
-    data = hostile(LOWERED, profile, lambda columns: all_of(columns, "frame.next", turns[turn]))
+    data = hostile(LOWERED, layout, lambda columns: all_of(columns, "frame.next", turns[turn]))
     error = refused(data)
     assert isinstance(error, LimitError)
     assert error.place == "frame.next"
@@ -175,36 +175,36 @@ def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile
     assert asked(data).broken == {}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_call_stacks_longer_than_allowed_are_refused(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_call_stacks_longer_than_allowed_are_refused(layout: CompanionLayout) -> None:
     count = len(facts_of(LOWERED).columns["frame.next"])
     chain = [*range(1, count), -1]
-    data = hostile(LOWERED, profile, lambda columns: all_of(columns, "frame.next", chain))
+    data = hostile(LOWERED, layout, lambda columns: all_of(columns, "frame.next", chain))
     assert not {"facts", "handles"} & asked(data, Limits(frames=count)).errors.keys()
     error = refused(data, Limits(frames=count - 1))
     assert isinstance(error, LimitError)
     assert error.limit == count - 1
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("parent", [0, 1, 2])
-def test_texts_go_on_in_rows_before(parent: int, profile: CompanionProfile) -> None:
-    data = hostile(SMALL, profile, lambda columns: set_to(columns, "node.parent", 0, parent))
+def test_texts_go_on_in_rows_before(parent: int, layout: CompanionLayout) -> None:
+    data = hostile(SMALL, layout, lambda columns: set_to(columns, "node.parent", 0, parent))
     assert refused(data).place == "node.parent, row 0"
     assert asked(data).broken == {}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_each_row_of_a_call_stack_map_stands_somewhere_else(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_row_of_a_call_stack_map_stands_somewhere_else(layout: CompanionLayout) -> None:
     places = facts_of(SMALL).columns["handle.place"]
     change = partial(set_to, name="handle.place", row=0, value=int(places[1]), places=places)
-    assert refused(hostile(SMALL, profile, change)).place == "handle.place"
+    assert refused(hostile(SMALL, layout, change)).place == "handle.place"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["record.name", "raw.name"])
-def test_two_records_of_one_name_are_refused(name: ColumnName, profile: CompanionProfile) -> None:
-    data = hostile(WHERE[name], profile, lambda columns: set_to(columns, name, 0, int(columns[name][1])))
+def test_two_records_of_one_name_are_refused(name: ColumnName, layout: CompanionLayout) -> None:
+    data = hostile(WHERE[name], layout, lambda columns: set_to(columns, name, 0, int(columns[name][1])))
     answers = asked(data)
     assert (answers.broken, "records" in answers.errors) == ({}, True)
 
@@ -270,15 +270,15 @@ def test_one_of_the_strings_is_empty() -> None:
 # --- anything
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_error_about_a_record_with_an_unprintable_name_is_printable(layout: CompanionLayout) -> None:
     """String 1 is a line of source text, with its end."""
 
     def change(columns: Columns) -> None:
         for row in (0, 1):
             set_to(columns, "record.name", row, 1)
 
-    answers = asked(hostile(WHERE["record.name"], profile, change))
+    answers = asked(hostile(WHERE["record.name"], layout, change))
     found = r"'        return d * d + torch.sum(x)\n'"
     assert {str(error) for error in answers.errors.values()} == {
         f"m.ptdbg: record.name, row 0: expected the name of a record of source ranges, found {found}"
@@ -288,18 +288,18 @@ def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: 
 @settings(patient, max_examples=examples(60))
 @given(
     st.sampled_from(sorted(WHERE)),
-    st.sampled_from(PROFILES),
+    st.sampled_from(LAYOUTS),
     st.lists(st.tuples(st.integers(0), st.sampled_from(EDGES) | st.integers(-3, 40)), min_size=1, max_size=3),
 )
 def test_any_values_of_a_column_end_in_answers_or_errors_of_one_kind(
-    name: ColumnName, profile: CompanionProfile, cells: list[tuple[int, int]]
+    name: ColumnName, layout: CompanionLayout, cells: list[tuple[int, int]]
 ) -> None:
     def change(columns: Columns) -> None:
         for row, value in cells:
             if len(columns[name]):
                 set_to(columns, name, row % len(columns[name]), value)
 
-    answers = asked(hostile(WHERE[name], profile, change))
+    answers = asked(hostile(WHERE[name], layout, change))
     assert answers.broken == {}
     assert all(str(error).isprintable() for error in answers.errors.values())
 

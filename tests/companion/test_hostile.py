@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.layout import VERSION, CompanionProfile, SectionLine, read_directory, written
+from archive.companion.layout import VERSION, CompanionLayout, SectionLine, read_directory, written
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
 from tests.support import hostile_companions as packed_companions
 from tests.support.companion_questions import FILE, QUESTIONS, SMALL, asked, refused, refused_or_the_same
-from tests.support.halves import PROFILES, companion_of, facts_of, parsed
+from tests.support.halves import LAYOUTS, companion_of, facts_of, parsed
 from tests.support.hostile_companions import (
     HEADER_BYTES,
     directory_end,
@@ -46,9 +46,9 @@ def header(data: bytes, at: int, form: str, value: int) -> bytes:
 # --- cut and changed
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_cut_is_refused(profile: CompanionProfile) -> None:
-    data = companion_of(SMALL, profile)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_cut_is_refused(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
     for size in range(len(data)):
         with pytest.raises(ArchiveError) as caught:
             archive.open(data[:size], name="m.ptdbg").close()
@@ -73,7 +73,7 @@ def test_every_flipped_bit_of_a_packed_companion_is_refused() -> None:
 
 
 def test_flipped_bits_of_a_mapped_companion_are_refused_or_change_nothing() -> None:
-    data = companion_of(SMALL, CompanionProfile.MAPPED)
+    data = companion_of(SMALL, CompanionLayout.MAPPED)
     begin = directory_end(data)
     for bit in range(0, 8 * begin, 5):
         with pytest.raises(ArchiveError):
@@ -88,13 +88,13 @@ def test_flipped_bits_of_a_mapped_companion_are_refused_or_change_nothing() -> N
 
 @settings(patient, max_examples=examples(150))
 @given(
-    st.sampled_from(PROFILES),
+    st.sampled_from(LAYOUTS),
     st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=4),
 )
 def test_any_changed_bytes_end_in_one_error_or_the_same_facts(
-    profile: CompanionProfile, changes: list[tuple[int, int]]
+    layout: CompanionLayout, changes: list[tuple[int, int]]
 ) -> None:
-    changed = bytearray(companion_of(SMALL, profile))
+    changed = bytearray(companion_of(SMALL, layout))
     for at, byte in changes:
         changed[at % len(changed)] = byte
     refused_or_the_same(bytes(changed), SMALL)
@@ -114,42 +114,42 @@ def test_what_is_no_companion_is_refused(data: bytes) -> None:
 
 @settings(patient, max_examples=examples(150))
 @given(st.binary(max_size=200), st.sampled_from([1, 2, 3, 0]), st.integers(0, 255))
-def test_any_bytes_behind_the_magic_end_in_one_error(data: bytes, profile: int, count: int) -> None:
-    head = MAGIC + VERSION.to_bytes(2, "little") + bytes([profile, count]) + bytes(16)
+def test_any_bytes_behind_the_magic_end_in_one_error(data: bytes, layout: int, count: int) -> None:
+    head = MAGIC + VERSION.to_bytes(2, "little") + bytes([layout, count]) + bytes(16)
     checksum = zlib.crc32(head + bytes(4) + data).to_bytes(4, "little")
     with pytest.raises(ArchiveError):
         parsed(head + checksum + data)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_other_versions_and_profiles_are_refused_by_name(profile: CompanionProfile) -> None:
-    data = companion_of(SMALL, profile)
-    assert header(data, 12, "B", profile) == data
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_other_versions_and_layouts_are_refused_by_name(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
+    assert header(data, 12, "B", layout) == data
     for version in (0, VERSION + 1, 0xFFFF):
         error = refused(header(data, 10, "H", version))
         assert f"expected a companion of version 2 or {VERSION}, found version {version}" in str(error)
     for other in (0, 3, 255):
-        assert f"expected a known profile, found {other}" in str(refused(header(data, 12, "B", other)))
-    refused(header(data, 12, "B", 3 - profile))
+        assert f"expected a known layout, found {other}" in str(refused(header(data, 12, "B", other)))
+    refused(header(data, 12, "B", 3 - layout))
 
 
 # --- sections
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_other_checksums_are_refused(profile: CompanionProfile) -> None:
-    data = companion_of(SMALL, profile)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_other_checksums_are_refused(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
     changed = put(data, HEADER_BYTES - 4, "I", 0)
     assert "header: expected checksum 0x00000000, found 0x" in str(refused(changed))
     for at, (line, _) in enumerate(sections(data)):
         listed = replaced(sections(data), at, checksum=line.checksum ^ 1)
-        lying = written(profile, facts_of(SMALL).archive_id, listed)
+        lying = written(layout, facts_of(SMALL).archive_id, listed)
         assert f"section {line.number}" in str(refused(lying))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_sections_that_are_missing_are_missed(profile: CompanionProfile) -> None:
-    data = companion_of(SMALL, profile)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sections_that_are_missing_are_missed(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
     found = {}
     for number in [line.number for line, _ in sections(data)]:
         answers = asked(rewritten(data, [one for one in sections(data) if one[0].number != number]))
@@ -161,18 +161,18 @@ def test_sections_that_are_missing_are_missed(profile: CompanionProfile) -> None
     assert all(found[number] in (True, False) for number in optional & found.keys())
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_sections_that_are_there_twice_are_refused(profile: CompanionProfile) -> None:
-    data = companion_of(SMALL, profile)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sections_that_are_there_twice_are_refused(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
     listed = sections(data)
     for one in listed:
         assert "expected each section once" in str(refused(rewritten(data, [*listed, one])))
 
 
 @pytest.mark.parametrize("number", [0, 5, 31, 200, 255])
-@pytest.mark.parametrize("profile", PROFILES)
-def test_an_unknown_section_is_refused_or_passed_over(profile: CompanionProfile, number: int) -> None:
-    data = companion_of(SMALL, profile)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_unknown_section_is_refused_or_passed_over(layout: CompanionLayout, number: int) -> None:
+    data = companion_of(SMALL, layout)
     listed = sections(data)
     more = (SectionLine(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
     for place in {0, 1, len(listed)}:
@@ -180,7 +180,7 @@ def test_an_unknown_section_is_refused_or_passed_over(profile: CompanionProfile,
 
 
 def test_sections_in_another_order_are_refused_or_make_no_difference() -> None:
-    data = companion_of(SMALL, CompanionProfile.MAPPED)
+    data = companion_of(SMALL, CompanionLayout.MAPPED)
     listed = sections(data)
     for turn in range(1, len(listed)):
         answers = refused_or_the_same(rewritten(data, listed[turn:] + listed[:turn]), SMALL)
@@ -189,16 +189,16 @@ def test_sections_in_another_order_are_refused_or_make_no_difference() -> None:
 
 
 def test_checksums_of_pages_are_of_all_pages() -> None:
-    data = companion_of(SMALL, CompanionProfile.MAPPED)
+    data = companion_of(SMALL, CompanionLayout.MAPPED)
     *others, (line, sums) = sections(data)
     for other in (b"", sums[:-4], sums[:-1], sums + b"\0", sums + sums[:4]):
         last = line._replace(stored=len(other), checksum=zlib.crc32(other)), other
-        changed = written(CompanionProfile.MAPPED, facts_of(SMALL).archive_id, [*others, last])
+        changed = written(CompanionLayout.MAPPED, facts_of(SMALL).archive_id, [*others, last])
         assert {"entry 5", "range 1"} <= refused_or_the_same(changed, SMALL)
 
 
 def test_strings_fill_their_section() -> None:
-    data = companion_of(SMALL, CompanionProfile.MAPPED)
+    data = companion_of(SMALL, CompanionLayout.MAPPED)
     listed = sections(data)
     at, (line, text) = next((at, one) for at, one in enumerate(listed) if one[0].number == STRINGS)
     for other in (text + b"more", text[:-1], b""):
@@ -225,11 +225,11 @@ LIES = {
 
 
 @pytest.mark.parametrize("field", LIES)
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_lines_that_lie_end_in_errors_of_one_kind_or_the_same_facts(
-    profile: CompanionProfile, field: str
+    layout: CompanionLayout, field: str
 ) -> None:
-    data = companion_of(SMALL, profile)
+    data = companion_of(SMALL, layout)
     listed = sections(data)
     for at in sampled(range(0, len(listed), 5), most=3):
         for value in LIES[field]:
@@ -243,11 +243,11 @@ def test_lines_that_lie_end_in_errors_of_one_kind_or_the_same_facts(
 # --- errors
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_errors_name_the_file_and_a_place(profile: CompanionProfile) -> None:
-    data = companion_of(SMALL, profile)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_errors_name_the_file_and_a_place(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
     changed = flipped(data, 8 * (directory_end(data) + len(data)) // 2)
-    broken = rewritten(data, sections(data)[1:]) if profile is CompanionProfile.MAPPED else solid(b"\1\2\3")
+    broken = rewritten(data, sections(data)[1:]) if layout is CompanionLayout.MAPPED else solid(b"\1\2\3")
     for one in (changed, broken, data[:-1], header(data, 10, "H", 9)):
         errors = asked(one).errors
         assert errors

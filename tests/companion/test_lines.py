@@ -18,7 +18,7 @@ from archive.companion.build import build_companion
 from archive.companion.codecs import Codec
 from archive.companion.encodings import ColumnLine, EncodedColumn, Transform, build_lines, parse_lines
 from archive.companion.layout import (
-    CompanionProfile,
+    CompanionLayout,
     SectionLine,
     Varints,
     build_signed,
@@ -124,7 +124,7 @@ def test_columns_that_are_encoded_alike_are_the_same_columns(path: Path) -> None
     columns, texts = stored(contents)
     sections = [(SOLID, alike(columns) + contents.raw), (STRINGS, texts)]
     data = written(
-        CompanionProfile.PACKED,
+        CompanionLayout.PACKED,
         contents.archive_id,
         [
             (SectionLine(number, 1, Codec.NONE, len(part), 0, len(part), len(part), zlib.crc32(part)), part)
@@ -170,6 +170,6 @@ def test_texts_cost_what_they_take_once_they_are_apart() -> None:
     many = bytes(1 << 20)
     line = SectionLine(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
     sections[STRINGS] = (line, many)
-    bomb = written(CompanionProfile.PACKED, contents.archive_id, list(sections.values()))
+    bomb = written(CompanionLayout.PACKED, contents.archive_id, list(sections.values()))
     with pytest.raises(LimitError, match="section 1: memory is limited to"):
         parse_companion(memoryview(bomb), Limits(memory=1 << 23).allowance(0))

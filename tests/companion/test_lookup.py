@@ -19,7 +19,7 @@ from archive.companion import blocks, packed
 from archive.companion.blocks import BlockColumn, build_blocks
 from archive.companion.build import build_companion
 from archive.companion.encodings import EncodedColumn, Transform, encodings, parse_coding
-from archive.companion.layout import CompanionProfile, read_directory
+from archive.companion.layout import CompanionLayout, read_directory
 from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.companion.modelling import MODELLED
 from archive.container.write import new_member
@@ -29,7 +29,7 @@ from archive.formats.record_kinds import DELEGATED
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME, BY_NUMBER
 from tests.support.corpus import RELEASES
-from tests.support.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
+from tests.support.halves import LAYOUTS, companion_of, facts_of, parsed, plain_facts
 from tests.support.hostile_companions import hostile, rewritten, sections, set_to
 from tests.support.sampling import Suite, examples, sampled
 from tests.support.strategies import Made, Range, Strings, archives, column, patient, table_of, whole
@@ -85,17 +85,17 @@ def assert_same_answers(before: Archive, companion: bytes) -> None:
 
 
 @quick
-@given(made=archives(), profile=st.sampled_from(PROFILES), in_blocks=st.booleans())
+@given(made=archives(), layout=st.sampled_from(LAYOUTS), in_blocks=st.booleans())
 def test_what_is_looked_up_is_what_the_archive_answers(
-    *, made: Made, profile: CompanionProfile, in_blocks: bool
+    *, made: Made, layout: CompanionLayout, in_blocks: bool
 ) -> None:
     facts = facts_of(made.data)
     with archive.open(made.data) as before:
         if not in_blocks:
-            assert_same_answers(before, build_companion(facts, profile))
+            assert_same_answers(before, build_companion(facts, layout))
             return
         with small_blocks():
-            assert_same_answers(before, build_companion(facts, profile))
+            assert_same_answers(before, build_companion(facts, layout))
 
 
 @pytest.mark.parametrize("path", sampled([STACK, LOWERED, NESTED_1_9, TRACED], most=2))
@@ -108,29 +108,29 @@ def test_real_archives_may_be_in_blocks(path: Path) -> None:
         assert_same_answers(before, companion)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "tags",
     [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2], [0, 1, 5], [0, 2, 4]],
 )
-def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: CompanionProfile) -> None:
+def test_ranges_are_found_by_tags_in_any_order(tags: list[int], layout: CompanionLayout) -> None:
     table = table_of([0, 1, 2], [Range(b"abc", at, 3) for at in range(3)], RangeLayout.INLINE)
     table.tag[:] = tags
     record = new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))
     data = written(record, new_member("version", b"3\n"))
     with archive.open(data) as before:
-        assert_same_answers(before, build_companion(facts_of(data), profile))
+        assert_same_answers(before, build_companion(facts_of(data), layout))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_the_longest_ranges_are_looked_up_as_they_are(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_longest_ranges_are_looked_up_as_they_are(layout: CompanionLayout) -> None:
     longest = (1 << 63) - 1
     spans = [(0, longest), (0, longest - 1), (longest, longest), (longest, 0), (1, 0), (0, 1), (0, 0)]
     table = table_of(range(len(spans)), [Range(b"x", *span) for span in spans], RangeLayout.INLINE)
     record = new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))
     data = written(record, new_member("version", b"3\n"))
     with archive.open(data) as before:
-        assert_same_answers(before, build_companion(facts_of(data), profile))
+        assert_same_answers(before, build_companion(facts_of(data), layout))
 
 
 # --- blocks
@@ -216,7 +216,7 @@ def test_long_columns_are_in_blocks_but_for_references_back_of_which_nobody_asks
 
 def test_little_is_read_to_look_one_handle_up() -> None:
     facts = facts_of(LOWERED)
-    companion = build_companion(facts, CompanionProfile.MAPPED)
+    companion = build_companion(facts, CompanionLayout.MAPPED)
     with archive.open(companion) as opened:
         assert opened.companion is not None
         handle = next(iter(facts.columns["handle.handle"].tolist()))
@@ -227,7 +227,7 @@ def test_little_is_read_to_look_one_handle_up() -> None:
 
 
 def test_a_single_string_is_borrowed_from_a_mapped_file_and_no_copy() -> None:
-    with archive.open(companion_of(LOWERED, CompanionProfile.MAPPED)) as opened:
+    with archive.open(companion_of(LOWERED, CompanionLayout.MAPPED)) as opened:
         assert all(lookup_of(opened).string(index).borrowed for index in range(5))
 
 
@@ -236,11 +236,11 @@ def test_a_single_string_is_borrowed_from_a_mapped_file_and_no_copy() -> None:
 WITHOUT_HANDLES = RELEASES / "torch-1.8.0" / "nested.pt"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("path", [STACK, LOWERED, NESTED_1_9, WITHOUT_HANDLES])
 @pytest.mark.parametrize("step", [1, 2])
-def test_tags_of_handles_are_those_of_the_archive(path: Path, step: int, profile: CompanionProfile) -> None:
-    with archive.open(path) as before, archive.open(companion_of(path, profile)) as after:
+def test_tags_of_handles_are_those_of_the_archive(path: Path, step: int, layout: CompanionLayout) -> None:
+    with archive.open(path) as before, archive.open(companion_of(path, layout)) as after:
         known = lookup_of(after)
         handles = [*list(before.handles)[::-step], -1, 0, 123_456_789, 1 << 62]
         expected = [before.handles[handle].tag if handle in before.handles else -1 for handle in handles]
@@ -261,18 +261,18 @@ def test_tags_of_handles_with_gaps() -> None:
 # --- what does not fit together
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_call_stack_that_comes_back_to_itself_is_refused(profile: CompanionProfile) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_call_stack_that_comes_back_to_itself_is_refused(layout: CompanionLayout) -> None:
     columns = facts_of(STACK).columns
     row = int(np.flatnonzero(columns["handle.stack"] >= 0)[0])
     handle, frame = int(columns["handle.handle"][row]), int(columns["handle.stack"][row])
-    data = hostile(STACK, profile, lambda columns: set_to(columns, "frame.next", frame, frame))
+    data = hostile(STACK, layout, lambda columns: set_to(columns, "frame.next", frame, frame))
     with archive.open(data) as opened, pytest.raises(LimitError, match=f"debug handle {handle}: "):
         opened.symbolicate(handle)
 
 
 def test_a_string_that_ends_behind_all_strings_is_refused() -> None:
-    data = companion_of(STACK, CompanionProfile.MAPPED)
+    data = companion_of(STACK, CompanionLayout.MAPPED)
     ends = BY_NAME["string.end"].number
     changed = [
         (line, b"\xff\xff" + bytes(part)[2:] if line.number == ends else part)
@@ -348,21 +348,21 @@ def bytes_of_code(opened: Archive, name: str) -> list[int]:
     return sorted({*offsets, *(at - 1 for at in offsets), *(at + 1 for at in offsets), -1, 0, 1 << 62})
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("path", [STACK, LOWERED, TRACED, INLINE], ids=lambda path: path.name)
 def test_a_byte_of_code_leads_where_the_archive_s_own_records_lead(
-    path: Path, profile: CompanionProfile
+    path: Path, layout: CompanionLayout
 ) -> None:
-    with archive.open(path) as before, archive.open(companion_of(path, profile)) as after:
+    with archive.open(path) as before, archive.open(companion_of(path, layout)) as after:
         assert list(after.range_summary.names) == list(before.range_summary.names)
         for name in before.range_records:
             for at in bytes_of_code(before, name):
                 assert str(after.locate(name, at)) == str(before.locate(name, at))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_line_of_code_leads_where_its_byte_leads(profile: CompanionProfile) -> None:
-    with archive.open(STACK) as before, archive.open(companion_of(STACK, profile)) as after:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_line_of_code_leads_where_its_byte_leads(layout: CompanionLayout) -> None:
+    with archive.open(STACK) as before, archive.open(companion_of(STACK, layout)) as after:
         assert after.companion is not None
         for name in [name for name in before.records if f"{name}.debug_pkl" in before.range_records]:
             start = 0
@@ -374,9 +374,9 @@ def test_a_line_of_code_leads_where_its_byte_leads(profile: CompanionProfile) ->
         assert after.companion.locate_line("code/nowhere.py", 1, 0) is None
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_lowered_modules_have_no_place_in_code(profile: CompanionProfile) -> None:
-    with archive.open(companion_of(LOWERED, profile)) as opened:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lowered_modules_have_no_place_in_code(layout: CompanionLayout) -> None:
+    with archive.open(companion_of(LOWERED, layout)) as opened:
         assert opened.companion is not None
         assert len(opened.ranges(DELEGATED))
         assert opened.locate(DELEGATED, 0) is None
@@ -384,7 +384,7 @@ def test_lowered_modules_have_no_place_in_code(profile: CompanionProfile) -> Non
 
 
 def test_a_mapped_companion_is_not_read_whole_for_a_place() -> None:
-    data = companion_of(TRACED, CompanionProfile.MAPPED)
+    data = companion_of(TRACED, CompanionLayout.MAPPED)
     with archive.open(TRACED) as opened:
         name = opened.range_records[0]
     with archive.open(data) as opened:

@@ -12,7 +12,7 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, NothingToDoError
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.formats.elf.parse import parse_object
 from tests.support.commands import run, well
 from tests.support.documents import file_of
@@ -55,10 +55,10 @@ def shared_object(name: str) -> str:
         return next(record for record in opened.records if record.endswith(".so"))
 
 
-@pytest.mark.parametrize(("name", "profile"), crossed(PACKAGES, CompanionProfile))
-def test_a_join_gives_the_file_to_the_byte(name: str, profile: CompanionProfile, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "layout"), crossed(PACKAGES, CompanionLayout))
+def test_a_join_gives_the_file_to_the_byte(name: str, layout: CompanionLayout, tmp_path: Path) -> None:
     path = written(name, tmp_path)
-    small, aside = halves(path, profile=profile)
+    small, aside = halves(path, layout=layout)
     assert small.stat().st_size < path.stat().st_size
     joined = archive.join(small, aside, tmp_path / "back", force=True)
     assert joined.exact
@@ -213,7 +213,7 @@ def test_columns_that_lie_about_shared_objects_are_refused(
     def change(columns: Columns) -> None:
         columns[column] = np.full_like(columns[column], value)  # type: ignore[index]
 
-    aside.write_bytes(hostile(path, CompanionProfile.MAPPED, change))
+    aside.write_bytes(hostile(path, CompanionLayout.MAPPED, change))
     with pytest.raises(ArchiveError, match=message):
         archive.join(small, aside, tmp_path / "back")
     if column.startswith("object."):

@@ -270,7 +270,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "join": ("join", MODEL, "-o", OUT, "-c", COMPANION),
     "restore": ("restore", MODEL, "-o", OUT),
     "migrate": ("migrate", MODEL, "-o", OUT, "--to", "1.9"),
-    "convert": ("convert", MODEL, "-o", OUT, "--profile", "mapped"),
+    "convert": ("convert", MODEL, "-o", OUT, "--layout", "mapped"),
     "digest": ("digest", MODEL),
     "digest of debug info": ("digest", "--of", "debug", MODEL),
     "leaks": ("leaks", MODEL),

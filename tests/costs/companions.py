@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.debuginfo.model import RangeLayout
 from archive.formats.record_kinds import EMBEDDED
 from archive.normalform.columns import RANGE_LAYOUTS
@@ -131,32 +131,32 @@ CHANGES: dict[str, Change] = {
 
 
 @cache
-def companion(name: str, profile: CompanionProfile, times: int) -> bytes:
+def companion(name: str, layout: CompanionLayout, times: int) -> bytes:
     """A companion that says so much more of the archive."""
     facts = facts_of(BASE)
     columns = dict(facts.columns)
     form = NormalForm(columns | CHANGES[name](columns, times), facts.strings)
-    return build_companion(replace(facts, form=form), profile)
+    return build_companion(replace(facts, form=form), layout)
 
 
-def alone(name: str, profile: CompanionProfile, times: int) -> dict[str, bytes]:
+def alone(name: str, layout: CompanionLayout, times: int) -> dict[str, bytes]:
     """The companion as the model."""
-    return {"m.ptl": companion(name, profile, times)}
+    return {"m.ptl": companion(name, layout, times)}
 
 
-def beside(name: str, profile: CompanionProfile, times: int) -> dict[str, bytes]:
+def beside(name: str, layout: CompanionLayout, times: int) -> dict[str, bytes]:
     """The archive that it was split off, and the companion."""
-    return {"m.ptl": halves(BASE).out, "m.ptdbg": companion(name, profile, times)}
+    return {"m.ptl": halves(BASE).out, "m.ptdbg": companion(name, layout, times)}
 
 
-def within(name: str, profile: CompanionProfile, times: int) -> dict[str, bytes]:
+def within(name: str, layout: CompanionLayout, times: int) -> dict[str, bytes]:
     """The archive with the companion in it."""
-    return {"m.ptl": tampered(halves(BASE).out, {EMBEDDED: companion(name, profile, times)})}
+    return {"m.ptl": tampered(halves(BASE).out, {EMBEDDED: companion(name, layout, times)})}
 
 
 COMPANIONS = {
-    f"{where.__name__}, {profile.name.lower()}: {name}": partial(where, name, profile)
+    f"{where.__name__}, {layout.name.lower()}: {name}": partial(where, name, layout)
     for name in CHANGES
-    for profile in CompanionProfile
+    for layout in CompanionLayout
     for where in (alone, beside, within)
 }

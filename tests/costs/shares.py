@@ -102,7 +102,7 @@ FORMS = {
 TARGETS = ("1.4", "1.6", "1.8", "1.10", "1.12", "2.13", "pair-rows", "inline-rows", "string-table")
 MAKING = {
     "split": f"split model -o {SPLIT} -c {COMPANION}",
-    "split, mapped": f"split model -o out -c {MAPPED} --profile mapped",
+    "split, mapped": f"split model -o out -c {MAPPED} --layout mapped",
     "split, --max": "split model -o out -c other --max",
     "split, no handles": "split model -o out -c other --handles drop",
     "split, all of a program": "split model -o out -c other --drop modules",
@@ -135,9 +135,9 @@ MAKING = {
     "publish an embedded one": f"redact {EMBEDDED} -o out -c other --for publish --partial",
     "publish a migrated one": f"redact {MIGRATED} -o out -c other --for publish --partial",
     "split an embedded one": f"split {EMBEDDED} -o out -c other",
-    "to mapped": f"convert {COMPANION} -o out --profile mapped",
-    "to packed": f"convert {MAPPED} -o out --profile packed",
-    "to packed, --max": f"convert {MAPPED} -o out --profile packed --max",
+    "to mapped": f"convert {COMPANION} -o out --layout mapped",
+    "to packed": f"convert {MAPPED} -o out --layout packed",
+    "to packed, --max": f"convert {MAPPED} -o out --layout packed --max",
     "vendor's companion": f"redact {COMPANION} -o out --for vendor --partial",
     "public companion": f"redact {COMPANION} -o out --for publish --partial",
     "vendor's companion, mapped": f"redact {MAPPED} -o out --for vendor --partial",

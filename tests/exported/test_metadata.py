@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.base.errors import NothingToDoError
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.write import new_member
 from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.modules import Instance, Key, build_modules, parse_modules
@@ -259,7 +259,7 @@ def test_the_ids_of_fixtures_are_small(key: str) -> None:
 def test_one_of_two_forms_is_asked_for(tmp_path: Path) -> None:
     done = run("convert", EXPORTED / "shop.pt2", "-o", tmp_path / "out.pt2")
     assert done.returncode == 2
-    assert b"give --profile PROFILE, or --canonical" in done.stderr
+    assert b"give --layout LAYOUT, or --canonical" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -393,15 +393,15 @@ REACHED: dict[str, Callable[[dict[str, list[int]]], bool]] = {
 def test_programs_of_random_graphs_are_joined_to_the_byte() -> None:
     reached: set[str] = set()
 
-    @given(programs=RANDOM_PROGRAMS, profile=st.sampled_from(CompanionProfile))
+    @given(programs=RANDOM_PROGRAMS, layout=st.sampled_from(CompanionLayout))
     @settings(patient, max_examples=examples(50))
-    def check(programs: dict[str, Tree], profile: CompanionProfile) -> None:
+    def check(programs: dict[str, Tree], layout: CompanionLayout) -> None:
         small, aside = io.BytesIO(), io.BytesIO()
         if not any(node["metadata"] for node in nodes(programs)):
             with pytest.raises(NothingToDoError):
                 archive.split(saved(programs), small, aside)
             return
-        archive.split(saved(programs), small, aside, drop=["modules"], profile=profile)
+        archive.split(saved(programs), small, aside, drop=["modules"], layout=layout)
         columns = check_halves(programs, small.getvalue(), aside.getvalue())
         text = json.dumps(programs, ensure_ascii=False)
         reached.update(what for what, there in REACHED.items() if there(columns))

@@ -14,7 +14,7 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, LimitError
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.write import new_member
 from archive.formats.exported.program import MAX_SCOPES, Program
 from archive.formats.record_kinds import programs_in
@@ -183,7 +183,7 @@ def metadata(folder: Path, texts: dict[str, str], change: Callable[[Columns], ob
     """The metadata of the only node, by a companion whose columns are changed."""
     aside = folder / "made.ptdbg"
     aside.write_bytes(
-        hostile(hostile_program(folder, hostile_node("a", texts)), CompanionProfile.MAPPED, change)
+        hostile(hostile_program(folder, hostile_node("a", texts)), CompanionLayout.MAPPED, change)
     )
     with archive.open(aside) as opened:
         return dict(opened.programs["model"].sites["a"].metadata)

@@ -11,7 +11,7 @@ import archive
 from archive.base import json_text
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.base.json_text import read_json
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.failures.lookups.nodes import found_nodes
@@ -30,18 +30,16 @@ if TYPE_CHECKING:
 SHOP = EXPORTED / "shop.pt2"
 
 
-def halves(
-    path: Path, folder: Path, profile: CompanionProfile = CompanionProfile.PACKED
-) -> tuple[Path, Path]:
+def halves(path: Path, folder: Path, layout: CompanionLayout = CompanionLayout.PACKED) -> tuple[Path, Path]:
     small, aside = folder / "small.pt2", folder / "model.ptdbg"
-    archive.split(path, small, aside, profile=profile, force=True)
+    archive.split(path, small, aside, layout=layout, force=True)
     return small, aside
 
 
 @pytest.mark.parametrize("path", sampled(PROGRAMS), ids=lambda path: path.stem)
 def test_a_join_gives_the_file_to_the_byte(path: Path, tmp_path: Path) -> None:
-    for profile in CompanionProfile:
-        small, aside = halves(path, tmp_path, profile)
+    for layout in CompanionLayout:
+        small, aside = halves(path, tmp_path, layout)
         assert archive.join(small, aside, tmp_path / "back", force=True).exact
         assert (tmp_path / "back").read_bytes() == path.read_bytes()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import archive
 from archive.base.errors import ArchiveError
 from archive.check.verify import verify
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.container import Container
 from archive.container.write import new_member, write_archive
 from archive.describe.inspect import inspect
@@ -60,7 +60,7 @@ def read_archive(data: bytes) -> None:
 def split_and_join(data: bytes) -> None:
     """An archive that is split, joined, embedded and restored; either companion explains as it did."""
     out, companion = _scratch() / "out.ptl", _scratch() / "m.ptdbg"
-    said = split(data, out, companion, profile=_one_of(tuple(CompanionProfile), data), force=True)
+    said = split(data, out, companion, layout=_one_of(tuple(CompanionLayout), data), force=True)
     left, facts = out.read_bytes(), companion.read_bytes()
     joined = io.BytesIO()
     assert join(left, facts, joined).exact == said.exact

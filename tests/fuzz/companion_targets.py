@@ -10,7 +10,7 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.debuginfo.symbolicate import TableLookup
 from tests.fuzz.mutations import changed_companion
@@ -31,10 +31,10 @@ HANDLES, TAGS = (0, 5, 31, 1 << 62), (0, 1, 3, 1 << 40)
 
 
 def read_companion(data: bytes) -> None:
-    """A companion: all of it, then written in the other profile and read again."""
+    """A companion: all of it, then written in the other layout and read again."""
     contents = parse_companion(memoryview(data), LIMITS.allowance(len(data)))
     again = parse_companion(
-        memoryview(build_companion(contents, CompanionProfile.MAPPED)), LIMITS.allowance(len(data))
+        memoryview(build_companion(contents, CompanionLayout.MAPPED)), LIMITS.allowance(len(data))
     )
     assert plain_facts(again) == plain_facts(contents)
 
@@ -112,7 +112,7 @@ def facts_of(opened: Archive) -> list[object]:
 
 def _companions() -> list[bytes]:
     small = sorted(ARCHIVES, key=lambda path: path.stat().st_size)[:60:6]
-    return [companion_of(path, profile) for path in small for profile in CompanionProfile]
+    return [companion_of(path, layout) for path in small for layout in CompanionLayout]
 
 
 TARGETS = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.codecs import Codec, inflated
-from archive.companion.layout import CompanionProfile, read_directory
+from archive.companion.layout import CompanionLayout, read_directory
 from archive.companion.magic import is_companion
 from archive.normalform.columns import SOLID
 from archive.pickles.ops import BY_CODE, FIXED_SIZE, Argument
@@ -386,7 +386,7 @@ def _sections(data: bytes) -> tuple[tuple[SectionLine, bytes], ...]:
     if not is_companion(memoryview(data)):
         raise ValueError
     directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
-    if directory.profile is CompanionProfile.MAPPED and len(data) > 1 << 14:
+    if directory.layout is CompanionLayout.MAPPED and len(data) > 1 << 14:
         raise ValueError
     return tuple(sections(data))
 

@@ -18,7 +18,7 @@ from archive.formats.record_kinds import EMBEDDED, code_of, kind_of
 from archive.reader.lacking import why_no_handles, why_no_ranges
 from archive.reader.recognition import check_companion, opened_archive
 from tests.support.corpus import ARCHIVES, KINDS, ORACLES, RELEASES
-from tests.support.halves import PROFILES, companion_of, embedded, halves
+from tests.support.halves import LAYOUTS, companion_of, embedded, halves
 from tests.support.reports import case, explained
 from tests.support.tampering import STACK, tampered, without
 from tests.support.zips import PLAIN, SMALL
@@ -26,22 +26,22 @@ from tests.support.zips import PLAIN, SMALL
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.companion.layout import CompanionProfile
+    from archive.companion.layout import CompanionLayout
 
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 MODELS = [NESTED, STACK, RELEASES / "torch-1.9.0" / "nested.ptl", RELEASES / "torch-1.8.0" / "nested.ptl"]
 models = pytest.mark.parametrize("model", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-profiles = pytest.mark.parametrize("profile", PROFILES)
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 # --- records
 
 
 @models
-@profiles
-def test_debug_records_are_made_as_they_were(model: Path, profile: CompanionProfile) -> None:
-    with archive.open(model) as whole, archive.open(companion_of(model, profile)) as alone:
+@layouts
+def test_debug_records_are_made_as_they_were(model: Path, layout: CompanionLayout) -> None:
+    with archive.open(model) as whole, archive.open(companion_of(model, layout)) as alone:
         debug = {name: record for name, record in whole.records.items() if kind_of(name).is_debug}
         assert alone.records.keys() == debug.keys() != set()
         for name, record in alone.records.items():
@@ -69,9 +69,9 @@ def test_both_together_have_the_records_of_the_whole(model: Path) -> None:
 
 
 @models
-@profiles
-def test_facts_are_those_of_the_whole(model: Path, profile: CompanionProfile) -> None:
-    with archive.open(model) as whole, archive.open(companion_of(model, profile)) as alone:
+@layouts
+def test_facts_are_those_of_the_whole(model: Path, layout: CompanionLayout) -> None:
+    with archive.open(model) as whole, archive.open(companion_of(model, layout)) as alone:
         assert (alone.top, alone.qualified_top) == (whole.top, whole.qualified_top)
         assert set(alone.classes) <= set(whole.classes)
         assert alone.methods == whole.methods
@@ -79,14 +79,14 @@ def test_facts_are_those_of_the_whole(model: Path, profile: CompanionProfile) ->
         assert list(map(str, alone.handles.values())) == list(map(str, whole.handles.values()))
         assert alone.archive_id == whole.archive_id
         assert repr(alone.companion) == (
-            f"<Companion 'archive in memory', {profile.name.lower()}, of archive {whole.archive_id.hex()}>"
+            f"<Companion 'archive in memory', {layout.name.lower()}, of archive {whole.archive_id.hex()}>"
         )
 
 
-@profiles
-def test_a_place_is_found_by_line_and_column_without_the_code(profile: CompanionProfile) -> None:
+@layouts
+def test_a_place_is_found_by_line_and_column_without_the_code(layout: CompanionLayout) -> None:
     found = 0
-    with archive.open(NESTED) as whole, archive.open(companion_of(NESTED, profile)) as alone:
+    with archive.open(NESTED) as whole, archive.open(companion_of(NESTED, layout)) as alone:
         assert alone.companion
         for name in whole.records.keys() & set(map(code_of, whole.range_records)):
             text = bytes(whole.records[name].view())

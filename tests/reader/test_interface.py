@@ -147,7 +147,7 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     ),
     "migrate": lambda file, out: archive.migrate(file, out / "m", to="2.13", lossy=True, force=True),
     "canonicalise": lambda file, out: archive.canonicalise(file, out / "c", force=True),
-    "convert": lambda file, out: archive.convert(file, out / "v", profile="packed", force=True),
+    "convert": lambda file, out: archive.convert(file, out / "v", layout="packed", force=True),
     "verify": lambda file, _: verify(file),
     "inspect": lambda file, _: inspect(archive.open(file)),
     "effects": lambda file, _: inspect_effects(archive.open(file)),

@@ -66,7 +66,7 @@ def test_each_verb_writes_the_same_bytes_elsewhere_as_here(root: str, tmp_path: 
         archive.restore(f"{place}/embedded.ptl", f"{place}/restored.ptl")
         archive.migrate(f"{root}/in.ptl", f"{place}/old.ptl", to="1.9", lossy=True)
         archive.migrate(f"{place}/old.ptl", f"{place}/original.ptl", to="original")
-        archive.convert(f"{place}/c.ptdbg", f"{place}/mapped.ptdbg", profile="mapped")
+        archive.convert(f"{place}/c.ptdbg", f"{place}/mapped.ptdbg", layout="mapped")
     made = sorted(path.name for path in tmp_path.iterdir())
     assert len(made) == 8
     for name in made:

@@ -38,10 +38,10 @@ def assert_same_in_either_form(opened: Archive, original: Archive, prefix: int) 
     assert opened.symbolicate((prefix + 1) * SPAN + handle).missing
 
 
-@pytest.mark.parametrize(("path", "profile"), crossed(LITE, ["packed", "mapped"], most=len(LITE)))
-def test_a_companion_answers_to_either_form(path: Path, profile: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "layout"), crossed(LITE, ["packed", "mapped"], most=len(LITE)))
+def test_a_companion_answers_to_either_form(path: Path, layout: str, tmp_path: Path) -> None:
     left, companion = tmp_path / "left.ptl", tmp_path / "m.ptdbg"
-    said = archive.split(path, left, companion, profile=profile)
+    said = archive.split(path, left, companion, layout=layout)
     with archive.open(path) as original:
         for source in ({"source": companion}, {"source": left, "companion": companion}):
             with archive.open(**source) as opened:  # type: ignore[arg-type]

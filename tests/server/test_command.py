@@ -60,7 +60,7 @@ def test_the_token_is_that_of_the_file_then_of_the_environment(
     assert token_of(str(tmp_path / "token")) == "that of the file"
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "1X", "", "16MB", "9" * 20])
+@pytest.mark.parametrize("size", ["0", "-1", "1X", "", "16MBit", "9" * 20])
 def test_a_size_that_is_none_is_refused(size: str, tmp_path: Path) -> None:
     done = called("serve", tmp_path, "--max-body", size)
     assert done.exit_code == 2

@@ -85,7 +85,7 @@ def test_one_that_is_refused_hinders_no_other(path: Path, tmp_path: Path) -> Non
     assert [one["outcome"] for one in told] == ["same", "failed", "same", "failed"]
     assert [one["file"] for one in told] == [str(file) for file in files]
     assert told[3]["reason"].startswith(f"{files[3]}: no known kind of file")
-    assert lines("add", "--replace", files[1])[-1] == "1 file: 1 replaced"
+    assert lines("add", "--force", files[1])[-1] == "1 file: 1 replaced"
     assert Store.open(path).companion(id_of(1)) == kin(1, line=2)
 
 

@@ -168,7 +168,7 @@ def harm(store: Path, mine: Path, kind: str, pick: int) -> None:
 
 # --- the law
 
-COMMANDS = ("ls", "check", "gc", "get", "add", "add --replace", "rm", "symbolicate")
+COMMANDS = ("ls", "check", "gc", "get", "add", "add --force", "rm", "symbolicate")
 PICKS = st.integers(0, 1 << 16)
 STEPS = st.tuples(st.sampled_from(COMMANDS), st.sampled_from(NUMBERS))
 
@@ -223,7 +223,7 @@ def check_step(store: Path, mine: Path, words: list[object], command: str, numbe
     ended = run(*words)
     assert ended.returncode in {0, 1, 2}, ended.stderr
     assert seen(mine) == outside
-    changed = {id_of(number)} if command in {"rm", "add --replace"} and not ended.returncode else set()
+    changed = {id_of(number)} if command in {"rm", "add --force"} and not ended.returncode else set()
     try:
         after = readable(store)
     except OSError:

@@ -13,7 +13,7 @@ import zstandard
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
-from archive.companion.layout import CompanionProfile, SectionLine, written
+from archive.companion.layout import CompanionLayout, SectionLine, written
 from archive.normalform.columns import RAW
 from archive.render.store import day_of
 from archive.store.adding import TakenError
@@ -146,7 +146,7 @@ def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> 
 def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
     zeros = bytes(17 << 20)
     section = SectionLine(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
-    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)])
+    large = written(CompanionLayout.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)])
     notes = NOTES | {"recipe": [[0, 0]]}
     forged(store, 8, plain=large, notes=notes)
     told = json.dumps(notes).encode()
@@ -158,7 +158,7 @@ def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
 def test_a_companion_that_limits_keep_from_being_read_is_replaced_only_if_asked(store: Store) -> None:
     zeros = bytes(2 << 20)
     section = SectionLine(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
-    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(2)), [(section, zeros)])
+    large = written(CompanionLayout.MAPPED, bytes.fromhex(id_of(2)), [(section, zeros)])
     forged(store, 2, plain=large, notes=NOTES | {"recipe": [[0, 0]]})
     small = Store.open(store.file, limits=Limits(memory=1 << 20))
     with pytest.raises(TakenError, match=r"cannot be read: .*memory is limited to"):

@@ -12,7 +12,7 @@ from archive import ArchiveError
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.layout import (
-    CompanionProfile,
+    CompanionLayout,
     SectionLine,
 )
 from tests.support.corpus import RELEASES
@@ -165,9 +165,9 @@ def asked(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Answers:
 
 @cache
 def honest(path: Path) -> dict[str, object]:
-    """The answers of a companion as it should be, the same from either profile."""
+    """The answers of a companion as it should be, the same from either layout."""
     packed_one, mapped_one = (
-        asked(companion_of(path, profile)) for profile in (CompanionProfile.PACKED, CompanionProfile.MAPPED)
+        asked(companion_of(path, layout)) for layout in (CompanionLayout.PACKED, CompanionLayout.MAPPED)
     )
     assert packed_one == mapped_one
     assert len(packed_one.known) == len(QUESTIONS)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.reader.collect import collect
 from archive.rewrite.join import join
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from archive.rewrite.shrink import Shrinkage
     from archive.rewrite.split import Split
 
-PROFILES = list(CompanionProfile)
+LAYOUTS = list(CompanionLayout)
 GROUPS = sorted({path.parent.name for path in ARCHIVES})
 BARE = "torch-1.0.1"
 """The release that recorded no debug information."""
@@ -62,11 +62,11 @@ def group(name: str) -> list[Path]:
 
 
 @cache
-def halves(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PACKED) -> Halves:
+def halves(source: Path | bytes, layout: CompanionLayout = CompanionLayout.PACKED) -> Halves:
     """An archive, split."""
     with TemporaryDirectory() as folder:
         out, companion = Path(folder) / "out.pt", Path(folder) / "m.ptdbg"
-        said = split(source, out, companion, profile=profile)
+        said = split(source, out, companion, layout=layout)
         return Halves(out.read_bytes(), companion.read_bytes(), said)
 
 
@@ -114,9 +114,9 @@ def facts_of(source: Path | bytes) -> Contents:
 
 
 @cache
-def companion_of(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PACKED) -> bytes:
+def companion_of(source: Path | bytes, layout: CompanionLayout = CompanionLayout.PACKED) -> bytes:
     """The companion of an archive, without the archive's own digest."""
-    return build_companion(facts_of(source), profile)
+    return build_companion(facts_of(source), layout)
 
 
 class Plain(NamedTuple):

@@ -18,7 +18,7 @@ from archive.companion.layout import (
     ALIGNMENT,
     HEADER,
     MAPPED_LINE,
-    CompanionProfile,
+    CompanionLayout,
     SectionLine,
     build_signed,
     build_varint,
@@ -60,26 +60,26 @@ def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> by
     if honest_sizes:
         listed = [(line._replace(stored=len(part)), part) for line, part in listed]
     listed = [(line._replace(checksum=zlib.crc32(part)), part) for line, part in listed]
-    if directory.profile is CompanionProfile.MAPPED:
+    if directory.layout is CompanionLayout.MAPPED:
         listed = [
             one if one[0].number != PAGES else _pages(_before(listed, directory.archive_id)) for one in listed
         ]
-    return written(directory.profile, directory.archive_id, listed)
+    return written(directory.layout, directory.archive_id, listed)
 
 
 def _before(listed: Sections, archive_id: bytes) -> bytes:
     """What stands before the pages' checksums."""
     number = next(at for at, (line, _) in enumerate(listed) if line.number == PAGES)
     empty = [(line._replace(stored=0), b"") for line, _ in listed[number:]]
-    draft = written(CompanionProfile.MAPPED, archive_id, [*listed[:number], *empty])
+    draft = written(CompanionLayout.MAPPED, archive_id, [*listed[:number], *empty])
     begin = HEADER_BYTES + MAPPED_LINE.size * len(listed)
-    return draft[begin + -begin % ALIGNMENT[CompanionProfile.MAPPED] :]
+    return draft[begin + -begin % ALIGNMENT[CompanionLayout.MAPPED] :]
 
 
 def directory_end(data: bytes) -> int:
     """Where the directory of a companion ends."""
     directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
-    if directory.profile is CompanionProfile.PACKED:
+    if directory.layout is CompanionLayout.PACKED:
         return min(start for start, _ in directory.places.values())
     size: int = HEADER_BYTES + MAPPED_LINE.size * len(directory.sections)
     return size
@@ -96,7 +96,7 @@ def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:
     size = len(body) if inflated is None else inflated
     line = SectionLine(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
     strings = SectionLine(STRINGS, 1, Codec.NONE, 0, 0, 0, 0, zlib.crc32(b""))
-    return written(CompanionProfile.PACKED, bytes(16), [(line, body), (strings, b"")])
+    return written(CompanionLayout.PACKED, bytes(16), [(line, body), (strings, b"")])
 
 
 def kept(facts: Contents) -> tuple[Columns, Templates]:
@@ -133,10 +133,10 @@ def packed_of(
         return packed.build_packed(facts, 1)
 
 
-def hostile(path: Path, profile: CompanionProfile, change: Callable[[Columns], object]) -> bytes:
+def hostile(path: Path, layout: CompanionLayout, change: Callable[[Columns], object]) -> bytes:
     """The companion of an archive with columns changed."""
     facts = facts_of(path)
-    if profile is CompanionProfile.MAPPED:
+    if layout is CompanionLayout.MAPPED:
         columns = dict(facts.columns)
         change(columns)
         return mapped_of(facts, columns)

@@ -11,7 +11,7 @@ import numpy as np
 from archive.base.columns import table_over
 from archive.base.limits import unbounded
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.normalform.form import NormalForm
 from tests.support.corpus import FIXTURES
@@ -39,7 +39,7 @@ def kin(
         number: of the release; its archive id follows from it.
         prefix: of its unique handles, by default its own.
         line: which line of source its own is, by default one by the number.
-        packed: the profile; mapped companions are made faster.
+        packed: the layout; mapped companions are made faster.
         family: the model that it is a release of.
     """
     contents = _of_family(family)
@@ -54,7 +54,7 @@ def kin(
     }
     form = NormalForm(columns, table, unbounded())
     made = replace(contents, archive_id=number.to_bytes(16, "big"), form=form)
-    return build_companion(made, CompanionProfile.PACKED if packed else CompanionProfile.MAPPED)
+    return build_companion(made, CompanionLayout.PACKED if packed else CompanionLayout.MAPPED)
 
 
 @cache

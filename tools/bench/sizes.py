@@ -22,7 +22,7 @@ from archive.base.limits import unbounded
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats.record_kinds import CALLSTACK_MAP, KINDS_IN_COLUMNS, METHOD_HANDLES, kind_of
@@ -217,7 +217,7 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
             rounds = 1 if rows > MANY else 3
             encode = best(lambda: build_companion(encoded(opened)), rounds)
             facts = collect(opened)
-        packed, mapped = build_companion(facts), build_companion(facts, CompanionProfile.MAPPED)
+        packed, mapped = build_companion(facts), build_companion(facts, CompanionLayout.MAPPED)
         decode = best(lambda: parse_companion(memoryview(packed), UNBOUNDED), rounds)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(mapped)
@@ -247,7 +247,7 @@ def handles(folder: Path) -> Iterator[Row | Aim]:
         facts = tiled(once, times)
         count = len(facts.columns["handle.handle"])
         chosen = np.random.default_rng(0).integers(0, count, MANY) + int(facts.columns["handle.handle"][0])
-        companion = Companion(Mapped(build_companion(facts, CompanionProfile.MAPPED)), UNBOUNDED)
+        companion = Companion(Mapped(build_companion(facts, CompanionLayout.MAPPED)), UNBOUNDED)
         known = companion.opened.lookup
         listed = chosen.tolist()
         one = best(lambda: [known.range_of(known.tag_of(handle)) for handle in listed], 3) / MANY  # noqa: B023

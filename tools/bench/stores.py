@@ -1,7 +1,7 @@
 """What a store takes, on the disk and in time: the numbers of ``docs/how-to/store.md``.
 
 - Sizes: releases of one team's model (:mod:`tools.team_releases`), and one model saved by the releases of
-  PyTorch under ``fixtures/releases``, against separate companions of both profiles, and against zstd with a
+  PyTorch under ``fixtures/releases``, against separate companions of both layouts, and against zstd with a
   dictionary that it trained on these companions, in their packed and in their plain form.
 - Times: to open a companion of a store, to give it out, and to explain a log of 200 failures of three models,
   with hundreds of companions in a store and in a folder.
@@ -19,7 +19,7 @@ import zstandard
 
 from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.store.adding import MadeCompanion, NoDebugInfoError, TakenError, made_of
 from archive.store.plain import plain_of, recipe_of
@@ -83,7 +83,7 @@ def measured(companions: Sequence[MadeCompanion]) -> Sizes:
                 store.add(companion)
                 made.append(companion.companion)
         kept = [entry.kept_size for entry in store.entries()]
-    mapped = [build_companion(parsed(one), CompanionProfile.MAPPED) for one in made]
+    mapped = [build_companion(parsed(one), CompanionLayout.MAPPED) for one in made]
     plain = [plain_of(memoryview(one), recipe_of(memoryview(one), unbounded()), unbounded()) for one in made]
     return Sizes(
         len(made),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     show_default="a temporary one, removed at the end",
     help="Folder for the files that are made.",
 )
-@options.force_option
+@options.force_option()
 @options.json_option()
 def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> ExitStatus:
     """Show what this project does, on a small real model, step by step.

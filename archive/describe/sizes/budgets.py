@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from archive.base import settings
+from archive.base.amounts import AMOUNT, parsed_amount
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.base.facts import dataclass
 from archive.base.globs import Globs, check_amount
@@ -32,22 +32,7 @@ if TYPE_CHECKING:
 
     from archive.describe.sizes.account import Account
 
-BUDGET = re.compile(
-    r"""
-    (?: (?P<label> .+ ) = )? (?P<growth> \+ )?
-    (?P<number> [0-9]{1,15} (?: \. [0-9]{1,9} )? ) \s* (?P<unit> [KMG]i?B | B )?
-    """,
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
-)
-UNITS = {
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-}
+BUDGET = re.compile(rf"(?:(?P<label>.+)=)?(?P<growth>\+)?(?P<most>{AMOUNT})", re.IGNORECASE | re.DOTALL)
 FILE, DEBUG = "", "debug"
 """Labels in every view: the whole file, and all debug info without headers of records."""
 
@@ -77,7 +62,7 @@ class SizeBudget:
 
     @classmethod
     def parse(cls, text: str) -> SizeBudget:
-        """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; a number without a unit is in bytes.
+        """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; units: :mod:`archive.base.amounts`.
 
         Raises:
             ValueError: the text is no budget.
@@ -87,8 +72,7 @@ class SizeBudget:
             raise ValueError(
                 f"expected SIZE or LABEL=SIZE like 5MB, 'source ranges=+10KiB'; found {shown(text)}"
             )
-        most = int(Decimal(words["number"]) * UNITS[(words["unit"] or "B").lower()])
-        return cls(words["label"] or FILE, most, bool(words["growth"]))
+        return cls(words["label"] or FILE, parsed_amount(words["most"]), bool(words["growth"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.container import Container
 from archive.container.names import encoded
 from archive.container.write import new_member, write_archive
@@ -102,7 +102,7 @@ def redact_companion(
         removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
         opened = Archive(None, companion=companion)
         contents = _contents(opened, companion, rules, removed)
-        data = build_companion(contents, CompanionProfile.named(companion.profile))
+        data = build_companion(contents, CompanionLayout.named(companion.layout))
         with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
             check_lines(opened.range_table, after.range_table, opened.allowance)
         proof = _proof(data, removed, limits)

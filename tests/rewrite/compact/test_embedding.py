@@ -12,7 +12,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
@@ -136,8 +136,8 @@ def test_what_is_embedded_already_is_not_embedded_or_compacted_again(tmp_path: P
 
 @pytest.mark.parametrize("level", ShrinkLevel)
 def test_a_companion_is_not_shrunk(level: ShrinkLevel, tmp_path: Path) -> None:
-    for profile in CompanionProfile:
-        refused(shrink, companion_of(STACK, profile), tmp_path / "m.ptl", level=level)
+    for layout in CompanionLayout:
+        refused(shrink, companion_of(STACK, layout), tmp_path / "m.ptl", level=level)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from archive import ArchiveError, LimitError
 from archive.base.columns import table_of
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import EMBEDDED, MIGRATED
 from archive.reader.collect import collect
@@ -94,9 +94,9 @@ def test_a_changed_byte_of_what_is_kept_aside_is_noticed(tmp_path: Path) -> None
 # --- what is kept aside
 
 
-def aside_of(facts: Contents, profile: CompanionProfile = CompanionProfile.PACKED) -> bytes:
+def aside_of(facts: Contents, layout: CompanionLayout = CompanionLayout.PACKED) -> bytes:
     """A migrated archive with something else kept aside."""
-    return tampered(migrated(SCRIPT_1_8, "2.13").data, {MIGRATED: build_companion(facts, profile)})
+    return tampered(migrated(SCRIPT_1_8, "2.13").data, {MIGRATED: build_companion(facts, layout)})
 
 
 def kept_facts(names: Iterable[str] = ("version",)) -> Contents:
@@ -175,7 +175,7 @@ def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(
         columns: Columns = {name: had for name, had in facts.columns.items() if name != column}
         columns |= {} if lie is None else {column: lie}
         try:
-            data = aside_of(facts.with_columns(columns), CompanionProfile.MAPPED)  # which models nothing
+            data = aside_of(facts.with_columns(columns), CompanionLayout.MAPPED)  # which models nothing
         except (ArchiveError, ValueError, OverflowError, IndexError, KeyError):
             continue  # no companion says that
         for to in ("1.8", "2.13"):
@@ -209,7 +209,7 @@ def test_an_original_that_would_not_be_the_one_of_before_is_refused(tmp_path: Pa
 
 def test_what_is_kept_aside_may_be_mapped_and_may_hold_every_record(tmp_path: Path) -> None:
     names = list(original(SCRIPT_1_8))
-    for kept in (build_companion(kept_facts(), CompanionProfile.MAPPED), build_companion(kept_facts(names))):
+    for kept in (build_companion(kept_facts(), CompanionLayout.MAPPED), build_companion(kept_facts(names))):
         data = tampered(migrated(SCRIPT_1_8, "2.13").data, {MIGRATED: kept})
         assert done(data, "1.8", tmp_path) == SCRIPT_1_8.read_bytes()
 

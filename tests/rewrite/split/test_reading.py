@@ -15,7 +15,7 @@ from archive.container.write import new_member
 from archive.failures.answers import UNCHECKED
 from archive.formats.record_kinds import EMBEDDED, RANGES_SUFFIX, code_of
 from tests.support.corpus import ARCHIVES, ORACLES, RELEASES
-from tests.support.halves import PROFILES, SOME_GROUPS, companion_of, group, halves
+from tests.support.halves import LAYOUTS, SOME_GROUPS, companion_of, group, halves
 from tests.support.reports import case, cases, explained
 from tests.support.sampling import crossed, sampled
 from tests.support.tampering import STACK, UNICODE, packed, tampered
@@ -23,15 +23,15 @@ from tests.support.tampering import STACK, UNICODE, packed, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.companion.layout import CompanionProfile
+    from archive.companion.layout import CompanionLayout
 
 
-@pytest.mark.parametrize(("name", "profile"), crossed(SOME_GROUPS, PROFILES))
+@pytest.mark.parametrize(("name", "layout"), crossed(SOME_GROUPS, LAYOUTS))
 def test_places_in_generated_code_are_found_with_and_without_the_code(
-    name: str, profile: CompanionProfile
+    name: str, layout: CompanionLayout
 ) -> None:
     path = RELEASES / name / "nested.pt" if (RELEASES / name / "nested.pt").exists() else STACK
-    out, companion = halves(path).out, companion_of(path, profile)
+    out, companion = halves(path).out, companion_of(path, layout)
     with (
         archive.open(path) as before,
         archive.open(companion) as alone,
@@ -59,8 +59,8 @@ def shown(span: object) -> str:
 
 
 def test_places_beyond_all_code_are_no_error() -> None:
-    for profile in PROFILES:
-        with archive.open(companion_of(STACK, profile)) as alone:
+    for layout in LAYOUTS:
+        with archive.open(companion_of(STACK, layout)) as alone:
             assert alone.companion is not None
             name = code_of(alone.range_records[0])
             last = alone.companion.locate_line(name, 10_000, 0)
@@ -98,9 +98,9 @@ def test_what_was_left_is_as_well_with_its_companion_as_the_archive_was(name: st
 
 def test_what_was_left_and_the_companion_are_well_alone_too() -> None:
     for path in (STACK.with_suffix(".pt"), ORACLES / "lowered_two.pt", UNICODE):
-        for profile in PROFILES:
+        for layout in LAYOUTS:
             out, _, said = halves(path)
-            companion = companion_of(path, profile)
+            companion = companion_of(path, layout)
             assert [str(finding) for finding in verify(companion)] == []
             assert [f for f in verify(out) if f.severity == "error" and not said.kept] == []
 
@@ -110,7 +110,7 @@ def test_what_was_left_and_the_companion_are_well_alone_too() -> None:
 
 def test_reports_are_explained_by_a_companion() -> None:
     for number, report in enumerate(sampled(cases(), most=10, by=[lambda one: one.path.suffix])):
-        out, companion = halves(report.path).out, companion_of(report.path, PROFILES[number % 2])
+        out, companion = halves(report.path).out, companion_of(report.path, LAYOUTS[number % 2])
         with archive.open(out, companion=companion) as both:
             assert explained(report.stripped, both) == (report.full, 1, 0, []), report.path
         with archive.open(companion) as alone:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.write import member_from
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import EMBEDDED
@@ -193,9 +193,9 @@ def test_a_join_that_gives_another_file_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_a_companion_is_not_split(tmp_path: Path) -> None:
-    for profile in CompanionProfile:
+    for layout in CompanionLayout:
         with pytest.raises(ArchiveError):
-            split(companion_of(STACK, profile), tmp_path / "out.ptl", tmp_path / "m.ptdbg")
+            split(companion_of(STACK, layout), tmp_path / "out.ptl", tmp_path / "m.ptdbg")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -217,13 +217,13 @@ def test_archive_and_companion_need_two_names(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_profile_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="expected a profile: mapped or packed, found tight"):
-        split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile="tight")
-    for profile in CompanionProfile:
-        named = profile.name.lower()
-        split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile=named, force=True)
-        assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, profile).companion
+def test_an_unknown_layout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="expected a layout: mapped or packed, found tight"):
+        split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", layout="tight")
+    for layout in CompanionLayout:
+        named = layout.name.lower()
+        split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", layout=named, force=True)
+        assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, layout).companion
 
 
 @pytest.mark.parametrize("level", [-5, 0, 23])

@@ -15,7 +15,7 @@ import pytest
 import archive
 from archive import ArchiveError, Style
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionLayout
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import RangeLayout
@@ -31,7 +31,7 @@ from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES, 
 from tests.support.halves import (
     BARE,
     DEBUG_GROUPS,
-    PROFILES,
+    LAYOUTS,
     SOME_GROUPS,
     group,
     halves,
@@ -98,8 +98,8 @@ def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
         assert (said.size, said.out_size, said.companion_size) == (len(whole), len(out), len(companion))
         assert said.out_size + said.companion_size < said.size
         assert_is_the_same_model(out, path, said)
-        if number % 2:  # either profile in turn
-            companion = build_companion(parsed(companion), CompanionProfile.MAPPED)
+        if number % 2:  # either layout in turn
+            companion = build_companion(parsed(companion), CompanionLayout.MAPPED)
         with archive.open(path) as before, archive.open(companion) as alone:
             assert alone.companion is not None
             assert not alone.has_code
@@ -286,13 +286,13 @@ ODD: dict[str, dict[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("change", ODD.values(), ids=list(ODD))
 def test_records_that_pytorchs_rules_do_not_give_are_kept_raw(
-    change: dict[str, Change], profile: CompanionProfile
+    change: dict[str, Change], layout: CompanionLayout
 ) -> None:
     source = tampered(STACK, change)
-    out, companion, said = halves(source, profile)
+    out, companion, said = halves(source, layout)
     assert joined(out, companion) == (source, said.exact)
     assert said.exact
     with archive.open(companion) as opened:

@@ -1,0 +1,32 @@
+"""Amounts as people write them: ``64M``, ``10KB``, ``1.5 GiB``.
+
+Units mean what they mean to GNU's coreutils: K and KiB are 1024, KB is 1000, and so on for M, G and T.
+"""
+
+from __future__ import annotations
+
+import re
+
+AMOUNT = r"[0-9]{1,18}(?:\.[0-9]{1,9})?\s*(?:[KMGT](?:i?B)?|B)?"
+"""The pattern of an amount, in capital or small letters."""
+AMOUNT_WORDS = "K or KiB is 1024, KB 1000, likewise M, G and T"
+"""What help texts say of units."""
+_PARTS = re.compile(r"([0-9]+)\.?([0-9]*)\s*([KMGT]?)(I?B?)")
+
+
+def parsed_amount(text: str) -> int:
+    """The number that an amount of the pattern stands for; a fraction of one is left out.
+
+    >>> parsed_amount("64M"), parsed_amount("10KB"), parsed_amount("1.5 kib"), parsed_amount("7")
+    (67108864, 10000, 1536, 7)
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    parts = _PARTS.fullmatch(text.upper())
+    if not parts or not re.fullmatch(AMOUNT, text, re.IGNORECASE):
+        raise ValueError(f"no amount: {text!r}")
+    whole, fraction, prefix, byte = parts.groups()
+    base = 1000 if byte == "B" else 1024
+    power = " KMGT".index(prefix or " ")
+    return int(whole + fraction) * int(base**power) // int(10 ** len(fraction))
