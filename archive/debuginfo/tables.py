@@ -175,6 +175,14 @@ class RangeTable:
         at = int(np.searchsorted(tags, tag))
         return int(order[at]) if at < len(tags) and tags[at] == tag and tag >= 0 else None
 
+    def rows_with(self, wanted: Ints) -> Ints:
+        """The first row that has each of some tags; -1 where none has it (n)."""
+        tags, order = self._tags
+        if not len(tags):
+            return np.full(len(wanted), -1, np.int64)
+        at = np.minimum(np.searchsorted(tags, wanted), len(tags) - 1)
+        return np.where((tags[at] == wanted) & (wanted >= 0), order[at], -1)
+
 
 def concatenated(parts: list[RangeTable]) -> RangeTable:
     """Tables of records that share their strings, as one."""

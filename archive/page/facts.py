@@ -24,29 +24,55 @@ the line that begins there; those in between follow. ``records``, each with ``na
 each source range: ``at`` (where its code begins), ``file`` (number, or -1), ``from`` (where it begins in the
 file) and ``length``. ``at`` and ``from`` are differences from the row before.
 
+Of exported programs and compiled models, ``files`` have the lines that stack traces name, and there are no
+``records``.
+
+``modules``, a row for each, behind what it is in: ``path`` ("" for the top), ``parent`` (row, or -1),
+``class``, ``parameters`` and ``bytes`` (of all tensors below it), ``effects`` (how many), ``methods``: of
+each a name, the number of its record, and where it begins there.
+
+``handles``: ``handle``, ``operator``, ``path`` (of its module), ``file`` and ``line`` of its own range,
+``frames``, outermost first: of each the number of a record, a position there, and its place in words; -1
+where it is not shown.
+
+``tables``: instructions, nodes or kernels, each with ``title``, ``columns`` (headings), ``rows`` (a list for
+each column) and ``links``: the number of a file and a position there, or null, for each row.
+
 ``findings``: ``from`` (verify, leaks, migrate, lite), ``severity``, ``what``, ``record``, ``place``,
 ``message``.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, escaped
+import numpy as np
+
+from archive.base.errors import ArchiveError
 from archive.check.verify import CHECKED_KINDS
 from archive.describe.sizes import sizes
 from archive.page.findings import Findings
+from archive.page.handles import HandleFacts
 from archive.page.head import head
+from archive.page.modules import modules_facts
 from archive.page.shown import Shown
 from archive.page.sizes import SizeTree
 from archive.page.sources import ArchiveSources
+from archive.page.tables import TRACED, Table, add_instructions, instructions_table
+from archive.page.traced import TracedSources
+from archive.page.units import plain
 from archive.reader.recognition import COMPANION, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from archive.describe.sizes import Account
+    from archive.page.traced import Link
     from archive.reader.archive import Archive
+
+    SectionT = TypeVar("SectionT")
 
 VERSION = 1
 
@@ -75,8 +101,7 @@ def page_facts(
     facts: dict[str, Any] = {"version": VERSION}
     facts["head"] = head(opened, account, name, shown)
     facts["sizes"] = SizeTree(name, account, base).facts()
-    if shown.has_text:
-        making.add(facts, "sources", making.sources_facts)
+    making.add_sections(facts, account)
     findings = Findings()
     kind = FileKind.COMPANION if opened.recognised is COMPANION else opened.recognised.kind
     if kind in CHECKED_KINDS:
@@ -85,29 +110,76 @@ def page_facts(
     findings.add_gates(opened, data, opened.limits)
     facts["findings"] = findings.facts()
     facts["head"] |= {"verify": findings.verified, "leaks": findings.leaks}
-    facts["left_out"] = [escaped(text) for text in (*making.left_out, *findings.left_out)]
+    facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]
     return facts
 
 
 class _Making:
-    """Makes the sections that share what was read."""
+    """Makes the sections that share what was read, as far as the file has them and they can be read."""
 
     def __init__(self, opened: Archive, shown: Shown) -> None:
         self._opened, self._shown = opened, shown
         self.left_out: list[str] = []
 
-    def add(self, facts: dict[str, Any], name: str, make: Callable[[], dict[str, Any] | None]) -> None:
-        """Add a section, unless it is empty or cannot be read."""
-        try:
-            section = make()
-        except ArchiveError as error:
-            self.left_out.append(f"{name}: {error}")
+    def add_sections(self, facts: dict[str, Any], account: Account) -> None:
+        """Add modules, sources, handles and tables."""
+        if self._opened.programs or self._opened.compiled or self._opened.instructions:
+            self._add(facts, "modules", lambda: modules_facts(self._opened, account, None))
+            self._add_traced(facts)
+        else:
+            self._add_ranged(facts, account)
+
+    def _add_ranged(self, facts: dict[str, Any], account: Account) -> None:
+        """Add what TorchScript's source ranges lead to."""
+        opened, has_text = self._opened, self._shown.has_text
+        places = self._attempt("sources", lambda: ArchiveSources(opened, self._shown.shown))
+        sources = self._attempt("sources", places.facts) if places and has_text else None
+        coded = places if sources else None
+        self._add(facts, "modules", lambda: modules_facts(opened, account, coded))
+        if sources and (sources["files"] or sources["records"]):
+            facts["sources"] = sources
+        if places is None:
             return
+        if places.left_out and has_text:
+            self.left_out.append(f"sources: {places.left_out:,} bytes of text")
+        handles = HandleFacts(opened, places, linked=sources is not None)
+        self._add(facts, "handles", handles.facts)
+        if handles.left_out:
+            self.left_out.append(f"handles: {handles.left_out:,} handles")
+        table = instructions_table()
+        rows = self._attempt("instructions", lambda: add_instructions(table, opened, places))
+        links = places.links(np.array(rows, np.int64)) if rows and sources else []
+        self._add_tables(facts, [(table, links)])
+
+    def _add_traced(self, facts: dict[str, Any]) -> None:
+        """Add what the stack traces of nodes and kernels lead to."""
+        traced = TracedSources(self._shown, self._opened.allowance)
+        made = []
+        for table, add in TRACED:
+            one = table()
+            frames = self._attempt(one.title, partial(add, one, self._opened, traced))
+            made.append((one, frames or []))
+        sources = traced.facts()
+        if sources["files"] and self._shown.has_text:
+            facts["sources"] = sources
+        link = traced.link if "sources" in facts else lambda _: None
+        self._add_tables(facts, [(table, [*map(link, frames)]) for table, frames in made])
+
+    def _add_tables(self, facts: dict[str, Any], tables: list[tuple[Table, list[Link | None]]]) -> None:
+        made = [table.facts(links) for table, links in tables if len(table)]
+        if made:
+            facts["tables"] = made
+        self.left_out += (f"{table.title}: {table.left_out:,} rows" for table, _ in tables if table.left_out)
+
+    def _add(self, facts: dict[str, Any], name: str, make: Callable[[], object]) -> None:
+        section = self._attempt(name, make)
         if section:
             facts[name] = section
 
-    def sources_facts(self) -> dict[str, Any] | None:
-        sources = ArchiveSources(self._opened, self._shown.shown)
-        if sources.left_out:
-            self.left_out.append(f"sources: {sources.left_out:,} bytes of text")
-        return sources.facts() if sources.records or sources.files else None
+    def _attempt(self, name: str, make: Callable[[], SectionT]) -> SectionT | None:
+        """A section; None, and why, where it cannot be read."""
+        try:
+            return make()
+        except ArchiveError as error:
+            self.left_out.append(f"{name}: {error}")
+            return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, counted, escaped
+from archive.base.errors import ArchiveError, counted
 from archive.check.verify import verify
+from archive.page.units import plain
 from archive.privacy.leaks import leaks
 from archive.reader.lacking import why_no_handles
 from archive.reader.recognition import FileKind
@@ -35,9 +36,7 @@ class Findings:
     def facts(self) -> dict[str, Any]:
         """The columns."""
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(COLUMNS)
-        return {
-            name: [escaped(text) for text in column] for name, column in zip(COLUMNS, columns, strict=True)
-        }
+        return {name: [plain(text) for text in column] for name, column in zip(COLUMNS, columns, strict=True)}
 
     def add_verified(self, opened: Archive, data: memoryview) -> None:
         """Add what ``verify`` finds; in an archive whose companion is another file, in both."""

@@ -15,10 +15,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from archive.base.errors import escaped
 from archive.page.bounding import MOST_BYTES
 from archive.page.document import document, packed
 from archive.page.facts import VERSION
+from archive.page.units import plain
 
 if TYPE_CHECKING:
     from archive.page.report import Report
@@ -49,7 +49,7 @@ class FolderPage:
         """Take a page that was made."""
         sizes = made.size, made.debug_bytes
         address = quote(page_of(relative), errors="surrogateescape")
-        self._rows.append((escaped(relative), made.kind, *sizes, made.release, made.findings, address))
+        self._rows.append((plain(relative), made.kind, *sizes, made.release, made.findings, address))
 
     def refuse(self, why: str) -> None:
         """Take a file that has no page, and why."""
@@ -65,8 +65,8 @@ class FolderPage:
             ["bytes of debug info", sum(files["debug_bytes"])],
             ["findings", sum(files["findings"])],
         ]
-        refused = [[escaped(why), count] for why, count in self._refused.most_common()]
-        folder = {"name": escaped(self._name), "totals": totals, "files": files, "refused": refused}
+        refused = [[plain(why), count] for why, count in self._refused.most_common()]
+        folder = {"name": plain(self._name), "totals": totals, "files": files, "refused": refused}
         return {"version": VERSION, "folder": folder}
 
     def page(self) -> bytes:

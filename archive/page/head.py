@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, escaped
+from archive.base.errors import ArchiveError
 from archive.container.serialization_id import RECORD_NAME, writers
+from archive.page.units import plain
 from archive.reader.provenance import provenance
 from archive.reader.recognition import ARCHIVE_KINDS
 
@@ -32,7 +33,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
     nothing: tuple[str, Sequence[str]] = "", ()
     release, evidence = _read(lambda: _release(opened), nothing)
     return {
-        "file": escaped(name),
+        "file": plain(name),
         "kind": opened.recognised.what,
         "release": release,
         "evidence": list(evidence),
@@ -40,7 +41,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
         "size": account.size,
         "debug_bytes": account.debug_bytes,
         "archive_id": _read(lambda: opened.archive_id, b"").hex(),
-        "top": escaped(_read(lambda: opened.qualified_top, "")),
+        "top": plain(_read(lambda: opened.qualified_top, "")),
         "source": str(shown),
     }
 
@@ -57,7 +58,7 @@ def _release(opened: Archive) -> tuple[str, Sequence[str]]:
     if opened.recognised.kind in ARCHIVE_KINDS and opened.companion is None:
         origin = provenance(opened)
         against = [f"but {sign}" for sign in origin.against]
-        return str(origin), [escaped(str(sign)) for sign in (*origin.evidence, *against)]
+        return str(origin), [plain(str(sign)) for sign in (*origin.evidence, *against)]
     releases: dict[str, str] = {}
     for name, program in opened.programs.items():
         releases.setdefault(program.release, name)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from archive.base.strings import decoded
-
-FOLDERS = re.compile(rb".*[/\\]", re.DOTALL)
+FOLDERS, NAMED_FOLDERS = re.compile(rb".*[/\\]", re.DOTALL), re.compile(r".*[/\\]", re.DOTALL)
 
 
 class Shown(StrEnum):
@@ -33,4 +31,4 @@ class Shown(StrEnum):
 
     def file(self, file: str) -> str:
         """The same of text."""
-        return decoded(self.shown(file.encode("utf-8", "surrogateescape")))
+        return file if self.has_paths else NAMED_FOLDERS.sub("", file)

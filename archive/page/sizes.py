@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import escaped
 from archive.describe.sizes.account import DEBUG, STRUCTURE, steps_of
 from archive.formats.record_kinds import RecordKind
+from archive.page.units import plain
 
 if TYPE_CHECKING:
     from archive.describe.sizes.account import Account, Piece, Weight
@@ -49,7 +49,7 @@ class SizeTree:
     """
 
     def __init__(self, name: str, account: Account, base: Account | None = None) -> None:
-        self._names = [escaped(name)]
+        self._names = [plain(name)]
         self._parents = [-1]
         self._kinds = [0]
         self._weights: list[Weight | None] = [None]
@@ -79,7 +79,7 @@ class SizeTree:
     def _child(self, parent: int, name: str, kind: int) -> int:
         row = self._rows.setdefault((parent, name), len(self._names))
         if row == len(self._names):
-            self._names.append(escaped(name))
+            self._names.append(plain(name))
             self._parents.append(parent)
             self._kinds.append(kind)
             self._weights.append(None)
@@ -98,7 +98,7 @@ class SizeTree:
             "kind": self._kinds,
             "kinds": list(KINDS),
             "what": list(map(_what, self._weights)),
-            "record": [escaped(record) for record in self._records],
+            "record": [plain(record) for record in self._records],
         }
 
 
@@ -133,4 +133,4 @@ def _what(weight: Weight | None) -> str:
         return ""
     shape = " x ".join(map(str, weight.shape)) or "scalar"
     shared = f", shared by {weight.others:,} more" if weight.others else ""
-    return escaped(f"{weight.dtype} {shape}{shared}")
+    return plain(f"{weight.dtype} {shape}{shared}")

@@ -126,6 +126,8 @@ class ArchiveSources:
         line: the line of its start; 0 where there is no file (n).
         record: its code record, or -1 (n).
         at: where each row's code begins in the shown text of its record; 0 before :meth:`facts` (n).
+        shown: the shown text of each code record; none before :meth:`facts`.
+        file_start: where each row begins in the shown text of its file, likewise (n).
         left_out: bytes of source text that the page has no place for.
     """
 
@@ -137,7 +139,9 @@ class ArchiveSources:
         self.file, self.start, self.end, self.line = self._places(number)
         self.records: list[CodeRecord] = []
         self.record = np.full(len(self._table), -1, np.int64)
-        self.at = np.zeros(len(self._table), np.int64)
+        self.at, self.file_start = (np.zeros(len(self._table), np.int64) for _ in range(2))
+        self.shown: list[Units] = []
+        self._named = [decoded(file.name) for file in self.files]
         for index, name in enumerate(self._table.names):
             code, rows = code_of(name), self._table.rows(index)
             if name != code and code in archive.records:
@@ -202,9 +206,11 @@ class ArchiveSources:
         """Files and records as the page has them: see :mod:`archive.page.facts`."""
         units = [Units(file.text, self._allowance) for file in self.files]
         start, end = self._in_units(units, self.start), self._in_units(units, self.end)
+        self.file_start = start
         records = []
         for code in self.records:
             shown, rows = Units(code.data, self._allowance), slice(code.rows.start, code.rows.stop)
+            self.shown.append(shown)
             self.at[rows] = shown.at(self._table.offset[rows])
             records.append(
                 {
@@ -227,6 +233,21 @@ class ArchiveSources:
             ],
             "records": records,
         }
+
+    def rows_with(self, tags: Ints) -> Ints:
+        """The row of each tag, or -1 (n)."""
+        return self._table.rows_with(tags)
+
+    def file_and_line(self, row: int) -> tuple[str, int]:
+        """The file and the line of a row, as they are shown; "" and 0 where they are not known."""
+        file = int(self.file[row]) if row >= 0 else -1
+        return (self._named[file], int(self.line[row])) if file >= 0 else ("", 0)
+
+    def links(self, rows: Ints) -> list[list[int] | None]:
+        """Where rows begin in the shown files: the file's number, and the position there (n)."""
+        file, start = np.where(rows >= 0, self.file[rows], -1), self.file_start[rows]
+        places = zip(file.tolist(), start.tolist(), strict=True)
+        return [[number, position] if number >= 0 else None for number, position in places]
 
     def _in_units(self, units: Sequence[Units], bytes_: Ints) -> Ints:
         """Bytes of files as positions of their shown texts; 0 where there is no file (n)."""

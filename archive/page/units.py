@@ -5,16 +5,19 @@ Bytes that are no UTF-8 are shown escaped, as everywhere: ``\xff`` is one byte, 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.strings import charged, decoded
+from archive.base.errors import escape_of
+from archive.base.strings import charged
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
 
+SURROGATES = re.compile("[\ud800-\udfff]")
 BYTES_A_CHARACTER = 40
 """Bytes of memory that a character's columns cost while positions are counted."""
 ESCAPE_UNITS = 4
@@ -79,8 +82,8 @@ def _ends(counts: Ints) -> Ints:
 
 
 def plain(name: str) -> str:
-    """A name as text that JSON can hold: what stands for bytes that are no UTF-8 is shown escaped."""
-    return name if name.isascii() else decoded(name.encode("utf-8", "surrogateescape"))
+    """A name as text that JSON can hold: surrogates, which stand for other bytes, are shown escaped."""
+    return name if name.isascii() else SURROGATES.sub(lambda match: escape_of(match[0]), name)
 
 
 def differences(positions: Ints) -> list[int]:

@@ -1,0 +1,157 @@
+"""Nodes, kernels and instructions as tables, each row linked to the line of source that it comes from."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from archive.base.strings import decoded
+from archive.formats.exported.traces import parse_trace
+from archive.formats.record_kinds import label_in
+from archive.page.units import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.formats.exported.traces import TraceFrame
+    from archive.page.sources import ArchiveSources
+    from archive.page.traced import Link, TracedSources
+    from archive.reader.archive import Archive
+
+MOST_ROWS = 250_000
+"""Rows of one table; those beyond are left out."""
+ROW_BYTES = 500
+"""Bytes of memory that a row costs."""
+RUNTIME_COLUMNS = ("Method", "Number", "Debug handles", "Backend")
+MOST_NAMES = 20
+"""Nodes that a cell names."""
+
+
+class Table:
+    """A table that is filled row by row.
+
+    Args:
+        title: its heading.
+        columns: the headings of its columns.
+
+    Attributes:
+        left_out: rows that the page has no place for.
+    """
+
+    def __init__(self, title: str, *columns: str) -> None:
+        self.title, self._columns = title, columns
+        self._rows: list[tuple[Any, ...]] = []
+        self.left_out = 0
+
+    def add(self, opened: Archive, *row: object) -> bool:
+        """Add a row; whether there was a place for it."""
+        if len(self._rows) == MOST_ROWS:
+            self.left_out += 1
+            return False
+        opened.allowance.take(ROW_BYTES, "rows of tables")
+        self._rows.append(tuple(plain(cell) if isinstance(cell, str) else cell for cell in row))
+        return True
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def facts(self, links: Sequence[Link | None]) -> dict[str, Any]:
+        """The table with the links of its rows; a row beyond the last link has none."""
+        rows = [list(column) for column in zip(*self._rows, strict=True)]
+        missing = [None] * (len(self) - len(links))
+        return {
+            "title": self.title,
+            "columns": list(self._columns),
+            "rows": rows,
+            "links": [*links, *missing],
+        }
+
+
+# --- programs and compiled models
+
+
+def add_nodes(table: Table, opened: Archive, sources: TracedSources) -> list[TraceFrame | None]:
+    """Add the nodes of all programs; the frames that they lead to."""
+    frames = []
+    known: dict[str, TraceFrame | None] = {}
+    for name, program in opened.programs.items():
+        for key, site in program.sites.items():
+            text = site.trace
+            if text is not None and text not in known:
+                known[text] = sources.take(site.frames)
+            frame = None if text is None else known[text]
+            module = site.modules[-1].path if site.modules else ""
+            place = sources.file(frame), frame.line if frame else None
+            if table.add(opened, label_in(name, key), site.target, module, *place):
+                frames.append(frame)
+    return frames
+
+
+def add_kernels(table: Table, opened: Archive, sources: TracedSources) -> list[TraceFrame | None]:
+    """Add the kernels of all compiled models; the frames that they lead to, each of its last stack trace."""
+    frames = []
+    known: dict[str, TraceFrame | None] = {}
+    for label, kernel in opened.kernels.items():
+        for text in kernel.stack_traces:
+            if text not in known:
+                known[text] = sources.take(parse_trace(text))
+        frame = known[kernel.stack_traces[-1]] if kernel.stack_traces else None
+        place = sources.file(frame), frame.line if frame else None
+        if table.add(opened, label, _names(kernel.pre_grad_nodes or kernel.post_grad_nodes), *place):
+            frames.append(frame)
+    return frames
+
+
+def add_runtime_instructions(table: Table, opened: Archive, _: TracedSources) -> list[TraceFrame | None]:
+    """Add the instructions of an ETRecord's methods, with the backends that they call; they lead to nodes."""
+    for method, instructions in opened.instructions.items():
+        for number, instruction in instructions.items():
+            backend = instruction.delegate.backend if instruction.delegate else ""
+            handles = _names(tuple(map(str, instruction.handles)))
+            table.add(opened, method, number, handles, backend)
+    return []
+
+
+TRACED: tuple[tuple[Callable[[], Table], Callable[..., list[TraceFrame | None]]], ...] = (
+    (partial(Table, "Nodes", "Node", "Target", "Module", "File", "Line"), add_nodes),
+    (partial(Table, "Kernels", "Kernel", "Nodes", "File", "Line"), add_kernels),
+    (
+        partial(Table, "Instructions", "Method", "Number", "Debug handles", "Backend"),
+        add_runtime_instructions,
+    ),
+)
+"""The tables of programs and compiled models, and what fills them."""
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+# --- TorchScript
+
+
+def instructions_table() -> Table:
+    """An empty table of a lite archive's instructions."""
+    return Table("Instructions", "Method", "Number", "Handle", "Operator", "File", "Line")
+
+
+def add_instructions(table: Table, opened: Archive, sources: ArchiveSources) -> list[int]:
+    """Add the instructions of a lite archive; the rows of source ranges that they lead to, or -1."""
+    handles, methods = opened.handle_table, opened.method_table
+    if handles is None or methods is None:
+        return []
+    rows, known = [], sources.rows_with(handles.tag).tolist()
+    operators = {number: decoded(handles.strings.data(number)) for number in set(handles.op.tolist()) - {-1}}
+    for method, name in enumerate(methods.names):
+        for number, handle in enumerate(methods.values(method)):
+            own = handles.rows.get(handle, -1)
+            row = known[own] if own >= 0 else -1
+            operator = operators.get(int(handles.op[own]), "") if own >= 0 else ""
+            file, line = sources.file_and_line(row)
+            shown = handle if handle >= 0 else None
+            if table.add(
+                opened, name.removeprefix("__torch__."), number, shown, operator, file, line or None
+            ):
+                rows.append(row)
+    return rows
