@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
 
-COUNTS = (10, 20, 50)
+COUNTS = (10, 50)
 FIRST = (
     "the first release alone takes 0.098, the digests of its lines 0.036 (.ptl 0.025); xz -9e of all ten "
     "together takes 0.23; a dictionary of all releases before, in the place of the base, made a store larger"
