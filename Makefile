@@ -5,7 +5,8 @@
 #   make test          every check: lint, format, types, layers, tests; of large matrices a sample
 #   make test-all      the same with all cases, in an odd environment; takes twice the time
 #   make coverage      the tests once more, and the lines and branches that they reach, room by room
-#   make fuzz          changed records, zips, companions and logs for as long as you like: docs/fuzzing.md
+#   make fuzz          changed records, zips, companions and logs for as long as you like: docs/explanation/fuzzing.md
+#   make docs          the documentation as a site, checked: build/site/index.html
 #   make bench         the numbers behind the claims: writes BENCHMARKS.md
 #   make bench-quick   those of new processes, logs and small archives, in a minute
 #   make fmt           format, and repair what can be repaired
@@ -20,7 +21,7 @@ FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects pla
 	records windows blocks kinds log joined archive program texts diff split migrate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backend test test-all lint coverage fuzz bench bench-quick fmt clean python
+.PHONY: help demo docs demo-backend test test-all lint coverage fuzz bench bench-quick fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -117,6 +118,9 @@ bench: .venv/.bench-ready
 
 bench-quick: .venv/.bench-ready
 	@.venv/bin/python -m tools.bench --quick
+
+docs: .venv/.ready
+	@.venv/bin/python -m tools.site
 
 fmt: .venv/.ready
 	@.venv/bin/ruff check --fix-only --quiet

@@ -58,7 +58,7 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
             the companion is of another archive.
         OSError: a file cannot be read.
 
-    Example:
+    Examples:
         >>> with open("fixtures/oracles/plain_stack.ptl") as model:
         ...     print(model.symbolicate(1452).entries[0].op)
         prim::GetAttr

@@ -26,6 +26,7 @@ WITH_PYTHON = {
     "executorch.md",
     "publish.md",
     "digest.md",
+    "handle.md",
 }
 """Pages with examples in Python."""
 OTHERS = [
@@ -64,8 +65,8 @@ def test_a_reader_who_types_the_commands_of_the_readme_sees_what_it_shows(tmp_pa
 
 def test_there_are_blocks_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(text_of(page))]
-    assert len(found) == 103
-    assert sum("~~~~ <--- HERE" in block for block in found) == 11
+    assert len(found) == 132
+    assert sum("~~~~ <--- HERE" in block for block in found) == 19
 
 
 @each_page

@@ -43,7 +43,7 @@ class Explainer:
         ArchiveError: a file is neither archive nor companion, or a pattern is no regular expression.
         OSError: a file or folder cannot be read.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> log = Path("fixtures/fleet/unique.log").read_text()
         >>> with Explainer("fixtures/fleet") as explainer:
@@ -170,7 +170,7 @@ def explain(
             stream, this and the following are raised with its first piece.
         OSError: a file or folder cannot be read.
 
-    Example:
+    Examples:
         >>> with open("fixtures/fleet/unique.log") as log:
         ...     lines = explain(log.read(), "fixtures/fleet").splitlines()
         >>> print(lines[3])

@@ -1,0 +1,151 @@
+"""The documentation site: what it is made of, that it builds, and that its checks find what is wrong."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.sampling import whole_suite
+from tools.pages import DECISIONS, PAGES, ROOT
+from tools.site import __main__ as site
+from tools.site import checks, made, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def names() -> list[str]:
+    return [name for _, name in tree.pages_of(tree.configuration()["tree"])]
+
+
+def test_every_page_of_the_repository_is_on_the_site_once() -> None:
+    pages = {str(page.relative_to(ROOT)) for page in (*PAGES, *DECISIONS.glob("*.md"))}
+    assert pages - set(names()) == set()
+    assert len(set(names())) == len(names())
+    places = [tree.place_of(name) for name in names()]
+    assert len(set(places)) == len(places)
+
+
+def test_it_is_put_together_and_leads_nowhere_else(tmp_path: Path) -> None:
+    project = site.put_together(tmp_path)
+    checks.check_configuration(project)
+    home = (tmp_path / "docs" / "index.md").read_text("utf-8")
+    assert "| I want to …" not in home
+    assert "(tutorial.md)" in home
+    for page in (tmp_path / "docs").rglob("*.md"):
+        links = re.findall(r"\]\(([^)#\s]+)", "".join(tree.FENCED.split(page.read_text("utf-8"))[::2]))
+        local = [link for link in links if not re.match("[a-z]+:", link)]
+        assert [link for link in local if not (page.parent / link).is_file()] == []
+
+
+def test_links_are_rewritten_outside_of_blocks() -> None:
+    links = tree.Links({"README.md", "SECURITY.md", "docs/how-to/server.md"})
+    text = (
+        "[a](../../SECURITY.md#x) [b](server.md) [c](https://a.b) [d](#e)\n```\n[a](../../SECURITY.md)\n```\n"
+    )
+    assert links.rewritten(text, "docs/how-to/store.md", "how-to/store.md") == (
+        "[a](../explanation/security.md#x) [b](server.md) [c](https://a.b) [d](#e)\n"
+        "```\n[a](../../SECURITY.md)\n```\n"
+    )
+    assert links.rewritten("[e](examples/same_model.py)", "README.md", "index.md") == (
+        "[e](files/examples/same_model.py.md)"
+    )
+    assert links.shown == {"examples/same_model.py"}
+    assert links.problems == []
+    links.rewritten("[f](no-such.md)", "README.md", "index.md")
+    assert links.problems == ["README.md: leads to no-such.md, which is not there"]
+
+
+def test_every_command_and_schema_has_its_page() -> None:
+    pages = {title: text for title, _, text in made.commands()}
+    for schema in made.SCHEMAS.glob("*.json"):
+        assert "\n## JSON\n" in pages[schema.stem.replace("-", " ")]
+        assert f"({schema.name})" not in pages["Commands"]
+    assert "Usage: debug-archive store add [OPTIONS] FILE..." in pages["store add"]
+    assert (
+        max(len(line) for line in made._help("debug-archive store add", *leaf()).splitlines()) <= made.WIDTH
+    )
+
+
+def leaf() -> list[Any]:
+    return [command for name, command in made._commands() if name == "store add"]
+
+
+# --- What the checks find
+
+
+def built(folder: Path, body: str, source: str = "") -> list[str]:
+    """The problems of a site of one page."""
+    for name in ("docs", "site"):
+        (folder / name).mkdir()
+    (folder / "docs" / "index.md").write_text(source, "utf-8")
+    (folder / "site" / "other.html").write_text('<h1 id="there">x</h1>', "utf-8")
+    (folder / "site" / "index.html").write_text(f"<html><body>{body}</body></html>", "utf-8")
+    return checks.problems(folder)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<a href="other.html#there">x</a>',
+        '<a href="https://pytorch.org/a">x</a>',
+        '<a href="#here">x</a><p id="here">',
+        '<img src="other.html">',
+        "<pre>a](b) ```</pre>",
+    ],
+)
+def test_what_is_right_has_no_problem(body: str, tmp_path: Path) -> None:
+    assert built(tmp_path, body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('<img src="no.png">', "index.html: asks for no.png"),
+        ('<img src="https://a.b/c.png">', "index.html: asks for https://a.b/c.png"),
+        ('<script src="//a.b/c.js"></script>', "index.html: asks for //a.b/c.js"),
+        ('<link rel="stylesheet" href="no.css">', "index.html: asks for no.css"),
+        ('<a href="no.html">x</a>', "index.html: leads to no.html"),
+        ('<a href="../docs/index.md">x</a>', "index.html: leads to ../docs/index.md"),
+        ('<a href="other.html#gone">x</a>', "index.html: leads to other.html#gone"),
+        ('<a href="http://a.b">x</a>', "index.html: leads to http://a.b"),
+        ("<p>see [it](there.md)</p>", "index.html: Markdown that was not read: ](there.md)"),
+    ],
+)
+def test_what_is_wrong_is_named(body: str, said: str, tmp_path: Path) -> None:
+    assert built(tmp_path, body) == [said]
+
+
+def test_a_name_without_a_description_is_named(tmp_path: Path) -> None:
+    assert built(tmp_path, "", "::: archive.gone\n") == ["index.html: archive.gone is not described"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda project: project["plugins"].update({"no-such": {}}),
+        lambda project: project["markdown_extensions"].update({"no.such": {}}),
+        lambda project: project["markdown_extensions"].update({"nosuch": {}}),
+    ],
+)
+def test_plugins_and_extensions_that_are_unknown_are_refused(change: Callable[[Any], None]) -> None:
+    project = tree.configuration()["project"]
+    checks.check_configuration(project)
+    change(project)
+    with pytest.raises(tree.SiteError, match=r"no-such|no\.such|nosuch"):
+        checks.check_configuration(project)
+
+
+@whole_suite
+def test_it_builds_strictly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    if not find_spec("zensical"):
+        pytest.skip("no Zensical")
+    site.main(tmp_path)
+    assert capfd.readouterr().out.splitlines()[-1] == f"{tmp_path}/site/index.html"
+    assert "archive.Explainer" in (tmp_path / "site/reference/names/failures.html").read_text("utf-8")
+    shutil.rmtree(tmp_path / "docs")
