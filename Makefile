@@ -9,6 +9,7 @@
 #   make docs          the documentation as a site, checked: build/site/index.html
 #   make bench         the numbers behind the claims: writes BENCHMARKS.md
 #   make bench-quick   those of new processes, logs and small archives, in a minute
+#   make release-check what a release publishes, built and checked: CONTRIBUTING.md, "Release"
 #   make fmt           format, and repair what can be repaired
 #   make clean         remove everything that make made
 #
@@ -21,13 +22,13 @@ FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects pla
 	records windows blocks kinds log joined archive program texts diff split migrate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs demo-backend test test-all lint coverage fuzz bench bench-quick fmt clean python
+.PHONY: help demo docs demo-backend test test-all lint coverage fuzz bench bench-quick release-check fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
 install = PIP_CONSTRAINT=constraints.txt $(1)/bin/python -m pip install -qq --disable-pip-version-check \
 	--no-input -c constraints.txt
-core_sources := $(shell find archive -name "*.py" 2>/dev/null) LICENSE
+core_sources := $(shell find archive debug_archive.py -name "*.py" 2>/dev/null) LICENSE README.md
 
 # Print a command, then run it with an environment first on the PATH: the core one, unless a target sets another.
 venv = .venv-core
@@ -122,10 +123,23 @@ bench-quick: .venv/.bench-ready
 docs: .venv/.ready
 	@.venv/bin/python -m tools.site
 
+# In an environment of its own; builds into dist/, and installs the wheel into empty environments. Needs an index.
+.venv-release/.ready: pyproject.toml constraints.txt | python
+	@echo "installing the tools of a release into .venv-release …"
+	@"$(PYTHON)" -m venv .venv-release
+	@.venv-release/bin/python -c "import tomllib; \
+	    print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['release'], sep='\n')" \
+	    > .venv-release/wanted
+	@$(call install,.venv-release) -r .venv-release/wanted
+	@touch $@
+
+release-check: .venv-release/.ready
+	@.venv-release/bin/python -m tools.release $(RELEASE)
+
 fmt: .venv/.ready
 	@.venv/bin/ruff check --fix-only --quiet
 	@.venv/bin/ruff format
 
 clean:
-	rm -rf .venv .venv-core build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-core .venv-release build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find archive tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
