@@ -99,10 +99,8 @@ def files_hold(wheel: Path, sources: Path) -> Iterator[str]:
     size = wheel.stat().st_size - bundle
     check(size <= LARGEST_WHEEL, f"the wheel has {size:,} of at most {LARGEST_WHEEL:,} bytes")
     tops = {name.partition("/")[0] for name in names}
-    check(
-        tops == {"archive", "debug_archive.py", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"},
-        tops,
-    )
+    own = {"archive", "debug_archive.py", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"}
+    check(tops == own, f"nothing else is at the wheel's top: {sorted(tops)}")
     relative = [link for link in re.findall(r"\]\(([^)#]+)\)", metadata) if "://" not in link]
     check(not relative, f"the README of an index has no relative links: {relative}")
     yield f"wheel: {size:,} bytes and {bundle:,} of the page's script, {len(names)} files"

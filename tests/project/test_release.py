@@ -76,7 +76,7 @@ def test_a_program_that_fails_ends_it_with_its_words() -> None:
 
 def test_what_a_person_has_to_do_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(release, "ROOT", tmp_path)
-    monkeypatch.setattr(release.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     (tmp_path / "pyproject.toml").write_text('[project.urls]\nRepository = "https://example.invalid/x"\n')
     (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
     address, changelog = release.left(Path(f"{STEM}-py3-none-any.whl"))
