@@ -39,9 +39,7 @@ export function laidOut(root, shape, width, height) {
   const boxes = [];
   top.each((node) => {
     const [w, h] = [node.x1 - node.x0, node.y1 - node.y0];
-    if ((node.depth || shape === "icicle") && w >= 2 && h >= 2) {
-      boxes.push({node: node.data, depth: node.depth, leaf: !node.children, x: node.x0, y: node.y0, width: w, height: h});
-    }
+    if (node.depth || shape === "icicle") boxes.push({node: node.data, depth: node.depth, leaf: !node.children, x: node.x0, y: node.y0, width: w, height: h});
   });
   return boxes;
 }

@@ -34,7 +34,7 @@ function totals(pairs) {
 function largest({file, size, debug_bytes: debug, page}) {
   const order = file.map((_, row) => row).sort((a, b) => size[b] - size[a]).slice(0, LARGEST), most = size[order[0]] || 1;
   const bar = (row) => make("span", {class: "bars", "aria-hidden": "true"}, make("span", {class: "rest", style: {width: `${(100 * (size[row] - (debug[row] ?? 0))) / most}%`}}), make("span", {class: "debug", style: {width: `${(100 * (debug[row] ?? 0)) / most}%`}}));
-  return make("table", {class: "plain"}, make("thead", {}, make("tr", {}, ...["File", "Size", "Debug information", ""].map((title) => make("th", {scope: "col"}, title)))),
+  return make("table", {class: "plain"}, make("thead", {}, make("tr", {}, ...["File", "Size", "Debug information"].map((title, n) => make("th", {scope: "col", class: n ? "figure" : null}, title)), make("td", {}, make("i", {class: "swatch debug"}), "debug information ", make("i", {class: "swatch rest"}), "all else"))),
     make("tbody", {}, ...order.map((row) => make("tr", {}, make("td", {}, linked(file[row], page?.[row])), make("td", {class: "figure"}, bytes(size[row])), make("td", {class: "figure"}, `${bytes(debug[row] ?? 0)} \u00b7 ${percent(debug[row] ?? 0, size[row])}`), make("td", {class: "wide"}, bar(row))))));
 }
 
@@ -52,5 +52,5 @@ function allFiles(files) {
   return {nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a file's page.")], ready: list.fill};
 }
 
-const refused = (causes) => make("table", {class: "plain"}, make("thead", {}, make("tr", {}, make("th", {scope: "col"}, "Files"), make("th", {scope: "col"}, "Why"))),
-  make("tbody", {}, ...causes.map(([why, number]) => make("tr", {}, make("td", {class: "figure"}, count(number)), make("td", {}, shown(why))))));
+const refused = (causes) => make("table", {class: "plain"}, make("thead", {}, make("tr", {}, make("th", {scope: "col", class: "figure narrow"}, "Files"), make("th", {scope: "col"}, "Why"))),
+  make("tbody", {}, ...causes.map(([why, number]) => make("tr", {}, make("td", {class: "figure narrow"}, count(number)), make("td", {}, shown(why))))));

@@ -24,7 +24,7 @@ export class Grid {
    * `tree`: {level(row), expanded(row) -> true, false or null, toggle(row, expand)} makes it a treegrid.
    */
   constructor({label, columns, onOpen = () => {}, tree = null, height = 360}) {
-    Object.assign(this, {label, columns, onOpen, tree, rows: [], current: 0, sorted: null, descending: false});
+    Object.assign(this, {label: shown(label), columns: columns.map((column) => ({...column, title: shown(column.title)})), onOpen, tree, rows: [], current: 0, sorted: null, descending: false});
     this.id = `grid${grids++}`;
     this.table = document.createElement("regular-table");
     this.element = make("div", {class: "grid", style: {height: `${height}px`}}, this.table);

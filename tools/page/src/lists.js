@@ -36,7 +36,7 @@ export function handlesSection(handles, goTo) {
     {title: "File", value: (row) => handles.file[row]},
     {title: "Line", as: "number", value: (row) => handles.line[row] || null, words: (row) => String(handles.line[row] || "")},
   ], {onOpen: open, find: state.get("handle") ?? ""});
-  return {id: "handles", title: "Debug handles", nodes: [list.element, stack], ready: list.fill};
+  return {nodes: [list.element, stack], ready: list.fill};
 }
 
 function framed([record, position, text], goTo) {
@@ -45,18 +45,21 @@ function framed([record, position, text], goTo) {
 }
 
 /** Instructions, nodes, kernels: whatever a kind of file has, with a link to its source where it is known. */
-export function tableSection({title, columns, rows, links}, number, goToFile) {
+export function tableSection({title, columns, rows, links}, goToFile) {
   const figures = rows.map((column) => column.some((value) => typeof value === "number") && column.every((value) => value === null || typeof value === "number"));
   const list = searchable(title, rows[0]?.length ?? 0, [
     ...columns.map((name, n) => ({title: name, value: (row) => rows[n][row], as: figures[n] ? "number" : "text"})),
     ...(links?.some(Boolean) ? [{title: "Source", value: (row) => (links[row] ? "shown on Enter" : "")}] : []),
   ], {onOpen: (row) => links?.[row] && goToFile(...links[row])});
-  return {id: `table${number}`, title, nodes: [list.element], ready: list.fill};
+  return {nodes: [list.element], ready: list.fill};
 }
 
 const GRAVITY = ["error", "warning", "note"];
 
-/** What `verify`, `leaks` and the gates of `migrate` and `lite` say, the gravest first. */
+/**
+ * What `verify`, `leaks` and the gates of `migrate` and `lite` say, the gravest first. `goToRecord(name)` gives what opens
+ * a record in the pair, or null.
+ */
 export function findingsSection(findings, goToRecord) {
   const weight = (row) => (GRAVITY.indexOf(findings.severity[row]) + 1 || GRAVITY.length + 1);
   const order = findings.severity.map((_, row) => row).sort((a, b) => weight(a) - weight(b) || a - b);
@@ -64,10 +67,17 @@ export function findingsSection(findings, goToRecord) {
   const list = searchable("Findings", order.length, [
     {title: "From", value: column("from")}, {title: "Severity", value: column("severity")}, {title: "What", value: column("what")},
     {title: "Record", value: column("record")}, {title: "Place", value: column("place")}, {title: "Message", value: column("message")},
-  ], {onOpen: (row) => goToRecord(column("record")(row)), find: state.get("section") === "findings" ? state.get("find") ?? "" : ""});
-  const empty = make("p", {}, "Nothing was found.");
+  ], {onOpen: (row) => open(row), find: state.get("section") === "findings" ? state.get("find") ?? "" : ""});
+  const whole = make("div", {class: "whole", "aria-live": "polite"}, make("p", {class: "hint"}, "Choose a finding to read all of it."));
+  function open(row) {
+    const [record, where] = [column("record")(row), column("place")(row)], link = goToRecord(record);
+    whole.replaceChildren(
+      make("h3", {}, `${column("from")(row)}, ${column("severity")(row)}: ${shown(column("what")(row))}`),
+      make("p", {}, shown(column("message")(row))),
+      make("p", {class: "hint"}, link ? make("button", {type: "button", class: "link", onclick: link}, shown(record)) : shown(record), where ? `, ${shown(where)}` : ""));
+  }
   return {
-    id: "findings", title: "Findings", nodes: order.length ? [list.element] : [empty], ready: () => order.length && list.fill(),
+    nodes: order.length ? [list.element, whole] : [make("p", {}, "Nothing was found.")], ready: () => order.length && list.fill(),
     follow: () => { if (state.get("section") === "findings") { list.input.value = state.get("find") ?? ""; list.fill(); } },
   };
 }

@@ -1,6 +1,7 @@
 // The page: what the data has is drawn, what it lacks is not.
 
 import {make} from "./elements.js";
+import {failuresHead, failuresSections} from "./failures.js";
 import {folderSections} from "./folder.js";
 import {headOf} from "./head.js";
 import {listenToKeys} from "./keys.js";
@@ -16,6 +17,7 @@ import {unpack} from "./unpack.js";
 const main = document.getElementById("main"), top = document.getElementById("top");
 const sections = new Sections(main);
 let pair = null;
+let currentPair = () => pair;
 
 /** Opens the pair of source and generated code at a position of a record, or of a file. */
 const goToRecord = (record, at) => { sections.open("source"); pair?.showRecord(record, at, {pin: true}); };
@@ -27,7 +29,7 @@ function sourceSection(data) {
     const record = pair.recordNamed(state.get("record")), file = pair.fileNamed(state.get("file")), at = state.number("at") ?? 0;
     if (record >= 0) pair.showRecord(record, at);
     else if (file >= 0) pair.showFile(file, at);
-    else if (pair.record < 0) pair.open();
+    else if (pair.record < 0 && pair.file < 0) pair.open();
   };
   return {nodes: [pair.element], ready: follow, follow};
 }
@@ -36,11 +38,15 @@ function archiveSections(data) {
   const add = (id, title, build) => sections.add(id, title, build);
   if (data.sizes) add("sizes", data.sizes.old ? "What grew, and where the bytes are" : "Where the bytes are", () => sizesSection(data.sizes));
   if (data.modules?.path.length) add("modules", "Modules", () => modulesSection(data.modules, goToRecord));
-  if (data.sources?.records.length) add("source", "Source and generated code", () => sourceSection(data.sources));
+  if (data.sources?.records.length || data.sources?.files.length) add("source", data.sources.records.length ? "Source and generated code" : "Source", () => sourceSection(data.sources));
   if (data.handles?.handle.length) add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
-  for (const [number, table] of (data.tables ?? []).entries()) if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, number, goToFile));
-  const ofRecord = (name) => { const number = data.sources?.records.findIndex((record) => record.name === name) ?? -1; if (number >= 0) goToRecord(number, 0); };
-  if (data.findings) add("findings", "Findings", () => findingsSection(data.findings, ofRecord));
+  for (const [number, table] of (data.tables ?? []).entries()) if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, goToFile));
+  const numbers = new Map(data.sources?.records.map(({name}, number) => [name, number]));
+  const opening = (name) => {
+    const number = numbers.get(name) ?? numbers.get(name.replace(/\.debug_pkl$/, ""));
+    return number === undefined ? null : () => goToRecord(number, 0);
+  };
+  if (data.findings) add("findings", "Findings", () => findingsSection(data.findings, opening));
 }
 
 function titled(text) {
@@ -61,9 +67,13 @@ function draw(data) {
   } else if (data.folder) {
     titled(shown(data.folder.name));
     folderSections(data.folder, (id, title, build) => sections.add(id, title, build, {tall: false}));
+  } else if (data.failures) {
+    titled(shown(data.failures.log));
+    top.append(...failuresHead(data.failures));
+    currentPair = failuresSections(data, sections);
   }
   if (data.left_out?.length) main.append(make("aside", {class: "notice", "aria-label": "Left out"}, make("ul", {}, ...data.left_out.map((text) => make("li", {}, shown(text))))));
-  const openHelp = listenToKeys({sections: () => sections.list, current: () => sections.current(), open: (id) => { state.set({section: id}); sections.open(id); }, pair: () => pair});
+  const openHelp = listenToKeys({sections: () => sections.list, current: () => sections.current(), open: (id) => { state.set({section: id}); sections.open(id); }, pair: () => currentPair()});
   top.after(navigation(openHelp));
   state.listen(() => {
     for (const section of sections.list) section.built?.follow?.();
@@ -73,4 +83,7 @@ function draw(data) {
   document.documentElement.dataset.ready = "";
 }
 
-unpack(document.getElementById("data")).then(draw);
+unpack(document.getElementById("data")).then(draw).catch((error) => {
+  main.replaceChildren(make("p", {class: "notice"}, `This page cannot be drawn here: ${shown(error.message)}`));
+  throw error;
+});

@@ -70,5 +70,5 @@ export function modulesSection(modules, goTo) {
     open(row);
     return fill(row).then(() => grid.select(grid.current));
   }
-  return {id: "modules", title: "Modules", nodes: [make("div", {class: "bar"}, search.element), grid.element, methods], ready: follow, follow};
+  return {nodes: [make("div", {class: "bar"}, search.element), grid.element, methods], ready: follow, follow};
 }

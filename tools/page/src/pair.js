@@ -4,10 +4,11 @@ import {Editor} from "./editor.js";
 import {make} from "./elements.js";
 import {finder} from "./find.js";
 import {picker} from "./picker.js";
-import {FileLines, FileRanges, RecordPositions} from "./positions.js";
+import {FileLines, FileRanges, RecordPositions, innermost} from "./positions.js";
 import {count, counted, shown} from "./texts.js";
 
 const LISTED = 50; // places in other records
+const FOREIGN = /site-packages|dist-packages|\/torch\//;
 const shadeOf = (from, length) => from * 7 + length * 3;
 
 export class Pair {
@@ -40,19 +41,20 @@ export class Pair {
       make("button", {type: "button", "aria-label": "Previous of the marked ranges", onclick: () => this.stepMarked(-1)}, "["),
       make("span", {}), make("button", {type: "button", "aria-label": "Next of the marked ranges", onclick: () => this.stepMarked(1)}, "]"));
     this.elsewhere = make("details", {class: "elsewhere", hidden: true}, make("summary"), make("ul"));
-    this.element = make("div", {class: "pairbox"},
-      make("p", {class: "hint"}, "Point at code on either side: the other side shows where it comes from, or what became of it."),
+    const both = files.length > 0 && records.length > 0;
+    this.element = make("div", {class: both ? "pairbox" : "pairbox single"},
+      both && make("p", {class: "hint"}, "Point at code on either side: the other side shows where it comes from, or what became of it."),
       make("div", {class: "bar"}, finder("Find in all texts", [...this.files, ...this.records].map(({text}) => text),
         () => this.files.length + this.record, (match) => this.#found(match))),
       make("div", {class: "pair"},
-        make("div", {class: "side"}, this.filePicker.element, this.left.element),
-        make("div", {class: "side"}, this.recordPicker.element, this.right.element)),
+        files.length > 0 && make("div", {class: "side"}, this.filePicker.element, this.left.element),
+        records.length > 0 && make("div", {class: "side"}, this.recordPicker.element, this.right.element)),
       make("div", {class: "status"}, this.where, this.steps, this.elsewhere));
   }
 
   /** The record that has most to show: of the model's own files, if any are not PyTorch's. */
   get best() {
-    const foreign = this.files.map(({name}) => /site-packages|dist-packages|\/torch\//.test(name));
+    const foreign = this.files.map(({name}) => FOREIGN.test(name));
     const worth = (record) => record.file.reduce((sum, file) => sum + (file < 0 ? 0 : foreign[file] ? 1 : 1000), 0);
     return this.records.reduce((best, record, n) => (worth(record) > worth(this.records[best]) ? n : best), 0);
   }
@@ -62,7 +64,11 @@ export class Pair {
     return row < 0 ? 0 : record.at[row];
   }
 
-  open() { this.showRecord(this.best, this.#firstMarked(this.best)); }
+  /** What is shown first. */
+  open() {
+    if (this.records.length) this.showRecord(this.best, this.#firstMarked(this.best));
+    else this.showFile(Math.max(0, this.files.findIndex(({name}) => !FOREIGN.test(name))));
+  }
 
   recordNamed(name) { return this.records.findIndex((record) => record.name === name); }
 
@@ -115,7 +121,7 @@ export class Pair {
 
   * #leftTouching(from, to) {
     if (this.file < 0) return;
-    for (const [start, end, range] of this.#rangesOf(this.file).touching(from, to)) yield [start, end, shadeOf(range.from, range.to - range.from)];
+    for (const [start, end, range] of innermost(this.#rangesOf(this.file).touching(from, to))) yield [start, end, shadeOf(range.from, range.to - range.from)];
   }
 
   * #rightTouching(from, to) {
@@ -162,11 +168,12 @@ export class Pair {
     if (pin) this.onPin(meaning.side === "record" ? {record: this.records[meaning.record].name, file: null, at: meaning.position} : {file: this.files[meaning.file].name, record: null, at: meaning.position});
     const known = meaning.file >= 0 && meaning.row >= 0;
     const range = known ? this.#rangesOf(meaning.file).exactly(meaning.from, meaning.to) : null;
-    const record = this.records[this.record];
-    const rows = range ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
+    const record = this.records[this.record]; // none where a kind of file has source files alone
+    const rows = range && record ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
     const stretch = (row) => [record.at[row], record.end(row)];
-    this.left.mark(known ? [meaning.from, meaning.to] : null, [], {scroll: scroll === "both" || scroll === "file"});
-    this.right.mark(known ? stretch(meaning.row) : null, rows.filter((row) => row !== meaning.row).map(stretch), {scroll: scroll === "both" || scroll === "record"});
+    const line = meaning.side === "file" && !record ? this.left.line(meaning.position) : null;
+    this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {scroll: scroll === "both" || scroll === "file"});
+    if (record) this.right.mark(known ? stretch(meaning.row) : null, rows.filter((row) => row !== meaning.row).map(stretch), {scroll: scroll === "both" || scroll === "record"});
     this.marked = {rows, n: rows.indexOf(meaning.row)};
     this.#tell(meaning, known, range);
   }
@@ -174,7 +181,7 @@ export class Pair {
   #tell(meaning, known, range) {
     const record = this.records[this.record], file = this.files[this.file];
     if (!known) {
-      this.where.value = meaning.side === "record" ? `${shown(record.name)}:${this.right.lineOf(meaning.position)} comes from no source that is here` : `${shown(file.name)}:${this.#lineNumber(this.left.line(meaning.position).from)}: nothing in the archive comes from here`;
+      this.where.value = meaning.side === "record" ? `${shown(record.name)}:${this.right.lineOf(meaning.position)} comes from no source that is here` : `${shown(file.name)}:${this.#lineNumber(this.left.line(meaning.position).from)}${record ? ": nothing in the archive comes from here" : ""}`;
     } else {
       const start = this.left.line(meaning.from), end = this.left.line(meaning.to);
       const column = meaning.from - start.from + 1, last = meaning.to - end.from;
@@ -211,6 +218,7 @@ export class Pair {
   /** `n` and `p`: to the next range of the record that has a source. */
   stepRange(direction) {
     const record = this.records[this.record];
+    if (!record) return;
     let row = (this.pinned?.row ?? -1) + direction;
     while (row >= 0 && row < record.rows && (!record.hasSource(row) || record.end(row) === record.at[row])) row += direction;
     if (row >= 0 && row < record.rows) this.showRecord(this.record, record.at[row], {pin: true});

@@ -81,6 +81,27 @@ export class FileRanges {
   }
 }
 
+/** Of ranges [from, to, value], outer before inner, the stretches in which each is the innermost one. */
+export function* innermost(ranges) {
+  const open = [];
+  let at = 0;
+  function* upTo(position) {
+    while (open.length) {
+      const [, to, value] = open.at(-1), end = Math.min(to, position);
+      if (end > at) yield [at, end, value];
+      at = Math.max(at, end);
+      if (to > position) return;
+      open.pop();
+    }
+  }
+  for (const range of ranges) {
+    yield* upTo(range[0]);
+    at = range[0];
+    open.push(range);
+  }
+  yield* upTo(Infinity);
+}
+
 /** A source file's lines: it is stitched of fragments, each [position, line number] where numbers go on from. */
 export class FileLines {
   constructor({name, text, lines}) {

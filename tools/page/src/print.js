@@ -1,6 +1,6 @@
 // Paper has no scrolling: before printing, each table of rows in view gets a plain one beside it.
 
-const made = [];
+const made = [], before = [];
 
 /** `table()` gives what is printed instead of `element`. */
 export function printable(element, table) {
@@ -8,7 +8,11 @@ export function printable(element, table) {
   made.push({element, table, paper: null});
 }
 
+/** What is to be on paper may have to be made first. */
+export const beforePrinting = (action) => before.push(action);
+
 window.addEventListener("beforeprint", () => {
+  for (const action of before) action();
   for (const entry of made) {
     entry.paper?.remove();
     if (!entry.element.isConnected) continue;

@@ -1,6 +1,7 @@
 // Sections are made when they are reached: by scrolling, by a link, by a key, by printing.
 
 import {make} from "./elements.js";
+import {beforePrinting} from "./print.js";
 import {shown} from "./texts.js";
 
 export class Sections {
@@ -10,7 +11,7 @@ export class Sections {
     this.observer = new IntersectionObserver((entries) => {
       for (const entry of entries) if (entry.isIntersecting) this.list.find(({element}) => element === entry.target)?.reach();
     }, {rootMargin: "150px"});
-    window.addEventListener("beforeprint", () => this.list.forEach((section) => section.reach()));
+    beforePrinting(() => this.list.forEach((section) => section.reach()));
   }
 
   /** `build()` gives {nodes, ready?, follow?}; `title` stands before that. */
@@ -44,8 +45,9 @@ export class Sections {
     return section.built;
   }
 
-  /** The section at the top of the window. */
+  /** The section that has the focus, or else the one at the top of the window. */
   current() {
-    return this.list.findLast(({element}) => element.getBoundingClientRect().top < window.innerHeight / 2) ?? this.list[0];
+    const focused = this.list.find(({element}) => element.contains(document.activeElement));
+    return focused ?? this.list.findLast(({element}) => element.getBoundingClientRect().top < window.innerHeight / 2) ?? this.list[0];
   }
 }

@@ -106,7 +106,6 @@ export function sizesSection(columns) {
   new ResizeObserver(() => { if (Math.abs(picture.clientWidth - (picture.drawnWidth ?? 0)) > 1) { picture.drawnWidth = picture.clientWidth; draw(); } }).observe(picture);
 
   return {
-    id: "sizes", title: two ? "What grew, and where the bytes are" : "Where the bytes are",
     nodes: [make("div", {class: "bar"}, crumbs, shapes.element, measures.element), picture, legend, make("div", {class: "bar"}, search.element), grid.element],
     ready: () => fill(),
     follow: () => { search.input.value = state.get("find") ?? ""; const row = tree.find(state.get("in")); if (row !== focus) go(row, {step: false}); else fill(); },
