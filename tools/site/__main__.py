@@ -20,29 +20,30 @@ if TYPE_CHECKING:
 BUILD = ROOT / "build"
 LEFT_OUT = ("Pages", "Develop")
 """Sections of README that the navigation stands for."""
+WAYS = """\
+- [Tutorial](tutorial.md): ten minutes, from a model that fails on a phone to the line that fails
+- How-to: a page for each job, [failures](how-to/failures.md) first
+- Reference: each [command](reference/commands/index.md), [name of Python](reference/names/index.md), key of
+  [JSON](reference/json.md) and [record](reference/records.md)
+- Explanation: [how a number in a log becomes a line](explanation/handle.md), and why everything is as it is
+"""
 STYLE = """\
 /* Output of commands is wider than prose. */
 .md-typeset pre > code { font-size: 0.62rem; line-height: 1.35; }
+/* What is copied from these would be prompts and output. */
+.language-console .md-code__nav { display: none; }
 .md-grid { max-width: 76rem; }
-.md-typeset table:not([class]) { display: table; font-size: 0.68rem; }
+.md-typeset table:not([class]) { font-size: 0.62rem; }
+.md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: 0.6em 0.9em; }
+.md-typeset td:first-child > code:only-child { white-space: nowrap; }
 """
 
 
-def home(text: str, site: tree.Tree) -> str:
-    """README for the site: without what the navigation says, and with a way into it."""
+def home(text: str) -> str:
+    """README for the site: without what the navigation says, and with ways into it."""
     for heading in LEFT_OUT:
         text = re.sub(rf"^## {heading}\n.*?(?=^## |^Licence: )", "", text, flags=re.DOTALL | re.MULTILINE)
-    first = {title: next(iter(tree.pages_of({title: below})))[1] for title, below in site.items()}
-    ways = "".join(f"- {WAYS[title].format(page)}\n" for title, page in first.items() if title in WAYS)
-    return re.sub("^New here\\?.*?\n\n", f"{ways}\n", text, flags=re.DOTALL | re.MULTILINE)
-
-
-WAYS = {
-    "Tutorial": "[Tutorial]({}): ten minutes, from a model that fails on a phone to the line that fails.",
-    "How-to": "How-to: one page for each job, [failures]({}) first.",
-    "Reference": "Reference: each command, name of Python, key of JSON and record.",
-    "Explanation": "Explanation: [how a number in a log becomes a line]({}), and why all is as it is.",
-}
+    return re.sub(r"^New here\?.*?\n\n", f"{WAYS}\n", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def put_together(build: Path) -> dict[str, Any]:
@@ -69,10 +70,10 @@ def put_together(build: Path) -> dict[str, Any]:
             links.problems.append(f"{tree.CONFIGURATION.name}: names {name}, which is not there")
         else:
             text = (ROOT / name).read_text(encoding="utf-8")
-            text = home(text, site) if name == "README.md" else text
             texts[tree.place_of(name)] = links.rewritten(text, name, tree.place_of(name))
     if links.problems:
         raise tree.SiteError("\n".join(links.problems))
+    texts["index.md"] = home(texts["index.md"])
     texts |= {f"files/{target}.md": made.shown(target) for target in links.shown}
     shutil.rmtree(build / "docs", ignore_errors=True)
     for place, text in texts.items():

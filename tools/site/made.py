@@ -188,25 +188,19 @@ def records() -> Pages:
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         said = markdown(ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "")
         if len(said.splitlines()) > 1:
-            parts.append(f"## {module} {{ #{module.replace('.', '')} }}\n\n````text\n{said}\n````\n")
-    words = (
-        "What each record holds, byte by byte: the docstring of the module that reads and writes it. [What it"
-        " reads](formats.md) says which releases write which.\n\n"
-    )
-    return [
-        (
-            "Records, byte by byte",
-            "reference/records.md",
-            f"# Records, byte by byte\n\n{words}{chr(10).join(parts)}",
-        )
-    ]
+            parts.append(f"## {module} {{ #{module.replace('.', '')} }}\n\n{said}\n")
+    title = "Records, byte by byte"
+    words = "The docstring of each module that reads one. [What it reads](formats.md) has releases."
+    return [(title, "reference/records.md", "\n".join([f"# {title}\n\n{words}\n", *parts]))]
 
 
 def shown(target: str) -> str:
     """The page of a file, or of all files of a folder, that other pages lead to."""
     path = ROOT / target
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    texts = [file for file in files if file.suffix in LANGUAGES and not HIDDEN & {*file.parts}]
+    texts = [
+        file for file in files if file.suffix in LANGUAGES and not HIDDEN & {*file.relative_to(ROOT).parts}
+    ]
     parts = []
     for file in texts:
         heading = f"## {file.relative_to(path)}\n\n" if len(texts) > 1 else ""
