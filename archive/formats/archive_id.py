@@ -25,6 +25,7 @@ from archive.formats.record_kinds import EXPORTED_FORMAT as FORMAT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from archive.base.limits import Allowance
     from archive.container.record import Record
 
 ID_BYTES = 16
@@ -35,16 +36,22 @@ WOULD_CHANGE = "records besides debug info would change; nothing is written"
 """What refuses to write an archive whose model is not the one that was read."""
 
 
-def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None = None) -> bytes:
+def archive_id(
+    records: Mapping[str, Record],
+    left: Mapping[str, bytes] | None = None,
+    allowance: Allowance | None = None,
+) -> bytes:
     """The archive id of some records, 16 bytes.
 
     Args:
         records: by name.
         left: the exported programs without metadata, by the names of their records, where they are known;
             programs whose whole record counts are not among them.
+        allowance: the memory that values of programs may cost; of records that were checked, none is needed.
 
     Raises:
         ArchiveError: a record cannot be inflated.
+        LimitError: the values of a program would take more memory than allowed.
     """
     import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
 
@@ -56,7 +63,8 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
             if left is None:
                 from archive.formats.exported.program import left_of  # noqa: PLC0415 (few have programs)
 
-                program = left_of(records[name].view(), unbounded())
+                with (allowance or unbounded()).part() as part:
+                    program = left_of(records[name].view(), part)
             else:
                 program = left.get(name)
         size, pieces = counted_pieces(records[name], exported=FORMAT in records)

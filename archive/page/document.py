@@ -11,6 +11,7 @@ import base64
 import gzip
 import hashlib
 import html
+import io
 import json
 import re
 from functools import cache
@@ -20,19 +21,44 @@ from typing import TYPE_CHECKING
 from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 BUNDLE = Path(__file__).parent / "bundle"
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 NONCE_DIGITS = 32
+DEEPEST = 4
+"""Levels of data that are packed piece by piece."""
 LEVEL = 9
 """Of gzip: a page is read more often than it is made."""
 
 
 def packed(data: object) -> bytes:
     """Data as gzipped JSON. Lone surrogates, which UTF-8 has no bytes for, are escapes of JSON."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return gzip.compress(text.encode("utf-8", "backslashreplace"), LEVEL, mtime=0)
+    out = io.BytesIO()
+    with gzip.GzipFile("", "wb", LEVEL, out, mtime=0) as file:
+        for piece in _pieces(data, DEEPEST):
+            file.write(piece.encode("utf-8", "backslashreplace"))
+    return out.getvalue()
+
+
+def _pieces(data: object, depth: int) -> Iterator[str]:
+    """Data as JSON in pieces, so that there is never a second copy of all: a piece each column and record."""
+    if depth and data and isinstance(data, dict):
+        for number, (key, value) in enumerate(data.items()):
+            yield f"{',' if number else '{'}{_text(key)}:"
+            yield from _pieces(value, depth - 1)
+        yield "}"
+    elif depth and isinstance(data, list) and data and isinstance(data[0], dict):
+        for number, value in enumerate(data):
+            yield "," if number else "["
+            yield from _pieces(value, depth - 1)
+        yield "]"
+    else:
+        yield _text(data)
+
+
+def _text(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def document(packed_data: bytes, title: str) -> bytes:

@@ -50,6 +50,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
 from archive.check.verify import CHECKED_KINDS
 from archive.describe.sizes import sizes
 from archive.page.findings import Findings
@@ -62,12 +64,14 @@ from archive.page.sources import ArchiveSources
 from archive.page.tables import TRACED, Table, add_instructions, instructions_table
 from archive.page.traced import TracedSources
 from archive.page.units import plain
-from archive.reader.recognition import COMPANION, FileKind
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import COMPANION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from archive.base.mapped import Source
     from archive.describe.sizes import Account
     from archive.page.traced import Link
     from archive.reader.archive import Archive
@@ -78,39 +82,55 @@ VERSION = 1
 
 
 def page_facts(
-    opened: Archive,
     data: memoryview,
     name: str,
     shown: Shown = Shown.FULL,
+    *,
+    companion: Source | None = None,
     base: Account | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> dict[str, Any]:
     """The data of a page about an archive.
 
     Args:
-        opened: the archive.
-        data: the bytes of its file, which several readers open anew, each within its own bounds.
+        data: the bytes of its file. Each reader opens it anew, within its own bounds, and lets go of it.
         name: the file's name, without folders.
         shown: how much of the model's source is on the page.
+        companion: the archive's debug info, if that was split off.
         base: the account of an older file that its sizes are compared with.
+        limits: what a hostile file may cost.
 
     Raises:
-        ArchiveError: the zip contradicts itself.
+        ArchiveError: the file is of another kind, or contradicts itself.
+        OSError: the companion cannot be read.
     """
-    account = sizes(data, limits=opened.limits)
-    making = _Making(opened, shown)
+    beside = None if companion is None else Mapped(companion)
+
+    def opened() -> Archive:
+        return open_archive(data, companion=None if beside is None else beside.data, limits=limits, name=name)
+
     facts: dict[str, Any] = {"version": VERSION}
-    facts["head"] = head(opened, account, name, shown)
+    with opened() as archive:
+        is_checked = archive.recognised is COMPANION or archive.recognised.kind in CHECKED_KINDS
+    account = sizes(data, limits=limits)
+    with opened() as archive:
+        facts["head"] = head(archive, account, name, shown)
     facts["sizes"] = SizeTree(name, account, base).facts()
-    making.add_sections(facts, account)
-    findings = Findings()
-    kind = FileKind.COMPANION if opened.recognised is COMPANION else opened.recognised.kind
-    if kind in CHECKED_KINDS:
-        findings.add_verified(opened, data)
-    findings.add_leaks(data, shown, opened.limits)
-    findings.add_gates(opened, data, opened.limits)
+    with opened() as archive:
+        making = _Making(archive, shown)
+        making.add_sections(facts, account)
+    findings = Findings(shown)
+    if is_checked:
+        with opened() as archive:
+            findings.add_verified(archive if beside else data, limits)
+    findings.add_leaks(data, limits)
+    with opened() as archive:
+        findings.add_gates(archive, data)
     facts["findings"] = findings.facts()
     facts["head"] |= {"verify": findings.verified, "leaks": findings.leaks}
     facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]
+    if beside is not None:
+        beside.close()
     return facts
 
 

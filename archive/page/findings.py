@@ -25,9 +25,20 @@ SCRIPTS = {FileKind.TORCHSCRIPT, FileKind.LITE}
 
 
 class Findings:
-    """The findings of a file, in the order in which they are added."""
+    """The findings of a file, in the order in which they are added.
 
-    def __init__(self) -> None:
+    Args:
+        shown: how much of the model's source is shown: without paths, no finding has its text.
+
+    Attributes:
+        rows: the findings.
+        verified: how many of each severity ``verify`` has; None where it was not asked.
+        leaks: kinds of what ``leaks`` finds, with how many texts.
+        left_out: what was not searched, and what has no place, in words.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
         self.rows: list[tuple[str, str, str, str, str, str]] = []
         self.verified: dict[str, int] | None = None
         self.leaks: list[list[Any]] = []
@@ -38,16 +49,16 @@ class Findings:
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(COLUMNS)
         return {name: [plain(text) for text in column] for name, column in zip(COLUMNS, columns, strict=True)}
 
-    def add_verified(self, opened: Archive, data: memoryview) -> None:
-        """Add what ``verify`` finds; in an archive whose companion is another file, in both."""
-        found = verify(data, limits=opened.limits) if _is_one(opened) else verify(opened)
+    def add_verified(self, source: Archive | memoryview, limits: Limits) -> None:
+        """Add what ``verify`` finds in a file, or in an archive that was opened with its companion."""
+        found = verify(source, limits=limits)
         self.verified = {"error": 0, "warning": 0, "note": 0}
         for one in found:
             severity = one.severity if one.severity in self.verified else "error"
             self.verified[severity] += 1
             self.rows.append(("verify", one.severity, "", one.record, one.place, one.message))
 
-    def add_leaks(self, data: memoryview, shown: Shown, limits: Limits) -> None:
+    def add_leaks(self, data: memoryview, limits: Limits) -> None:
         """Add what ``leaks`` finds; without its texts, unless paths are shown."""
         try:
             found = leaks(data, limits=limits)
@@ -61,24 +72,24 @@ class Findings:
                 counts[str(finding.kind)] = counts.get(str(finding.kind), 0) + 1
         self.leaks = [[kind, count] for kind, count in counts.items()]
         for finding in found.findings[:MOST_LEAKS]:
-            text = f"{finding.text}: " if shown.has_paths else ""
+            text = f"{finding.text}: " if self._shown.has_paths else ""
             times = "" if finding.count == 1 else f"found {counted(finding.count, 'time')}; "
             place = finding.places[0]
             where = place.within or ("" if place.byte is None else f"byte {place.byte}")
             severity = "warning" if id(finding) in counting else "note"
             message = f"{text}{times}{finding.remedy}"
-            record, where = (place.record, where) if shown.has_paths else ("", "")
+            record, where = (place.record, where) if self._shown.has_paths else ("", "")
             self.rows.append(("leaks", severity, str(finding.kind), record, where, message))
         more = len(found.findings) - MOST_LEAKS + sum(found.more.values())
         if more > 0 and len(found.findings) > MOST_LEAKS:
             self.left_out.append(f"leaks: {more:,} further texts")
 
-    def add_gates(self, opened: Archive, data: memoryview, limits: Limits) -> None:
+    def add_gates(self, opened: Archive, data: memoryview) -> None:
         """Add what ``migrate`` would do for the newest release, and why there are no debug handles."""
         if opened.recognised.kind not in SCRIPTS or opened.companion is not None:
             return
         try:
-            planned = migrate(data, to="latest", dry_run=True, limits=limits).plan
+            planned = migrate(data, to="latest", dry_run=True, limits=opened.limits).plan
         except ArchiveError as error:
             self.rows.append(("migrate", "error", "refused", "", "", str(error)))
         else:
@@ -91,8 +102,3 @@ class Findings:
                 self.rows.append(("lite", "note", "no handles", "", "", why_no_handles(opened)))
         except ArchiveError:  # `verify` tells
             pass
-
-
-def _is_one(opened: Archive) -> bool:
-    """Whether all that was opened is in one file."""
-    return opened.companion is None or not opened.has_code or opened.is_embedded

@@ -84,10 +84,12 @@ def report(
     """
     shown = Shown(show)
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
-        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name) as opened:
-            account = None if base is None else sizes(base, limits=limits)
-            name = basename(mapped.name.replace("\\", "/"))
-            facts, packed_facts = fitted(page_facts(opened, mapped.data, name, shown, account))
+        account = None if base is None else sizes(base, limits=limits)
+        name = basename(mapped.name.replace("\\", "/"))
+        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name):
+            pass  # what is no archive is refused by its whole path
+        made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)
+        facts, packed_facts = fitted(made)
         page = document(packed_facts, f"{name}: debug-archive")
         write_all(memoryview(page), file)
         head = facts["head"]

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""
-FRAGMENT_BYTES, NEWLINE_BYTES = 400, 8
-"""Bytes of memory that a fragment costs besides its text, and each line."""
+SHARE = 8
+"""Of the memory that a file may cost, the part that source text takes: it is copied, stitched and shown."""
+FRAGMENT_BYTES, NEWLINE_BYTES, SOURCE_BYTES, ROW_BYTES = 400, 8, 250, 150
+"""Bytes of memory that a fragment costs besides its text, each line, each source, and each row."""
 
 
 class _Fragment(NamedTuple):
@@ -134,6 +136,8 @@ class ArchiveSources:
     def __init__(self, archive: Archive, named: Callable[[bytes], bytes]) -> None:
         self._allowance = archive.allowance
         self._table = archive.range_table
+        self._allowance.take(ROW_BYTES * len(self._table), "places of source ranges")
+        self._allowance.take(SOURCE_BYTES * len(self._table.sources), "sources")
         self.left_out = 0
         self.files, number = self._files(named)
         self.file, self.start, self.end, self.line = self._places(number)
@@ -154,18 +158,20 @@ class ArchiveSources:
         fragments: dict[tuple[bytes, int, bytes], int] = {}
         number = np.full(len(sources), -1, np.int64)
         size, read = 0, 0
+        most = min(MOST_TEXT, self._allowance.memory // SHARE)
         for source, same in _sources_once(sources):
             if same >= 0:
                 number[source] = number[same]
                 continue
             length = int(sources.lengths[source])
             read += length
-            if size + length > MOST_TEXT or read > self._allowance.limits.compared_bytes:
+            if size + length > most or read > self._allowance.limits.compared_bytes:
                 self.left_out += length
                 continue
             with self._allowance.lent(2 * length, "texts of sources"):
                 fact = sources[source]
-                name = named(b"" if fact.filename is None else bytes(fact.filename))
+                longest = self._allowance.limits.name_bytes
+                name = named(b"" if fact.filename is None else bytes(fact.filename.data[-longest:]))
                 key = name, fact.starting_line, bytes(fact.text)
                 if key not in fragments:
                     size += length

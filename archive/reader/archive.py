@@ -170,7 +170,11 @@ class Archive:
     @cached_property
     def archive_id(self) -> bytes:
         """16 bytes that an archive and its companion have in common."""
-        return self.companion.archive_id if self.companion else archive_id(self.container.records)
+        return (
+            self.companion.archive_id
+            if self.companion
+            else archive_id(self.container.records, allowance=self.allowance)
+        )
 
     def save(self, path: Sink, *, force: bool = False) -> None:
         """Write the file again; unchanged content gives identical bytes.

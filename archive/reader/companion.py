@@ -302,7 +302,7 @@ class Companion:
         Raises:
             ArchiveError: the archive id is not that of the companion, nor that of the redacted archive.
         """
-        own = archive_id(records)
+        own = archive_id(records, allowance=self.allowance)
         known = [self.archive_id, *([] if self.redacted_id is None else [self.redacted_id])]
         if own not in known:
             raise ArchiveError(

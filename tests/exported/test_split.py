@@ -16,6 +16,7 @@ from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.failures.lookups.nodes import found_nodes
 from archive.formats.archive_id import archive_id
+from tests.support.canaries import rewritten
 from tests.support.commands import run
 from tests.support.documents import file_of
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
@@ -433,3 +434,14 @@ def test_nodes_and_handles_have_the_keys_of_one_report() -> None:
     for one in (of_handle, of_node):
         assert one["text"].startswith(f"Module hierarchy:{one['module_hierarchy']}\n")
         assert one["module_hierarchy"].endswith(one["ops"][0])
+
+
+def test_the_id_of_a_program_costs_no_more_memory_than_the_file_may(tmp_path: Path) -> None:
+    program, companion = tmp_path / "s.pt2", tmp_path / "s.ptdbg"
+    archive.split(SHOP, program, companion)
+    many = b"[" + b"[]," * (1 << 20) + b"[]]"
+    data = rewritten(SHOP.read_bytes(), lambda name, old: many if name == "models/model.json" else old)
+    with archive.open(data) as opened, pytest.raises(archive.LimitError):
+        _ = opened.archive_id
+    with pytest.raises(archive.LimitError):
+        archive.open(data, companion=companion)

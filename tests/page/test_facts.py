@@ -42,9 +42,8 @@ FILES = [*ARCHIVES, *OTHERS]
 
 def facts_of(path: Path | bytes, shown: Shown = Shown.FULL, **options: Any) -> dict[str, Any]:  # noqa: ANN401
     data = path if isinstance(path, bytes) else path.read_bytes()
-    with archive.open(data) as opened:
-        name = "model.pt" if isinstance(path, bytes) else path.name
-        return page_facts(opened, memoryview(data), name, shown, **options)
+    name = "model.pt" if isinstance(path, bytes) else path.name
+    return page_facts(memoryview(data), name, shown, **options)
 
 
 def units(text: str) -> int:

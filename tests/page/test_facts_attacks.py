@@ -1,0 +1,56 @@
+"""A page about a hostile file costs no more than other commands may, and runs nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.base.limits import Limits
+from archive.page.sources import ArchiveSources
+from tests.attacks.attack import problems
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.running import Runner, run_attack
+from tests.support.sampling import sampled
+from tests.support.tampering import STACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ENDINGS = (".pt", ".pt2", ".ptl", ".ptdbg", ".etrecord")
+VERBS = ("inspect ", "verify ", "sizes ")
+NAMES = sampled(
+    (name for name, attack in ATTACKS.items() if any(one.startswith(VERBS) for one in attack.commands)), 8
+)
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    with Runner() as started:
+        started.calibrate(tmp_path_factory.mktemp("calibration"))
+        yield started
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_path: Path) -> None:
+    files = ATTACKS[name].files()
+    target = next((file for file in files if file.endswith(ENDINGS) and "/" not in file), None)
+    if target is None:
+        pytest.skip("it attacks by something else than a model")
+    commands = (f"report {target} -o r.html --force", f"sizes {target} --by weights")
+    attack = ATTACKS[name]._replace(commands=commands, statuses=frozenset({0, 1, 2}))
+    for command, outcome in run_attack(runner, attack, files, tmp_path):
+        assert (command, problems(attack, files, outcome)) == (command, [])
+
+
+def test_source_text_beyond_its_share_is_counted() -> None:
+    with archive.open(STACK, limits=Limits(memory=1 << 22)) as opened:
+        whole = ArchiveSources(opened, lambda name: name)
+        assert whole.left_out == 0
+    with archive.open(STACK, limits=Limits(compared_bytes=300)) as opened:
+        some = ArchiveSources(opened, lambda name: name)
+    assert some.left_out > 0
+    assert sum(len(file.text) for file in some.files) < sum(len(file.text) for file in whole.files)
+    assert sum(len(file.text) for file in some.files) <= 300 + len(some.files)
