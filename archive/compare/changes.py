@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from archive.base.facts import dataclass
+from archive.base.notebooks import shown_by
 from archive.compare.sameness import Level
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ class Diff:
     changes: Sequence[Change]
     unchecked: Sequence[str]
     identical: bool
+
+    _repr_html_ = shown_by("of_diff")
 
     @property
     def same_model(self) -> bool:

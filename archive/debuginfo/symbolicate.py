@@ -27,6 +27,7 @@ from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits, Steps
+from archive.base.notebooks import shown_by
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import cost_of, excerpt
 from archive.debuginfo.unique_handles import PLAIN
@@ -133,6 +134,8 @@ class Symbolication:
     entries: tuple[HandleEntry, ...]
     frames: tuple[TracebackFrame, ...] = field(repr=False)
     steps: int = field(default=0, repr=False, compare=False)
+
+    _repr_html_ = shown_by("of_symbolication")
 
     def __bytes__(self) -> bytes:
         if self.missing:

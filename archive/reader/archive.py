@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, counted, in_file
+from archive.base.notebooks import shown_by
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.formats import callstack_map
@@ -100,6 +101,8 @@ class Archive:
     def close(self) -> None:
         """Let go of the file; views in use stay valid."""
         self._source.close()
+
+    _repr_html_ = shown_by("of_archive")
 
     def __repr__(self) -> str:
         """The file and what is known of it so far: nothing is read for it."""

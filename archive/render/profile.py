@@ -23,7 +23,7 @@ def comparison_text(
         view: what a row stands for.
         most: rows to show; 0 for all.
     """
-    lines = [f"{before.backend} {_micros(before.total_ns)} -> {after.backend} {_micros(after.total_ns)}"]
+    lines = [f"{before.backend} {micros(before.total_ns)} -> {after.backend} {micros(after.total_ns)}"]
     lines[0] += f" a run ({_share(before.total_ns, after.total_ns)})"
     if before.peak_bytes is not None and after.peak_bytes is not None:
         lines[0] += f", memory {before.peak_bytes:,} B -> {after.peak_bytes:,} B"
@@ -39,11 +39,11 @@ def comparison_text(
 def rows_text(profile: SavedProfile, view: str, most: int) -> str:
     """The rows of one view, longest self time first; times are per run."""
     rows = profile.rows[view]
-    lines = [f"{profile.backend}: {_micros(profile.total_ns)} a run", ""]
+    lines = [f"{profile.backend}: {micros(profile.total_ns)} a run", ""]
     lines.append(f"{'self':>12} {'share':>6} {'calls':>8} {'allocated':>13}  {HEADINGS[view]}")
     whole = profile.total_ns or 1
     lines += (
-        f"{_micros(row.self_ns):>12} {row.self_ns / whole:>6.1%} {row.calls:>8,.6g} {row.allocated:>13,.0f}  "
+        f"{micros(row.self_ns):>12} {row.self_ns / whole:>6.1%} {row.calls:>8,.6g} {row.allocated:>13,.0f}  "
         f"{row.name:<{NAME_WIDTH}} {row.text[:TEXT_WIDTH]}".rstrip()
         for row in (rows[:most] if most else rows)
     )
@@ -52,7 +52,7 @@ def rows_text(profile: SavedProfile, view: str, most: int) -> str:
 
 def _change_line(change: ProfileChange) -> str:
     before, after = (row.self_ns if row else None for row in (change.before, change.after))
-    times = " ".join(f"{'' if time is None else _micros(time):>12}" for time in (before, after))
+    times = " ".join(f"{'' if time is None else micros(time):>12}" for time in (before, after))
     share = NEW if before is None else GONE if after is None else _share(before, after)
     name = f"{change.name:<{NAME_WIDTH}} {change.text[:TEXT_WIDTH]}".rstrip()
     return f"{times} {_signed(change.difference):>12} {share:>7}  {name}"
@@ -63,7 +63,8 @@ def _share(before: float, after: float) -> str:
     return SAME if before == after else f"{after / before - 1:+.0%}" if before else NEW
 
 
-def _micros(nanoseconds: float) -> str:
+def micros(nanoseconds: float) -> str:
+    """A time in µs."""
     return f"{nanoseconds / 1000:,.1f} µs"
 
 

@@ -27,6 +27,7 @@ from archive.backend.profile.stacks import folded_stacks, speedscope
 from archive.backend.profile.timeline import Timeline
 from archive.backend.pytorch import is_pytorchs
 from archive.base.errors import ArchiveError, one_line
+from archive.base.notebooks import shown_by
 from archive.base.output import replacing
 from archive.base.strings import decoded
 
@@ -288,6 +289,8 @@ class Profile(Timeline):
     ) -> None:
         super().__init__(recording, place)
         self._sources = sources
+
+    _repr_html_ = shown_by("of_profile")
 
     def __str__(self) -> str:
         _, _, lines = table(self, by="line").partition("\n\n")

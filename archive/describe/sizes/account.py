@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
+from archive.base.notebooks import shown_by
 from archive.formats.record_kinds import DEBUG_KINDS, MetadataKind, SpareKind
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class Account:
     size: int
     pieces: tuple[Piece, ...] = field(repr=False)
     is_companion: bool = field(repr=False)
+
+    _repr_html_ = shown_by("of_account")
 
     @property
     def debug_bytes(self) -> int:

@@ -15,6 +15,7 @@ from archive.base import settings
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.base.globs import check_amount, wild
+from archive.base.notebooks import shown_by
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.vocabulary import OTHERWISE, PATHS, LeakKind
 from archive.privacy.pieces.piece import MAPPED
@@ -98,6 +99,8 @@ class Leaks:
     read: int
     passed_over: int
     problems: Sequence[str]
+
+    _repr_html_ = shown_by("of_leaks")
 
     def counted(self, kinds: Iterable[LeakKind] = ()) -> list[Finding]:
         """The findings that make the exit status 1: those of some kinds, or of all that count.
