@@ -73,11 +73,11 @@ export class Editor {
     this.quiet = false;
   }
 
-  /** Marks `here`, one range, and `also`, others; scrolls to the first if asked. */
-  mark(here, also = [], {scroll = false} = {}) {
+  /** Marks `here`, one range, and `also`, others; scrolls to the first if asked, `gently` only if it is out of view. */
+  mark(here, also = [], {scroll = false, gently = false} = {}) {
     const marks = [...(here ? [[...here, HERE]] : []), ...also.map((range) => [...range, ALSO])].filter(([from, to]) => to > from);
     const effects = [setMarks.of(Decoration.set(marks.map(([from, to, mark]) => mark.range(from, to)), true))];
-    if (scroll && here) effects.push(EditorView.scrollIntoView(here[0], {y: "center"}));
+    if (scroll && here) effects.push(EditorView.scrollIntoView(here[0], gently ? {y: "nearest", yMargin: 40} : {y: "center"}));
     this.view.dispatch({effects});
   }
 

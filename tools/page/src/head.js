@@ -38,11 +38,11 @@ function share(part, all) {
 function verdict({error, warning, note}) {
   const words = [[error, "error"], [warning, "warning"], [note, "note"]].filter(([number]) => number);
   if (!words.length) return make("span", {class: "badge well"}, "well");
-  return make("a", {href: linkTo({section: "findings", find: "verify"})}, ...words.map(([number, word]) => make("span", {class: `badge ${word}`}, counted(number, word))));
+  return make("a", {href: linkTo({section: "findings", finding: "verify"})}, ...words.map(([number, word]) => make("span", {class: `badge ${word}`}, counted(number, word))));
 }
 
 function leaks(kinds) {
   if (!kinds.length) return make("span", {class: "badge well"}, "nothing");
   const words = kinds.map(([kind, number]) => `${shown(kind)} \u00d7 ${count(number)}`);
-  return make("a", {href: linkTo({section: "findings", find: "leaks"})}, words.slice(0, 3).join(", ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""));
+  return make("a", {href: linkTo({section: "findings", finding: "leaks"})}, words.slice(0, 3).join(", ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""));
 }

@@ -5,12 +5,14 @@ import {Grid} from "./grid.js";
 import {state} from "./state.js";
 import {count, counted, shown} from "./texts.js";
 
-/** A grid with a search field over the columns that are texts. `rows` is how many; returns {element, fill, input}. */
-export function searchable(label, rows, columns, {onOpen, find = ""} = {}) {
+/** A grid with a search field over its columns, without those that are empty. `rows` is how many. */
+export function searchable(label, rows, columns, {onOpen, find = "", sorted = null} = {}) {
   const search = searchField("Search", () => fill());
   search.input.value = find;
-  const grid = new Grid({label, columns, onOpen});
-  const texts = columns.map((_, n) => n);
+  const filled = columns.filter(({value}) => { for (let row = 0; row < rows; row++) if (![null, undefined, ""].includes(value(row))) return true; return false; });
+  const grid = new Grid({label, columns: filled, onOpen});
+  grid.sorted = sorted;
+  const texts = filled.map((_, n) => n);
   const matches = (row, wanted) => texts.some((column) => grid.text(column, row).toLowerCase().includes(wanted));
   function fill() {
     const wanted = search.input.value.toLowerCase(), matching = [];
@@ -35,7 +37,7 @@ export function handlesSection(handles, goTo) {
     {title: "Module path", value: (row) => handles.path[row]},
     {title: "File", value: (row) => handles.file[row]},
     {title: "Line", as: "number", value: (row) => handles.line[row] || null, words: (row) => String(handles.line[row] || "")},
-  ], {onOpen: open, find: state.get("handle") ?? ""});
+  ], {onOpen: open, sorted: 0});
   return {nodes: [list.element, stack], ready: list.fill};
 }
 
@@ -67,7 +69,7 @@ export function findingsSection(findings, goToRecord) {
   const list = searchable("Findings", order.length, [
     {title: "From", value: column("from")}, {title: "Severity", value: column("severity")}, {title: "What", value: column("what")},
     {title: "Record", value: column("record")}, {title: "Place", value: column("place")}, {title: "Message", value: column("message")},
-  ], {onOpen: (row) => open(row), find: state.get("section") === "findings" ? state.get("find") ?? "" : ""});
+  ], {onOpen: (row) => open(row), find: state.get("finding") ?? ""});
   const whole = make("div", {class: "whole", "aria-live": "polite"}, make("p", {class: "hint"}, "Choose a finding to read all of it."));
   function open(row) {
     const [record, where] = [column("record")(row), column("place")(row)], link = goToRecord(record);
@@ -78,6 +80,6 @@ export function findingsSection(findings, goToRecord) {
   }
   return {
     nodes: order.length ? [list.element, whole] : [make("p", {}, "Nothing was found.")], ready: () => order.length && list.fill(),
-    follow: () => { if (state.get("section") === "findings") { list.input.value = state.get("find") ?? ""; list.fill(); } },
+    follow: () => { if (order.length) { list.input.value = state.get("finding") ?? ""; list.fill(); } },
   };
 }

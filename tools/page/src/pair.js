@@ -8,6 +8,7 @@ import {FileLines, FileRanges, RecordPositions, innermost} from "./positions.js"
 import {count, counted, shown} from "./texts.js";
 
 const LISTED = 50; // places in other records
+const RESTING = 150; // milliseconds
 const FOREIGN = /site-packages|dist-packages|\/torch\//;
 const shadeOf = (from, length) => from * 7 + length * 3;
 
@@ -148,23 +149,27 @@ export class Pair {
     return {side: "file", position, record, row, file: this.file, from: range.from, to: range.to};
   }
 
+  /** A caret pins; a pointer that passes marks what is loaded, and one that rests loads and scrolls the other side. */
   #point(side, position, how) {
     const key = `${side} ${position} ${how}`;
     if (key === this.hovered) return;
     this.hovered = key;
+    clearTimeout(this.resting);
     if (position === null) { if (this.pinned) this.#mark(this.pinned, {}); return; }
     const meaning = side === "record" ? this.#ofRecord(position) : this.#ofFile(position);
-    if (how === "caret") this.#mark(meaning, {scroll: side === "record" ? "file" : "record", pin: true});
-    else if (meaning.row >= 0 && meaning.file >= 0 && this.#isLoaded(meaning)) this.#mark(meaning, {});
+    const other = side === "record" ? "file" : "record";
+    if (how === "caret") { this.#mark(meaning, {scroll: other, pin: true}); return; }
+    if (meaning.row < 0 || meaning.file < 0) return;
+    if (this.#isLoaded(meaning)) this.#mark(meaning, {});
+    this.resting = setTimeout(() => this.#mark(meaning, {scroll: other, gently: true}), RESTING);
   }
 
-  /** A pointer that passes marks, but loads nothing. */
   #isLoaded({file, record}) { return file === this.file && record === this.record; }
 
-  #mark(meaning, {scroll = null, pin = false}) {
+  #mark(meaning, {scroll = null, pin = false, gently = false}) {
     if (meaning.record >= 0) this.#loadRecord(meaning.record);
     if (meaning.file >= 0) this.#loadFile(meaning.file);
-    if (pin || !this.pinned || scroll) this.pinned = meaning;
+    if (pin || !this.pinned || (scroll && !gently)) this.pinned = meaning;
     if (pin) this.onPin(meaning.side === "record" ? {record: this.records[meaning.record].name, file: null, at: meaning.position} : {file: this.files[meaning.file].name, record: null, at: meaning.position});
     const known = meaning.file >= 0 && meaning.row >= 0;
     const range = known ? this.#rangesOf(meaning.file).exactly(meaning.from, meaning.to) : null;
@@ -172,8 +177,8 @@ export class Pair {
     const rows = range && record ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
     const stretch = (row) => [record.at[row], record.end(row)];
     const line = meaning.side === "file" && !record ? this.left.line(meaning.position) : null;
-    this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {scroll: scroll === "both" || scroll === "file"});
-    if (record) this.right.mark(known ? stretch(meaning.row) : null, rows.filter((row) => row !== meaning.row).map(stretch), {scroll: scroll === "both" || scroll === "record"});
+    this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {scroll: scroll === "both" || scroll === "file", gently});
+    if (record) this.right.mark(known ? stretch(meaning.row) : null, rows.filter((row) => row !== meaning.row).map(stretch), {scroll: scroll === "both" || scroll === "record", gently});
     this.marked = {rows, n: rows.indexOf(meaning.row)};
     this.#tell(meaning, known, range);
   }

@@ -40,7 +40,9 @@ export class Sections {
     const section = this.get(id);
     if (!section) return null;
     section.reach();
-    section.element.scrollIntoView({block: "start"});
+    const scroll = () => section.element.scrollIntoView({block: "start", behavior: "instant"});
+    scroll();
+    requestAnimationFrame(() => requestAnimationFrame(scroll)); // what came into view above it has been made meanwhile
     if (focus) section.heading.focus({preventScroll: true});
     return section.built;
   }

@@ -33,11 +33,11 @@ export function sizesSection(columns) {
       {title: "Stored", as: "bytes", value: (row) => tree.totals("stored")[row]},
       ...(two ? [{title: "Before", as: "bytes", value: (row) => tree.totals("old")[row]}, {title: "Growth", as: "bytes", value: grew, words: (row) => growth(grew(row))}] : []),
       {title: "Share", as: "number", value: (row) => tree.totals("stored")[row], words: (row) => percent(tree.totals("stored")[row], tree.totals("stored")[0])},
-      {title: "Inflated", as: "bytes", value: (row) => tree.totals("inflated")[row]},
+      {title: "Inflated", as: "bytes", value: (row) => tree.totals("inflated")[row] || null},
       {title: "Elements", as: "number", value: (row) => tree.totals("elements")[row] || null},
       {title: "Type and shape", value: (row) => columns.what[row]},
       {title: "Record", value: (row) => columns.record[row]},
-    ],
+    ].filter(({title}) => (title === "Elements" ? tree.totals("elements")[0] : title === "Type and shape" ? columns.what.some(Boolean) : true)),
   });
 
   function go(row, {step = true} = {}) {
