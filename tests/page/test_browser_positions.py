@@ -205,6 +205,23 @@ def test_the_pointer_marks_both_sides(browser: Browser, tmp_path: Path) -> None:
         assert seen.text(".where") == pinned
 
 
+def test_a_pointer_that_rests_brings_the_other_side(browser: Browser, tmp_path: Path) -> None:
+    report(STACK, tmp_path / "page.html")
+    names = [file["name"] for file in data_of((tmp_path / "page.html").read_bytes())["sources"]["files"]]
+    own, other = names.index("models/plain.py"), next(name for name in names if "linear" in name)
+    with opened(
+        browser, tmp_path / "page.html", "#section=source&record=code/__torch__/plain.py&at=330"
+    ) as seen:
+        seen.to(f"#section=source&file={other}&at=0")
+        assert "nothing in the archive comes from here" in where(seen)
+        assert seen.page.input_value(".side:nth-child(1) select") == str(names.index(other))
+        seen.page.hover(".side:nth-child(2) .cm-line:has-text('return (head)')", position={"x": 140, "y": 8})
+        seen.page.wait_for_function(
+            "(value) => document.querySelector('.side select').value === value", arg=str(own)
+        )
+        assert seen.page.evaluate(MARKED, LEFT) == "self.head"
+
+
 def test_it_finds_in_all_texts(browser: Browser, tmp_path: Path) -> None:
     report(STACK, tmp_path / "page.html")
     data = data_of((tmp_path / "page.html").read_bytes())["sources"]
