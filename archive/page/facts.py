@@ -44,6 +44,7 @@ each column) and ``links``: the number of a file and a position there, or null, 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.check.verify import CHECKED_KINDS
 from archive.describe.sizes import sizes
-from archive.page.findings import Findings
+from archive.page.findings import SCRIPTS, Findings
 from archive.page.handles import HandleFacts
 from archive.page.head import head
 from archive.page.modules import modules_facts
@@ -65,7 +66,6 @@ from archive.page.tables import TRACED, Table, add_instructions, instructions_ta
 from archive.page.traced import TracedSources
 from archive.page.units import plain
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import COMPANION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,23 +109,22 @@ def page_facts(
     def opened() -> Archive:
         return open_archive(data, companion=None if beside is None else beside.data, limits=limits, name=name)
 
+    account = sizes(data, limits=limits)
     facts: dict[str, Any] = {"version": VERSION}
     with opened() as archive:
-        is_checked = archive.recognised is COMPANION or archive.recognised.kind in CHECKED_KINDS
-    account = sizes(data, limits=limits)
-    with opened() as archive:
+        kind = archive.recognised.kind
         facts["head"] = head(archive, account, name, shown)
-    facts["sizes"] = SizeTree(name, account, base).facts()
-    with opened() as archive:
+        facts["sizes"] = SizeTree(name, account, base).facts()
         making = _Making(archive, shown)
         making.add_sections(facts, account)
     findings = Findings(shown)
-    if is_checked:
-        with opened() as archive:
-            findings.add_verified(archive if beside else data, limits)
+    if kind in CHECKED_KINDS:
+        with opened() if beside else nullcontext() as archive_of_both:
+            findings.add_verified(archive_of_both or data, limits)
     findings.add_leaks(data, limits)
-    with opened() as archive:
-        findings.add_gates(archive, data)
+    if kind in SCRIPTS and beside is None:
+        with opened() as archive:
+            findings.add_gates(archive, data)
     facts["findings"] = findings.facts()
     facts["head"] |= {"verify": findings.verified, "leaks": findings.leaks}
     facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]

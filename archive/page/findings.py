@@ -86,8 +86,6 @@ class Findings:
 
     def add_gates(self, opened: Archive, data: memoryview) -> None:
         """Add what ``migrate`` would do for the newest release, and why there are no debug handles."""
-        if opened.recognised.kind not in SCRIPTS or opened.companion is not None:
-            return
         try:
             planned = migrate(data, to="latest", dry_run=True, limits=opened.limits).plan
         except ArchiveError as error:

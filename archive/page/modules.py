@@ -15,6 +15,7 @@ from archive.debuginfo.model import Global, Inert
 from archive.describe.sizes.account import steps_of
 from archive.formats.record_kinds import label_in, module_of
 from archive.page.units import plain
+from archive.reader.recognition import ARCHIVE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
         for path, class_name in _of_programs(opened):
             row = rows.row(path)
             rows.classes[row] = rows.classes[row] or class_name
-    elif isinstance(opened.data, Inert):
+    elif opened.recognised.kind in ARCHIVE_KINDS and isinstance(opened.data, Inert):
         for path, value in _of_tree(opened.data, opened):
             row = rows.row(path)
             rows.classes[row] = objects[row] = str(value.what)

@@ -386,7 +386,9 @@ class Archive:
         """The tensors by name, read when they are first asked for; a companion has none."""
         from archive.reader.tensors import Tensors  # noqa: PLC0415 (only those who ask for tensors pay)
 
-        return Tensors(self._source, self.recognised.kind, self._container, self.value)
+        # No look at `data.pkl`: all that torch.save wrote has its tensors there, whatever else it is.
+        kind = COMPANION.kind if self._container is None else recognise_zip(self._container, look=False).kind
+        return Tensors(self._source, kind, self._container, self.value)
 
     @cached_property
     def compiled(self) -> CompiledModels:
