@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from archive.page.folding import folded, part_of
 from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ LEVEL = 9
 
 
 def packed(data: object) -> bytes:
-    """Data as gzipped JSON. Lone surrogates, which UTF-8 has no bytes for, are escapes of JSON."""
+    """Data as gzipped JSON, folded. Lone surrogates, which UTF-8 has no bytes for, are escapes of JSON."""
     out = io.BytesIO()
     with gzip.GzipFile("", "wb", LEVEL, out, mtime=0) as file:
         for piece in _pieces(data, DEEPEST):
@@ -46,7 +47,7 @@ def _pieces(data: object, depth: int) -> Iterator[str]:
     if depth and data and isinstance(data, dict):
         for number, (key, value) in enumerate(data.items()):
             yield f"{',' if number else '{'}{_text(key)}:"
-            yield from _pieces(value, depth - 1)
+            yield from _pieces(part_of(key, value), depth - 1)
         yield "}"
     elif depth and isinstance(data, list) and data and isinstance(data[0], dict):
         for number, value in enumerate(data):
@@ -58,7 +59,7 @@ def _pieces(data: object, depth: int) -> Iterator[str]:
 
 
 def _text(data: object) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(folded(data), ensure_ascii=False, separators=(",", ":"))
 
 
 def document(packed_data: bytes, title: str) -> bytes:

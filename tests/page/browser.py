@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.page.document import document, packed
+from tests.page.unfolding import unfolded
 from tests.support.sampling import Suite
 
 if TYPE_CHECKING:
@@ -147,9 +148,8 @@ def written(folder: Path, data: dict[str, Any], name: str = "page.html") -> Path
 def data_of(page: bytes) -> dict[str, Any]:
     """The data in a page."""
     start = page.index(b">", page.index(b'id="data"')) + 1
-    data: dict[str, Any] = json.loads(
-        gzip.decompress(base64.b64decode(page[start : page.index(b"<", start)]))
-    )
+    packed_data = base64.b64decode(page[start : page.index(b"<", start)])
+    data: dict[str, Any] = unfolded(json.loads(gzip.decompress(packed_data)))
     return data
 
 

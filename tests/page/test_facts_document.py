@@ -16,6 +16,7 @@ import pytest
 import archive
 from archive.page import document as documents
 from archive.page.document import document, packed
+from tests.page.unfolding import unfolded
 from tests.support.commands import called, told, well
 from tests.support.corpus import KINDS
 from tests.support.tampering import STACK, tampered
@@ -51,7 +52,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def data_of(page: bytes) -> Any:  # noqa: ANN401 (JSON)
     found = re.search(rb'id="data">([A-Za-z0-9+/=]*)</script>', page)
     assert found
-    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return unfolded(json.loads(gzip.decompress(base64.b64decode(found[1]))))
 
 
 def made(source: Path | bytes, **options: Any) -> bytes:  # noqa: ANN401

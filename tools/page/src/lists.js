@@ -4,6 +4,7 @@ import {make, searchField} from "./elements.js";
 import {Grid} from "./grid.js";
 import {state} from "./state.js";
 import {count, counted, shown} from "./texts.js";
+import {stackOf} from "./unpack.js";
 
 /** A grid with a search field over its columns, without those that are empty. `rows` is how many. */
 export function searchable(label, rows, columns, {onOpen, find = "", sorted = null} = {}) {
@@ -27,7 +28,7 @@ export function searchable(label, rows, columns, {onOpen, find = "", sorted = nu
 export function handlesSection(handles, goTo) {
   const stack = make("div", {class: "stack", "aria-live": "polite"}, make("p", {class: "hint"}, "Choose a handle to see its call stack."));
   const open = (row) => {
-    const frames = handles.frames[row] ?? [];
+    const frames = stackOf(handles.frames, row);
     stack.replaceChildren(make("h3", {}, `Handle ${handles.handle[row]}: ${shown(handles.operator[row])}`),
       frames.length ? make("ol", {class: "frames"}, ...frames.map((frame) => make("li", {}, ...framed(frame, goTo)))) : make("p", {}, "It has no call stack here."));
   };

@@ -1,0 +1,60 @@
+"""The data of a page → the same in fewer bytes, which a browser also keeps in less memory.
+
+A column whose values repeat becomes ``{"once": […], "of": […]}``: each value once, and of each row its number
+there. ``frames``, a call stack a row, become a tree, because stacks share their outer frames: ``{"parent",
+"record", "position", "text", "of"}``; of each row ``of`` is its innermost frame, or -1, and ``parent`` is the
+frame around a frame, or -1. ``tools/page/src/unpack.js`` makes columns of the first, and walks the second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST = 64
+"""Rows of a column that is looked at: shorter lists hold columns, sections or parts of a row."""
+FRAMES = "frames"
+
+
+def folded(data: Any) -> Any:  # noqa: ANN401 (any JSON)
+    """Data with columns and call stacks folded."""
+    if isinstance(data, dict):
+        return {key: folded(part_of(key, value)) for key, value in data.items()}
+    if not isinstance(data, list):
+        return data
+    if len(data) < LEAST:
+        return [folded(part) for part in data]
+    is_column = all(value is None or isinstance(value, str) for value in data) or all(map(_is_link, data))
+    return _column(data) if is_column else data
+
+
+def part_of(key: str, value: Any) -> Any:  # noqa: ANN401 (any JSON)
+    """A section or column by its name: call stacks as a tree."""
+    return _tree(value) if key == FRAMES and isinstance(value, list) else value
+
+
+def _is_link(value: object) -> bool:
+    """Whether a value is null, or numbers: that of a file, and a position there."""
+    return value is None or (isinstance(value, list | tuple) and all(isinstance(part, int) for part in value))
+
+
+def _column(values: Sequence[Any]) -> Any:  # noqa: ANN401 (any JSON)
+    keys = [tuple(value) if isinstance(value, list) else value for value in values]
+    numbers: dict[Any, int] = {}
+    of = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return {"once": list(numbers), "of": of} if 2 * len(numbers) <= len(values) else values
+
+
+def _tree(stacks: Sequence[Sequence[Sequence[Any]]]) -> dict[str, Any]:
+    numbers: dict[tuple[Any, ...], int] = {}
+    of = []
+    for stack in stacks:
+        frame = -1
+        for record, position, text in stack:
+            frame = numbers.setdefault((frame, record, position, text), len(numbers))
+        of.append(frame)
+    names = "parent", "record", "position", "text"
+    columns = zip(*numbers, strict=True) if numbers else ([] for _ in names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)} | {"of": of}
