@@ -14,6 +14,7 @@ from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
+from archive.render.as_csv import INSPECT
 from archive.render.documents import Unread
 from archive.render.inspect import effects_lines, inspection_text, listing_text, summary_text, total_text
 
@@ -37,7 +38,7 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
     is_flag=True,
     help="Show what its methods change besides giving results, as Python; of one file.",
 )
-@takes_reader()
+@takes_reader(csv=True)
 def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
@@ -55,8 +56,8 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
       debug-archive inspect models/ --json | jq -r '.files[] | .file + " " + .archive_id'
     """  # noqa: D301 (click reads the backspace)
     single = is_single(files)
-    if effects and not single:
-        raise click.UsageError("--effects is of one file")
+    if effects and (reader.as_csv or not single):
+        raise click.UsageError("--effects is of one file, and no table")
     if not effects and (reader.as_json or not single):
         return _several(files, reader)
     source, limits = reader.source(files[0]), reader.limits
@@ -90,7 +91,7 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
         return Row(lines=[f"{name}: {summary_text(facts)}"])
 
     read = reader.of_bytes(_contents if reader.as_json else summarise)
-    status = reader.several(files, read, "inspecting", row)
+    status = reader.several(files, read, "inspecting", row, table=INSPECT)
     if not reader.as_json:
         printing.write_line(total_text(summaries, len(files.files)))
     return status

@@ -16,6 +16,7 @@ from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
 from archive.reader.recognition import FileKind
+from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
 from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
 
@@ -51,7 +52,7 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
-@takes_reader(annotations=True, sarif=True)
+@takes_reader(annotations=True, sarif=True, csv=True)
 def command(
     files: tuple[str, ...],
     *,
@@ -98,7 +99,9 @@ def command(
             return run.single(name_of(files[0]), found, examples)
         rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
         listing = reader.listing(files, LISTED_KINDS)
-        status = reader.several(listing, reader.of_bytes(search), "reading", run.row, rules=rules)
+        status = reader.several(
+            listing, reader.of_bytes(search), "reading", run.row, rules=rules, table=LEAKS
+        )
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status

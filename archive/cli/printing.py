@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
 
+    from archive.render.as_csv import CsvTable
     from archive.render.fitted_table import Line, Printed
 
 STANDARD_ERROR = "standard error"
@@ -112,6 +113,28 @@ class JsonDocument:
             OSError: it cannot be written; the error names it.
         """
         _put_json(self._document.end(), aside=self._aside)
+
+
+class CsvDocument:
+    """Rows of CSV, written a file at a time: :mod:`archive.render.as_csv`."""
+
+    def __init__(self, table: CsvTable) -> None:
+        self._table = table
+        _put_text(table.head, aside=False)
+
+    def add(self, facts: object) -> None:
+        """Write the rows of a file; one that could not be read has none.
+
+        Raises:
+            OSError: it cannot be written; the error names it.
+        """
+        told = facts if isinstance(facts, dict) else {"file": getattr(facts, "file", "")}
+        if "error" not in told:
+            for line in self._table.lines(told["file"], facts):
+                write(line.encode())
+
+    def end(self) -> None:
+        """Write nothing more."""
 
 
 def _put_json(text: str, *, aside: bool) -> None:

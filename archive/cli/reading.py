@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
+    from archive.render.as_csv import CsvTable
     from archive.render.ci import SarifResult
     from archive.render.fitted_table import Printed
 
@@ -50,6 +51,15 @@ _jobs_option = click.option(
     type=click.IntRange(min=1),
     show_default=f"number of CPUs; 1 for up to {FEW} files",
     help="How many files to read at a time.",
+)
+TEXT, JSON, CSV = "text", "json", "csv"
+_format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice([TEXT, JSON, CSV]),
+    default=TEXT,
+    show_default=True,
+    help="Print tables and lines, JSON as --json does, or rows of CSV under a line of headings.",
 )
 
 
@@ -84,7 +94,8 @@ class FileReader:
         jobs: the number of processes, if it is given.
         mapped: whether files are mapped.
         limits: what a hostile file may cost.
-        as_json: whether facts are printed as JSON.
+        as_json: whether facts are printed, as JSON or CSV.
+        as_csv: whether they are printed as CSV.
         as_sarif: whether findings are printed as SARIF.
         annotations: take what a CI shows beside files.
     """
@@ -95,10 +106,17 @@ class FileReader:
     as_json: bool
     as_sarif: bool
     annotations: Annotations
+    as_csv: bool = False
 
     def source(self, file: str) -> Source:
         """What a file's bytes are read from."""
         return source_of(file, mapped=self.mapped)
+
+    def document(self, table: CsvTable | None) -> printing.JsonDocument | printing.CsvDocument | None:
+        """What facts are written to; None where they are not printed."""
+        if self.as_csv and table is not None:
+            return printing.CsvDocument(table)
+        return printing.JsonDocument() if self.as_json else None
 
     def of_bytes(self, function: Callable[..., FactsT], **options: object) -> Callable[[InputFile], FactsT]:
         """A function of a file, in whichever process, that calls one of its bytes with limits and options."""
@@ -122,6 +140,7 @@ class FileReader:
         *,
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
+        table: CsvTable | None = None,
     ) -> ExitStatus:
         """Read files, and print a row of each, in their order, as soon as it is there.
 
@@ -132,6 +151,7 @@ class FileReader:
             row_of: gives the row of a file; it is called in this process.
             more: rows that are of no file.
             rules: kinds of findings, and a sentence about each; for SARIF.
+            table: the rows of CSV.
 
         Returns:
             The gravest status of a row.
@@ -141,7 +161,7 @@ class FileReader:
         count = len(files.files)
         workers = self.jobs or (1 if count <= FEW else os.cpu_count() or 1)
         status = ExitStatus.WELL
-        document = printing.JsonDocument() if self.as_json else None
+        document = self.document(table)
         results: list[SarifResult] = []
 
         def write(row: Row, beside_bar: Tracker) -> None:
@@ -186,6 +206,7 @@ def takes_reader(
     annotations: bool = False,
     sarif: bool = False,
     mapped: bool = True,
+    csv: bool = False,
 ) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
     """Let a command take the options of :class:`FileReader` as one ``reader``; the innermost decorator.
 
@@ -193,10 +214,11 @@ def takes_reader(
         annotations: whether there is ``--annotations``.
         sarif: whether there is ``--sarif``.
         mapped: whether there is ``--no-map``.
+        csv: whether there is ``--format csv``.
     """
     options = [_jobs_option]
     options += [annotations_option] * annotations + [no_map_option] * mapped + [limit_option]
-    options += [sarif_option] * sarif + [json_option()]
+    options += [sarif_option] * sarif + [_format_option] * csv + [json_option()]
 
     def decorated(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         @wraps(command)
@@ -208,12 +230,17 @@ def takes_reader(
             mapped: bool = True,
             annotations: str | None = None,
             as_sarif: bool = False,
+            form: str = TEXT,
             **others: object,
         ) -> ExitStatus:
             if as_sarif and as_json:
                 raise click.UsageError("--sarif is JSON of another form: give one of both")
-            notes = annotations_of(annotations, aside=as_json or as_sarif)
-            return command(**others, reader=FileReader(jobs, mapped, limits, as_json, as_sarif, notes))
+            as_csv = form == CSV
+            if as_csv and (as_json or as_sarif):
+                raise click.UsageError("--format csv, --json and --sarif are three forms: give one of them")
+            facts = as_json or form != TEXT
+            notes = annotations_of(annotations, aside=facts or as_sarif)
+            return command(**others, reader=FileReader(jobs, mapped, limits, facts, as_sarif, notes, as_csv))
 
         for option in reversed(options):
             with_reader = option(with_reader)

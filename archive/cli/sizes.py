@@ -21,6 +21,7 @@ from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
 from archive.reader import recognition
+from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
 from archive.render.documents import Unread
 from archive.render.sizes import changed_files_text, difference_text, files_text, sizes_text
 from archive.render.texts import first_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Judged, Measures
+    from archive.render.as_csv import CsvTable
     from archive.render.documents import ChangesFacts, FileHead, SizesFacts, VerdictFacts
 
 MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
@@ -81,7 +83,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"
 )
-@takes_reader(annotations=True)
+@takes_reader(annotations=True, csv=True)
 def command(
     files: tuple[str, ...],
     base: str | None,
@@ -178,8 +180,10 @@ class _Measuring:
             if judged.verdict.problem and judged.rule is None:
                 raise click.UsageError(judged.verdict.problem)
         self._gate.take(name_of(name), measures)
-        if self._reader.as_json:
-            printing.write_document(self._facts(measures))
+        document = self._reader.document(self._table)
+        if document is not None:
+            document.add(self._facts(measures))
+            document.end()
         else:
             self._show(measures.size, measures.base.size if measures.base else 0, measures)
         return self._gate.tell(has_base=measures.base is not None, many=False)
@@ -192,7 +196,7 @@ class _Measuring:
         """
         self._check(files)
         base, totals = self._asked.base, self._totals
-        status = self._reader.several(files, self._asked.of, "measuring", self._row)
+        status = self._reader.several(files, self._asked.of, "measuring", self._row, table=self._table)
         if not self._reader.as_json:
             printing.show([(files_text if base is None else changed_files_text)(totals.files)])
             printing.write_line("")
@@ -251,6 +255,13 @@ class _Measuring:
             printing.show([sizes_text(new, measures.labels, view, self._rows)])
         else:
             printing.show([difference_text(old, new, measures.changes, view, self._rows)])
+
+    @property
+    def _table(self) -> CsvTable:
+        """The columns of CSV."""
+        if self._asked.base is not None:
+            return CHANGES
+        return WEIGHTS if self._asked.question.view is View.WEIGHTS else SIZES
 
     def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts:
         """The sizes, or the changes since an old file, and the verdicts on budgets, for JSON."""

@@ -1,0 +1,94 @@
+"""Facts about files → rows of CSV: what ``--format csv`` prints, a line for each label, record or text.
+
+Each command's first line names its columns. Texts are on one line: what would end it is escaped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import one_line
+from archive.base.strings import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from archive.describe.inspect import Inspection
+    from archive.describe.listing import ZipListing
+    from archive.render.documents import LeaksFacts
+
+
+class CsvTable:
+    """The rows of a command.
+
+    Args:
+        columns: their names.
+        rows: facts about a file → the rows of it, without the file's name.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Callable[[Any], Iterator[Sequence[object]]]) -> None:
+        self.columns, self._rows = ("file", *columns), rows
+
+    @property
+    def head(self) -> str:
+        """The first line."""
+        return _line(self.columns)
+
+    def lines(self, file: str, facts: object) -> Iterator[str]:
+        """The lines of a file."""
+        for row in self._rows(facts):
+            yield _line((file, *row))
+
+
+def _line(cells: Sequence[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([_cell(cell) for cell in cells])
+    return out.getvalue()
+
+
+def _cell(cell: object) -> object:
+    if cell is None or isinstance(cell, bool):
+        return "" if cell is None else str(cell).lower()
+    if isinstance(cell, bytes):
+        cell = decoded(cell)
+    if isinstance(cell, list | tuple):
+        cell = " ".join(map(str, cell))
+    return one_line(str(cell)) if isinstance(cell, str) else cell
+
+
+def sizes_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
+    """The labels of a file with the sizes of each, or with those of an old and a new file."""
+    for label, size in facts["labels"].items():
+        yield label, *(getattr(size, field.name) for field in fields(size))
+
+
+def inspect_rows(facts: Inspection | ZipListing) -> Iterator[Sequence[object]]:
+    """The records of a file."""
+    for name, record in facts.records.items():
+        holds = getattr(record, "holds", "")
+        yield name, record.kind, record.size, record.stored_size, record.compression, holds
+
+
+def leaks_rows(facts: LeaksFacts) -> Iterator[Sequence[object]]:
+    """The texts that a file gives away, each with its first place."""
+    for finding in facts["findings"]:
+        place = finding["places"][0]
+        first = place["record"], place["byte"], place.get("within", "")
+        yield (
+            finding["kind"],
+            finding["text"],
+            finding["count"],
+            *first,
+            finding["counted"],
+            finding["allowed"],
+        )
+
+
+SIZES = CsvTable(("label", "stored", "inflated"), sizes_rows)
+WEIGHTS = CsvTable(("label", "stored", "inflated", "elements", "dtypes"), sizes_rows)
+CHANGES = CsvTable(("label", "old", "new"), sizes_rows)
+INSPECT = CsvTable(("record", "kind", "size", "stored_size", "compression", "holds"), inspect_rows)
+LEAKS = CsvTable(("kind", "text", "count", "record", "byte", "within", "counted", "allowed"), leaks_rows)
