@@ -6,7 +6,6 @@ import pydoc
 import random
 import subprocess
 import sys
-import tomllib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -37,11 +36,6 @@ def test_the_package_offers_its_names() -> None:  # which `tests/project/public_
     assert issubclass(LimitError, ArchiveError)
     with pytest.raises(AttributeError, match="module 'archive' has no attribute 'nothing'"):
         getattr(archive, "nothing")  # noqa: B009 (type checkers would refuse the name)
-
-
-def test_the_version_is_the_projects() -> None:
-    project = tomllib.loads((FIXTURES.parent / "pyproject.toml").read_text("utf-8"))["project"]
-    assert archive.__version__ == project["version"]
 
 
 def test_a_repr_says_what_has_been_read_and_reads_nothing(tmp_path: Path) -> None:
@@ -86,7 +80,7 @@ def test_reprs_of_results_and_limits_are_short() -> None:
 
 def test_help_on_open_names_arguments_errors_and_an_example() -> None:
     text = pydoc.plain(pydoc.render_doc(archive.open))
-    assert all(f"\n    {part}:\n" in text for part in ("Args", "Returns", "Raises", "Example"))
+    assert all(f"\n    {part}:\n" in text for part in ("Args", "Returns", "Raises", "Examples"))
     assert "limits: 'Limits' = Limits()," in text
 
 
