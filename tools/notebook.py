@@ -102,7 +102,8 @@ def run() -> str:
     client.execute()
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"]}  # without this Python's release
     nbformat.validate(notebook)
-    return nbformat.writes(notebook) + "\n"
+    text: str = nbformat.writes(notebook)
+    return f"{text}\n"
 
 
 def main() -> int:
