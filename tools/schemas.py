@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 READ: dict[str, list[type]] = {
-    "inspect": [Inspection, ZipListing, EffectsInspection, Unread],
+    "inspect": [Inspection, ZipListing, EffectsInspection, documents.SourcesFacts, Unread],
     "symbolicate": [documents.Symbolications, documents.NamedSources, documents.LogCauses],
     "verify": [documents.Verified],
     "leaks": [documents.LeaksFacts, Unread],

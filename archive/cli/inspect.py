@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.describe.inspect import Inspection
+    from archive.render.documents import SourcesFacts
 
 LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
@@ -38,8 +39,14 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
     is_flag=True,
     help="Show what its methods change besides giving results, as Python; of one file.",
 )
+@click.option(
+    "--source",
+    "positions",
+    is_flag=True,
+    help="Print which byte of generated code comes from which byte of the model's source; with --json.",
+)
 @takes_reader(csv=True)
-def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> ExitStatus:
+def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: FileReader) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of a folder, or of
@@ -50,6 +57,7 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
       debug-archive inspect model.ptl
       debug-archive inspect model.ptl --json | jq '.files[].generations'
       debug-archive inspect model.ptl --effects
+      debug-archive inspect model.ptl --json --source
       debug-archive inspect state_dict.pth
       debug-archive inspect s3://bucket/model.ptl
       debug-archive inspect models/ -j 8
@@ -58,6 +66,11 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
     single = is_single(files)
     if effects and (reader.as_csv or not single):
         raise click.UsageError("--effects is of one file, and no table")
+    if positions:
+        if effects or reader.as_csv or not reader.as_json:
+            raise click.UsageError("--source goes with --json, and without --effects")
+        listing = reader.listing(files, READ_KINDS)
+        return reader.several(listing, reader.of_bytes(_positions), "inspecting", _positions_row)
     if not effects and (reader.as_json or not single):
         return _several(files, reader)
     source, limits = reader.source(files[0]), reader.limits
@@ -95,6 +108,22 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
     if not reader.as_json:
         printing.write_line(total_text(summaries, len(files.files)))
     return status
+
+
+def _positions(source: Source, *, limits: Limits) -> SourcesFacts:
+    """Source and generated code of an archive, and which byte of one is which of the other."""
+    from archive.page.sources import ArchiveSources  # noqa: PLC0415 (only --source needs it)
+
+    with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
+        return ArchiveSources(opened, bytes).columns()
+
+
+def _positions_row(reading: Reading[SourcesFacts]) -> Row:
+    name, facts = reading.file.label, reading.facts
+    if facts is None:
+        why = problem_line(reading)
+        return Row(status_of(reading), Unread(file=name, error=why), notes=[why])
+    return Row(facts=facts)
 
 
 def _contents(source: Source, *, limits: Limits) -> Inspection | ZipListing:

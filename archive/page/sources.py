@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
+    from archive.render.documents import SourceRecordFacts, SourcesFacts
 
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""
@@ -134,6 +135,7 @@ class ArchiveSources:
     """
 
     def __init__(self, archive: Archive, named: Callable[[bytes], bytes]) -> None:
+        self._name = archive.file
         self._allowance = archive.allowance
         self._table = archive.range_table
         self._allowance.take(ROW_BYTES * len(self._table), "places of source ranges")
@@ -254,6 +256,29 @@ class ArchiveSources:
         file, start = np.where(rows >= 0, self.file[rows], -1), self.file_start[rows]
         places = zip(file.tolist(), start.tolist(), strict=True)
         return [[number, position] if number >= 0 else None for number, position in places]
+
+    def columns(self) -> SourcesFacts:
+        """Files and records with all positions in bytes, for JSON."""
+        return {
+            "file": self._name,
+            "files": [
+                {"name": file.name, "text": file.text, "lines": [*map(list, file.lines)]}
+                for file in self.files
+            ],
+            "records": [self._record_facts(code) for code in self.records],
+        }
+
+    def _record_facts(self, code: CodeRecord) -> SourceRecordFacts:
+        rows = slice(code.rows.start, code.rows.stop)
+        return {
+            "record": code.name,
+            "offset": self._table.offset[rows].tolist(),
+            "file": self.file[rows].tolist(),
+            "start": self.start[rows].tolist(),
+            "end": self.end[rows].tolist(),
+            "line": self.line[rows].tolist(),
+            "tag": self._table.tag[rows].tolist(),
+        }
 
     def _in_units(self, units: Sequence[Units], bytes_: Ints) -> Ints:
         """Bytes of files as positions of their shown texts; 0 where there is no file (n)."""

@@ -10,6 +10,7 @@ import archive
 from archive.formats.exported.traces import OWN_FILES
 from archive.page.shown import Shown
 from tests.page.test_facts import cut, facts_of, units
+from tests.support.commands import called, told
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.sampling import sampled
 from tests.support.tampering import LOWERED, STACK
@@ -152,3 +153,34 @@ def test_links_without_source_lead_nowhere() -> None:
         facts = facts_of(path, Shown.NONE)
         assert "sources" not in facts
         assert [link for table in facts["tables"] for link in table["links"] if link] == []
+
+
+# --- inspect --source
+
+
+def test_positions_in_bytes_are_what_the_library_says() -> None:
+    path = FIXTURES / "releases" / "torch-2.13.0" / "unicode.ptl"
+    facts = told("inspect", path, "--source")
+    assert facts["file"] == str(path)
+    files, records = facts["files"], facts["records"]
+    assert isinstance(files, list)
+    assert isinstance(records, list)
+    with archive.open(path) as opened:
+        for record in records:
+            found = opened.ranges(record["record"])
+            assert record["offset"] == [row.offset for row in found]
+            assert record["tag"] == [row.tag for row in found]
+            for number, row in enumerate(found):
+                if row.range.source.is_null:
+                    assert record["file"][number] == -1
+                    continue
+                file = files[record["file"][number]]
+                text = file["text"].encode()[record["start"][number] : record["end"][number]]
+                assert (text, record["line"][number]) == (row.range.text, row.range.line)
+                assert file["name"] == str(row.range.source.filename)
+    assert records
+
+
+def test_positions_are_printed_as_json_alone() -> None:
+    assert called("inspect", STACK, "--source").exit_code == 2
+    assert called("inspect", STACK, "--source", "--json", "--effects").exit_code == 2
