@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
+from archive.base.output import replacing
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import BinaryIO
 
-    from archive import Limits
+    from archive import Archive, Limits
     from archive.debuginfo.symbolicate import Style
     from archive.failures.models.models import Models
+    from archive.page.shown import Shown
     from archive.render.documents import LogCauses
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""
+MOST_TEXTS = 16 << 20
+"""Bytes of explanations that a page of causes may hold, one for each cause."""
 PAUSE = 0.5
 """Seconds without a byte, after which a failure that may be complete is explained."""
 
@@ -51,6 +55,9 @@ class LogTask:
         as_json: whether causes are printed as JSON.
         limits: what files and explanations may cost.
         mapped: whether the models' files are mapped.
+        page: where a page of the causes is written, in the place of the log; None for none.
+        shown: how much of the models' source the page shows.
+        force: whether the page may replace a file.
     """
 
     file: str | None
@@ -62,10 +69,13 @@ class LogTask:
     as_json: bool
     limits: Limits
     mapped: bool
+    page: str | None
+    shown: Shown
+    force: bool
 
 
 def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
-    """Print a log with its failures explained, or their causes.
+    """Print a log with its failures explained, or their causes; or write a page of these.
 
     Args:
         log: the log.
@@ -74,15 +84,18 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
         is_one: whether the files are one model, and neither a folder nor a server.
 
     Raises:
-        ArchiveError: the log was packed, and is broken somewhere; what came before is printed.
+        ArchiveError: the log was packed, and is broken somewhere; what came before is printed. Or the page
+            exists.
     """
     broken: list[ArchiveError] = []
     with ExitStack() as stack:
+        page = None if log.page is None else stack.enter_context(replacing(log.page, force=log.force))
         if is_one and not (log.ids or log.names):
             opened = archive.open(
                 files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
             )
-            explainer = LogExplainer.of(stack.enter_context(opened), style=log.style)
+            asked: Archive | Models = stack.enter_context(opened)
+            explainer = LogExplainer.of(opened, style=log.style)
             models = None
         else:
             if log.store is None:
@@ -90,11 +103,19 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
             else:
                 models = models_of(store_at(log.store, limits=log.limits))
             stack.callback(models.close)
+            asked = models
             explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
         source = sys.stdin.buffer if log.file is None else stack.enter_context(_opened(log.file))
+        if page is not None:
+            explainer.causes.room = MOST_TEXTS
         for piece in explainer.explain(_arriving(source, broken)):
-            if log.top is None and not log.as_json:
+            if log.top is None and not log.as_json and page is None:
                 printing.write(piece)
+        if page is not None:
+            from archive.page.failures import failures_page  # noqa: PLC0415 (few logs get a page)
+
+            name = "standard input" if log.file is None else Path(log.file).name
+            page.write(failures_page(explainer, asked, name, log.shown))
     if log.as_json:
         many = 1 if models is None else len(models)
         causes: LogCauses = {"file": log.file or "-", **causes_facts(explainer, log.top or None, many)}

@@ -19,6 +19,7 @@ from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.debuginfo.symbolicate import Style
 from archive.failures.lookups.handles import Lookups
+from archive.page.shown import Shown
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.symbolicate import symbolication_facts
 from archive.render.texts import runs
@@ -136,6 +137,22 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     show_default=True,
     help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
 )
+@click.option(
+    "--html",
+    "page",
+    metavar="HTML",
+    type=click.Path(),
+    help="Write a page of the causes, for a browser, in the place of the log.",
+)
+@click.option(
+    "--source",
+    "show",
+    type=click.Choice([choice.value for choice in Shown]),
+    default=Shown.FULL.value,
+    show_default=True,
+    help="On the page, show source text and paths, only base names of files, or neither.",
+)
+@options.force_option()
 @options.no_map_option
 @options.limit_option
 @options.json_option()
@@ -150,6 +167,9 @@ def command(
     names: str | None,
     top: int | None,
     style: str,
+    page: str | None,
+    show: str,
+    force: bool,
     mapped: bool,
     limits: Limits,
     as_json: bool,
@@ -181,6 +201,7 @@ def command(
       debug-archive symbolicate https://host/models/model.ptl 42
       debug-archive symbolicate model.ptl < report.log > explained.log
       debug-archive symbolicate companions/ --log app.log.gz --top 20
+      debug-archive symbolicate companions/ --log app.log.gz --html failures.html
       debug-archive symbolicate --store http://host:8080 < app.log
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
@@ -209,10 +230,12 @@ def command(
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
         from archive.cli.explain import LogTask, explain_log  # noqa: PLC0415 (not needed for handles)
 
-        task = LogTask(log, store, Style(style), ids, names, top, as_json, limits, mapped)
+        task = LogTask(
+            log, store, Style(style), ids, names, top, as_json, limits, mapped, page, Shown(show), force
+        )
         return explain_log(task, files, companion, is_one=is_one)
-    if any(option is not None for option in (log, ids, names, top)):
-        raise click.UsageError("--log, --id, --model and --top are for logs")
+    if any(option is not None for option in (log, ids, names, top, page)):
+        raise click.UsageError("--log, --id, --model, --top and --html are for logs")
     if is_one:
         model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits, kinds=READ_KINDS)
     else:

@@ -29,6 +29,7 @@ from archive.failures.log.lines import InnerLines, Lines
 from archive.failures.log.quiet import has_failure, is_quiet
 from archive.failures.log.recoding import in_utf8
 from archive.failures.log.strings import explained_strings
+from archive.failures.log.times import LogTime, LogTimes, TimeCounts
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
 from archive.failures.tracebacks import TracebackFailure
 
@@ -96,6 +97,8 @@ class LogExplainer:
         self.causes = Causes()
         self._unproven = 0
         self._notes = FailureNotes(spending)
+        self._times = LogTimes()
+        self._outer: tuple[bytes, Above] = b"", Above()
 
     @classmethod
     def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> LogExplainer:
@@ -154,6 +157,8 @@ class LogExplainer:
                 continue
             is_plain = not has_failure(line.data)
             self.answers.saw(line.data, line.number, is_failing=not is_plain)
+            if nested == MOST_NESTED:  # strings in a line are as old as the line
+                self._outer = line.data, above
             written = self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
             yield line.unchanged(written)
             above.add(line.data)
@@ -221,7 +226,8 @@ class LogExplainer:
             self.ambiguous += answer.is_possible
             return first.data
         self.explained += 1
-        self.causes.add(answer, first.number)
+        outermost, above = self._outer
+        self.causes.add(answer, first.number, self._times.of(outermost, above.nearest()))
         self.named += answer.is_named
         self._unproven += not (failure.shows_code or answer.is_named)
         written, *others = failure.explained(text)
@@ -287,6 +293,10 @@ class CauseGroup:
         count: how many failures there are.
         first: the number of the line in which the first one begins.
         last: the same of the last one.
+        text: the explanation of the first one; None where it is not kept.
+        times: how many there are in each interval of the log's time; None where no line has a time.
+        first_time: the earliest time of one; None likewise.
+        last_time: the latest.
     """
 
     models: tuple[str, ...]
@@ -294,6 +304,10 @@ class CauseGroup:
     count: int
     first: int
     last: int
+    text: bytes | None = None
+    times: dict[int, int] | None = None
+    first_time: LogTime | None = None
+    last_time: LogTime | None = None
 
 
 class Causes:
@@ -301,14 +315,18 @@ class Causes:
 
     Attributes:
         others: the number of failures of further causes.
+        room: bytes of explanations that are kept, one for each cause; whoever wants them makes some.
+        times: counts in intervals of the log's time.
     """
 
     def __init__(self) -> None:
         self._groups: dict[tuple[tuple[str, ...], Cause], CauseGroup] = {}
         self.others = 0
+        self.room = 0
+        self.times = TimeCounts()
 
-    def add(self, answer: Answer, line: int) -> None:
-        """Count an explained failure by its answer, and the number of the line that it begins in."""
+    def add(self, answer: Answer, line: int, time: LogTime | None = None) -> None:
+        """Count an explained failure by its answer, the number of its first line, and its time."""
         assert answer.cause is not None  # noqa: S101 (it is explained)
         key = answer.models, answer.cause
         group = self._groups.get(key)
@@ -316,9 +334,25 @@ class Causes:
             group.count += 1
             group.last = line
         elif len(self._groups) < MOST_CAUSES:
-            self._groups[key] = CauseGroup(answer.models, answer.cause, 1, line, line)
+            group = CauseGroup(*key, 1, line, line, self._kept(answer))
+            self._groups[key] = group
         else:
             self.others += 1
+            return
+        if time is not None:
+            group.first_time = min(group.first_time or time, time)
+            group.last_time = max(group.last_time or time, time)
+            if group.times is None:
+                group.times = self.times.new()
+            self.times.add(group.times, time.seconds)
+
+    def _kept(self, answer: Answer) -> bytes | None:
+        """The text of an answer, if there is room."""
+        text = answer.text or b""
+        if not 0 < len(text) <= self.room:
+            return None
+        self.room -= len(text)
+        return text
 
     def top(self, most: int | None = None) -> Sequence[CauseGroup]:
         """The groups with most failures, those that come first in the log before others."""

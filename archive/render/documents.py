@@ -223,6 +223,8 @@ class CauseFacts(TypedDict):
         count: how many.
         first_line: the line of the log in which the first begins, from 1.
         last_line: that of the last.
+        first_time: the earliest time of one, as the log has it; null where no line has a time.
+        last_time: the latest.
         models: the files that explain them; of one model, none.
         file: the source file of the innermost line; "" where it is not known, or one of several.
         line: its number, from 1; 0 where there is no file.
@@ -233,6 +235,8 @@ class CauseFacts(TypedDict):
     count: int
     first_line: int
     last_line: int
+    first_time: str | None
+    last_time: str | None
     models: Sequence[str]
     file: str
     line: int

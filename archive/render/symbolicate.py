@@ -164,6 +164,8 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Cause
                 "count": group.count,
                 "first_line": group.first,
                 "last_line": group.last,
+                "first_time": group.first_time and group.first_time.text,
+                "last_time": group.last_time and group.last_time.text,
                 "models": list(group.models),
                 "file": group.cause.file,
                 "line": group.cause.line,

@@ -1,67 +1,115 @@
-"""The page of failures: causes, their counts over time, and their lines in the source."""
+"""The page of failures in a browser: each cause at its line; nothing of a log runs, nothing hides."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.page.browser import in_browser, opened, sources_of, written
+import pytest
+
+from archive.page.document import document, packed
+from tests.page.browser import AXE, data_of, in_browser, opened
+from tests.page.test_browser_access import RULES
+from tests.page.test_browser_safety import ALL_TEXTS, ESCAPED, HIDDEN, HOSTILE, LISTENING, without_policy
+from tests.page.test_failures import LOG, causes_of, page_of, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     from playwright.sync_api import Browser
 
 pytestmark = in_browser()
 
-EXCERPT = (
-    'Traceback of TorchScript (most recent call last):\n  File "model.py", line 8, in forward\n    <b>\u202e'
-)
-FAILURES: dict[str, Any] = {
-    "log": "field.log",
-    "models": ["one.ptl", "two.ptl"],
-    "causes": {
-        "count": [12, 3],
-        "file": ["model.py", ""],
-        "line": [8, None],
-        "where": ["forward", ""],
-        "message": ["shapes cannot be multiplied", "out of memory"],
-        "models": [[0], [0, 1]],
-        "first": ["2026-01-01", ""],
-        "last": ["2026-01-03", ""],
-        "times": [[1, 9, 2], None],
-        "excerpt": [EXCERPT, "out of memory"],
-        "link": [[0, 0, 22], None],
-    },
-    "unexplained": 4,
-    "notes": ["a note"],
-}
+
+def hostile(texts: list[str]) -> dict[str, Any]:
+    """A page that shows texts wherever it shows any."""
+    count, joined = len(texts), "\n".join(texts) + "\n"
+    source = {"files": [{"name": text, "text": joined, "lines": [[0, 1]]} for text in texts], "records": []}
+    causes = {
+        **dict.fromkeys(("file", "where", "message", "first", "last"), texts),
+        "count": list(range(count, 0, -1)),
+        "line": [1] * count,
+        "models": [[number] for number in range(count)],
+        "times": [[1, count - 1]] * count,
+        "excerpt": [joined] * count,
+        "link": [[number, number, 0] for number in range(count)],
+    }
+    failures = {"log": " ".join(texts), "models": texts, "causes": causes, "unexplained": 1, "notes": texts}
+    return {
+        "version": 1,
+        "failures": {**failures, "source": "full", "interval": 1},
+        "models": [{"sources": source}] * count,
+    }
 
 
-def test_a_cause_opens_at_its_line(browser: Browser, tmp_path: Path) -> None:
-    models = [{"sources": sources_of(8)}, {}]
-    file = written(tmp_path, {"version": 1, "failures": FAILURES, "models": models})
+def test_each_cause_opens_at_its_marked_line(browser: Browser, tmp_path: Path) -> None:
+    page = page_of(tmp_path, timed(LOG))
+    causes = causes_of(data_of(page))
+    with opened(browser, tmp_path / "failures.html") as seen:
+        for number in (0, 7, len(causes) - 1):
+            seen.to(f"#section=causes&cause={number + 1}")
+            seen.page.locator(".cause .cm-editor").scroll_into_view_if_needed()
+            seen.settle()
+            cause = causes[number]
+            marked = seen.text(".cause .here")
+            assert marked.strip() == seen.text(".cause .hit >> nth=0").strip()
+            assert seen.text(".cause pre").rstrip("\n") == cause["excerpt"].rstrip("\n")
+            assert f"{cause['file']}:{cause['line']}" in seen.text(".cause h3")
+        assert seen.console == []
+
+
+def test_keys_open_a_cause(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        first = seen.text(".cause h3")
+        seen.page.focus("regular-table")
+        for key in ("ArrowDown", "ArrowDown", "Enter"):
+            seen.page.keyboard.press(key)
+            seen.settle()
+        assert seen.text(".cause h3") != first
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_nothing_of_a_log_runs(browser: Browser, tmp_path: Path, *, policy: bool) -> None:
+    file = tmp_path / "f.html"
+    file.write_bytes(document(packed(hostile(HOSTILE)), HOSTILE[0]))
+    file = file if policy else without_policy(file)
     with opened(browser, file) as seen:
-        assert seen.text("h1") == "field.log"
-        assert "4 lines" in seen.text("header")
-        assert seen.text(".excerpt") == EXCERPT.replace("\u202e", r"\u202e")
-        assert seen.page.get_attribute(".times", "aria-label") == "Over time: 1, 9, 2"
-        assert seen.page.eval_on_selector(".where", "(output) => output.value").startswith(
-            "model.py:8, columns 9\u201313"
-        )
-        assert seen.text(".side:nth-child(1) .here") == "y + z"
-        seen.page.locator("#causes tbody td", has_text="out of memory").click()
-        seen.settle()
-        assert "cause=2" in seen.page.url
-        assert seen.count(".cm-editor") == 0
-        assert "in one.ptl, two.ptl" in seen.text(".detail")
+        seen.reach_all()
+        assert seen.count("img, svg, iframe, script:not([src]):not(body > script)") == 0
+        assert seen.count("script") == 1
+        assert not seen.page.evaluate(LISTENING)
+        assert HOSTILE[0] in seen.text("h1")
+        assert HOSTILE[0] in seen.text(".cause pre")
         assert seen.console == []
-    with opened(browser, file, "#cause=2") as seen:
-        assert seen.text(".excerpt") == "out of memory"
+        assert seen.requests == [file.as_uri()]
 
 
-def test_a_log_without_failures_says_so(browser: Browser, tmp_path: Path) -> None:
-    causes: dict[str, list[Any]] = {name: [] for name in FAILURES["causes"]}
-    failures = {**FAILURES, "causes": causes}
-    with opened(browser, written(tmp_path, {"version": 1, "failures": failures, "models": []})) as seen:
-        assert "No failure of these models" in seen.text("#causes")
-        assert seen.console == []
+def test_what_cannot_be_seen_is_shown_as_escapes(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "f.html"
+    file.write_bytes(document(packed(hostile([HIDDEN, "plain"])), HIDDEN))
+    with opened(browser, file) as seen:
+        seen.reach_all()
+        text = seen.page.evaluate(ALL_TEXTS)
+        assert not set(text) & set("\u202e\u2066\u200b\u0000\u001b\u00ad\ufeff\u2028\U000e0041")
+        for selector in (
+            "h1",
+            "#models",
+            "#time",
+            ".cause h3",
+            ".cause pre",
+            ".cause .cm-content",
+        ):
+            assert ESCAPED in seen.text(selector).replace("\n", ""), selector
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core, which `python -m tools.page` installs, is not here")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    page_of(tmp_path, timed(LOG))
+    with opened(browser, tmp_path / "failures.html", color_scheme=scheme, bypass_csp=True) as seen:
+        seen.reach_all()
+        seen.page.add_script_tag(path=str(AXE))
+        found = seen.page.evaluate("(rules) => axe.run({runOnly: {type: 'tag', values: rules}})", RULES)
+        assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == []

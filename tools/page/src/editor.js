@@ -95,6 +95,14 @@ export class Editor {
     this.view.dispatch({effects: EditorView.scrollIntoView(position, {y: "center"})});
   }
 
+  /** Scrolls to a position within its own view; the page stays where it is. */
+  centre(position) {
+    this.view.requestMeasure({
+      read: (view) => view.lineBlockAt(position).top - view.scrollDOM.clientHeight / 2,
+      write: (top, view) => { view.scrollDOM.scrollTop = top; },
+    });
+  }
+
   lineOf(position) { return this.view.state.doc.lineAt(Math.min(position, this.view.state.doc.length)).number; }
 
   line(position) { return this.view.state.doc.lineAt(Math.min(position, this.view.state.doc.length)); }

@@ -1,65 +1,165 @@
-// The page of failures: causes with their counts over time; each opens as PyTorch's text and at its line in the source.
+// The page of a log's failures: models side by side, causes with counts over time, and of the chosen one the text that
+// PyTorch prints beside its line of source.
 
+import {Editor} from "./editor.js";
 import {make} from "./elements.js";
 import {searchable} from "./lists.js";
-import {Pair} from "./pair.js";
+import {FileLines} from "./positions.js";
 import {state} from "./state.js";
-import {count, counted, shown, shownText} from "./texts.js";
+import {count, counted, percent, shown, shownText} from "./texts.js";
 
-/** Facts above the sections. */
-export function failuresHead({models, causes, unexplained, notes}) {
-  const facts = [["Failures", count(causes.count.reduce((sum, number) => sum + number, 0))], ["Causes", count(causes.count.length)],
-    ["Models", models.length > 5 ? count(models.length) : models.map(shown).join(", ")], ["Not explained", unexplained ? counted(unexplained, "line") : null]];
+const STEPS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588";
+const COLUMNS = 16; // of a row's picture of counts over time
+const MOST_MODELS = 200; // rows of the table of models
+const SOURCE = new Map([
+  ["full", "This page holds source text and paths of those who built the models."],
+  ["basename", "This page holds source text of the models; of paths, the file names alone."],
+]);
+
+const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
+const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
+const causeOf = ({where, message}, row) => [where[row], message[row]].filter(Boolean).join(": ");
+
+export function failuresHead({causes, models, unexplained, notes, source}) {
+  const explained = sum(causes.count);
+  const fact = (title, value) => make("div", {}, make("dt", {}, title), make("dd", {}, value));
   return [
-    make("dl", {class: "facts"}, ...facts.filter(([, value]) => value).map(([title, value]) => make("div", {}, make("dt", {}, title), make("dd", {}, value)))),
-    notes?.length && make("ul", {class: "notice"}, ...notes.map((note) => make("li", {}, shown(note)))),
+    make("dl", {class: "facts"},
+      fact("Explained", counted(explained, "failure")), fact("Causes", count(causes.count.length)),
+      fact("Not explained", unexplained ? make("span", {class: "badge warning"}, counted(unexplained, "failure")) : "none"),
+      fact("Models with failures", count(models.length))),
+    SOURCE.has(source) && make("p", {class: "notice"}, SOURCE.get(source)),
+    notes.length > 0 && make("details", {class: "notice", open: notes.length < 6}, make("summary", {}, counted(notes.length, "note")), make("ul", {}, ...notes.map((note) => make("li", {}, shown(note))))),
   ].filter(Boolean);
 }
 
-/** The sections; `add(id, title, build)`. */
+/** The sections. Returns what tells the pair of source and generated code in view: none, for a page has no code. */
 export function failuresSections({failures, models}, sections) {
-  const {causes} = failures, pairs = new Map();
-  const detail = make("div", {class: "detail", "aria-live": "polite"}, make("p", {class: "hint"}, "Choose a cause to see its text and its line."));
-  const sources = make("div");
-
-  /** The pair of one model, made once. */
-  function pairOf(number) {
-    if (!pairs.has(number)) pairs.set(number, new Pair(models[number].sources));
-    return pairs.get(number);
-  }
-
-  function open(row) {
-    state.set({cause: String(row + 1)});
-    const concerned = causes.models[row] ?? [], times = causes.times?.[row];
-    detail.replaceChildren(
-      make("h3", {}, `${counted(causes.count[row], "failure")}: ${shown(causes.message[row])}`),
-      make("p", {class: "hint"}, [causes.where[row], causes.first[row] && `first ${causes.first[row]}`, causes.last[row] && `last ${causes.last[row]}`, concerned.length && failures.models.length > 1 && `in ${concerned.map((number) => failures.models[number]).join(", ")}`].filter(Boolean).map(shown).join(" \u00b7 ")),
-      ...(times?.length > 1 ? [overTime(times)] : []),
-      make("pre", {class: "excerpt", tabindex: 0, "aria-label": "What PyTorch prints"}, shownText(causes.excerpt[row])));
-    const link = causes.link?.[row];
-    if (!link || !models?.[link[0]]?.sources) { sources.replaceChildren(); return; }
-    const pair = pairOf(link[0]);
-    sources.replaceChildren(...(failures.models.length > 1 ? [make("h3", {}, shown(failures.models[link[0]]))] : []), pair.element);
-    pair.showFile(link[1], link[2]);
-  }
-
-  sections.add("causes", "Causes", () => {
-    const list = searchable("Causes of failures", causes.count.length, [
-      {title: "Count", as: "number", value: (row) => causes.count[row]},
-      {title: "File", value: (row) => causes.file[row]},
-      {title: "Line", as: "number", value: (row) => causes.line[row], words: (row) => String(causes.line[row] ?? "")},
-      {title: "In", value: (row) => causes.where[row]}, {title: "Message", value: (row) => causes.message[row]},
-      ...(failures.models.length > 1 ? [{title: "Models", as: "number", value: (row) => causes.models[row].length}] : []),
-      ...(causes.first?.some(Boolean) ? [{title: "First", value: (row) => causes.first[row]}, {title: "Last", value: (row) => causes.last[row]}] : []),
-    ], {onOpen: open});
-    const follow = () => { const chosen = (state.number("cause") ?? 1) - 1; if (chosen < causes.count.length) { open(chosen); list.grid.select(list.grid.rows.indexOf(chosen)); } };
-    return {nodes: causes.count.length ? [list.element, detail, sources] : [make("p", {}, "No failure of these models is in this log.")], ready: () => { if (causes.count.length) list.fill().then(follow); }, follow};
-  });
-  return () => [...pairs.values()].find(({element}) => element.isConnected) ?? null;
+  const {causes} = failures, add = (id, title, build) => sections.add(id, title, build, {tall: false});
+  const times = causes.times.some(Boolean) ? causes.times : null;
+  if (times) add("time", "All failures over time", () => ({nodes: overTime(together(times), failures.interval, spanOf(causes))}));
+  if (failures.models.length > 1) add("models", "Models side by side", () => ({nodes: [modelsTable(failures)]}));
+  if (causes.count.length) add("causes", "Causes", () => causesSection(failures, models, times));
+  else add("causes", "Causes", () => ({nodes: [make("p", {}, failures.unexplained ? "No failure of this log is explained." : "This log has no failures.")]}));
+  return () => null;
 }
 
-/** Counts in equal intervals, as bars. */
-function overTime(counts) {
-  const most = Math.max(...counts, 1), label = `Over time: ${counts.join(", ")}`;
-  return make("div", {class: "times", role: "img", "aria-label": label, title: label}, ...counts.map((number) => make("span", {style: {height: `${Math.max(number ? 6 : 1, (100 * number) / most)}%`}})));
+/** Sums of rows of equal length, null counting as nothing. */
+function together(rows) {
+  const known = rows.filter(Boolean);
+  return known[0].map((_, n) => sum(known.map((row) => row[n])));
+}
+
+/** A row's counts in few columns of characters. */
+function picture(counts) {
+  const width = Math.ceil(counts.length / COLUMNS), columns = [];
+  for (let n = 0; n < counts.length; n += width) columns.push(sum(counts.slice(n, n + width)));
+  const most = Math.max(...columns);
+  return columns.map((number) => (number ? STEPS[Math.ceil((number / most) * STEPS.length) - 1] : "\u00b7")).join("");
+}
+
+/** The first and last time of all causes; texts in the form of the log, whose order is that of time. */
+function spanOf({first, last}) {
+  const known = first.filter(Boolean).sort(), ends = last.filter(Boolean).sort();
+  return [known[0] ?? "", ends.at(-1) ?? ""];
+}
+
+/** Seconds in words, rounded. */
+function lasting(seconds) {
+  const [size, word] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([least]) => seconds >= 2 * least || least === 1);
+  return `${count(Math.round(seconds / size))} ${word}`;
+}
+
+function overTime(counts, interval, [first, last]) {
+  const most = Math.max(...counts), peak = `at most ${count(most)} in ${lasting(interval)}`;
+  const bars = counts.map((number) => make("span", {title: counted(number, "failure"), style: {height: `${most ? (100 * number) / most : 0}%`}}));
+  return [
+    make("div", {class: "times", role: "img", "aria-label": `${counted(sum(counts), "failure")} from ${shown(first)} to ${shown(last)}, ${peak}`}, ...bars),
+    make("p", {class: "ends"}, make("span", {}, shown(first)), make("span", {}, peak), make("span", {}, shown(last))),
+  ];
+}
+
+function modelsTable({models, causes}) {
+  const rows = models.map((name) => ({name, failures: 0, causes: 0, top: -1}));
+  causes.models.forEach((numbers, row) => numbers.forEach((number) => {
+    const model = rows[number];
+    model.failures += causes.count[row];
+    model.causes += 1;
+    if (model.top < 0) model.top = row; // causes stand in the order of their counts
+  }));
+  const all = sum(causes.count), most = Math.max(1, ...rows.map(({failures}) => failures));
+  const bar = (failures) => make("span", {class: "bars", "aria-hidden": "true"}, make("span", {class: "debug", style: {width: `${(100 * failures) / most}%`}}));
+  const table = make("table", {class: "plain"}, make("thead", {}, make("tr", {}, ...["Model", "Failures", "Share", "Causes", "Most frequent", "Compared"].map((title) => make("th", {scope: "col"}, title)))),
+    make("tbody", {}, ...rows.slice(0, MOST_MODELS).map((model) => make("tr", {},
+      make("td", {}, shown(model.name)), make("td", {class: "figure"}, count(model.failures)), make("td", {class: "figure"}, percent(model.failures, all)), make("td", {class: "figure"}, count(model.causes)),
+      make("td", {}, model.top < 0 ? "" : shown(placeOf(causes, model.top))), make("td", {class: "wide"}, bar(model.failures))))));
+  const rest = rows.length - MOST_MODELS;
+  return rest > 0 ? make("div", {}, table, make("p", {class: "hint"}, `and ${counted(rest, "further model")}`)) : table;
+}
+
+function causesSection(failures, models, times) {
+  const {causes} = failures, rows = causes.count.length;
+  const names = (row) => causes.models[row].map((number) => failures.models[number]).join(", ");
+  const detail = new Cause(failures, models);
+  const open = (row) => { state.set({section: "causes", cause: String(row + 1)}); detail.show(row); };
+  const list = searchable("Causes", rows, [
+    {title: "Failures", as: "number", value: (row) => causes.count[row]},
+    ...(times ? [{title: "Over time", value: (row) => sum(times[row]), words: (row) => picture(times[row])}, {title: "Last", value: (row) => causes.last[row]}] : []),
+    {title: "Place", value: (row) => placeOf(causes, row)},
+    ...(failures.models.length > 1 ? [{title: "Model", value: names}] : []),
+    {title: "Cause", value: (row) => causeOf(causes, row)},
+  ], {onOpen: open, find: state.get("section") === "causes" ? state.get("find") ?? "" : ""});
+  const follow = () => { const row = (state.number("cause") ?? 1) - 1; detail.show(row >= 0 && row < rows ? row : 0); };
+  return {nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a cause."), detail.element], ready: () => { list.fill(); follow(); }, follow};
+}
+
+/** What is shown of the chosen cause. */
+class Cause {
+  constructor(failures, models) {
+    Object.assign(this, {failures, models, lines: null, row: -1, span: spanOf(failures.causes)});
+    this.title = make("h3");
+    this.facts = make("div");
+    this.text = make("pre", {tabindex: 0, "aria-label": "The text that PyTorch prints"});
+    this.textSide = make("div", {class: "side"}, make("div", {class: "picker"}, make("span", {class: "only"}, "As PyTorch prints it")), this.text);
+    this.fileName = make("span", {class: "only"});
+    this.editor = new Editor({
+      label: "Source of the model", touching: () => [], onPoint: () => {},
+      numberOf: (line, {doc}) => (!this.lines || line > doc.lines ? String(line) : String(this.lines.number(doc.line(line).from, (position) => doc.lineAt(position).number))),
+    });
+    this.sourceSide = make("div", {class: "side"}, make("div", {class: "picker"}, this.fileName), this.editor.element);
+    this.element = make("div", {class: "cause", "aria-live": "polite"}, this.title, this.facts, make("div", {class: "pair"}, this.textSide, this.sourceSide));
+  }
+
+  show(row) {
+    if (row === this.row) return;
+    this.row = row;
+    const {causes, models, interval} = this.failures;
+    this.title.textContent = `${counted(causes.count[row], "failure")} at ${shown(placeOf(causes, row))}`;
+    const cause = make("p", {}, shown(causeOf(causes, row))), of = make("p", {class: "hint"}, `Model: ${causes.models[row].map((number) => shown(models[number])).join(", ")}`);
+    const when = causes.first[row] && ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
+    if (when) of.append(when);
+    const counts = causes.first[row] ? causes.times[row] : null;
+    this.facts.replaceChildren(cause, of, ...(counts ? overTime(counts, interval, this.span) : []));
+    this.#showText(causes.excerpt[row]);
+    this.#showSource(causes.link[row]);
+  }
+
+  #showText(text) {
+    this.textSide.hidden = !text;
+    // The line that a mark stands below is shown with its mark, as PyTorch means it.
+    const lines = shownText(text).split("\n"), marked = lines.findIndex((line) => /^\s*~+/.test(line) && line.includes("<--- HERE"));
+    this.text.replaceChildren(...lines.flatMap((line, n) => [marked > 0 && (n === marked || n === marked - 1) ? make("span", {class: "hit"}, line) : line, "\n"]));
+  }
+
+  #showSource(link) {
+    const file = link && this.models[link[0]]?.sources?.files[link[1]];
+    this.sourceSide.hidden = !file;
+    if (!file) return;
+    this.fileName.textContent = shown(file.name) || "(no name)";
+    this.lines = new FileLines(file);
+    this.editor.show(file.text, this.lines.gaps());
+    const {from, to} = this.editor.line(link[2]);
+    this.editor.mark([from, to]);
+    this.editor.centre(from);
+  }
 }

@@ -68,7 +68,7 @@ function draw(data) {
     titled(shown(data.folder.name));
     folderSections(data.folder, (id, title, build) => sections.add(id, title, build, {tall: false}));
   } else if (data.failures) {
-    titled(shown(data.failures.log));
+    titled(`Failures in ${shown(data.failures.log)}`);
     top.append(...failuresHead(data.failures));
     currentPair = failuresSections(data, sections);
   }

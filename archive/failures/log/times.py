@@ -1,0 +1,147 @@
+"""The time that a log gives a line, and counts over time in few intervals.
+
+A time is taken as the log has it, without a clock of its own: ``2026-11-27 04:20:09.123``, with ``T``,
+slashes, a comma, and a zone or not (what has none is taken for UTC); ``11-27 04:20:09`` as logcat and
+``Nov 27 04:20:09`` as syslog write it, both without a year. A log whose first time has a year has no others,
+and the other way round.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+FIRST_BYTES, LAST_BYTES = 512, 128
+"""The parts of a line in which a time is looked for: Docker's JSON has it at the end."""
+NEAREST = 8
+"""Lines above a failure in which its time is looked for."""
+MOST_INTERVALS = 48
+"""Intervals of a span in which failures are counted."""
+LEAP_YEAR = 2000
+"""Stands for the year where a log has none."""
+MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
+CLOCK = rb"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+WITH_YEAR = re.compile(
+    rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]"
+    + CLOCK
+    + rb"(?P<zone>Z|[+-]\d\d:?\d\d)?"
+)
+WITHOUT_YEAR = re.compile(
+    rb"(?<![\d/-])(?:(?P<month>\d\d)-(?P<day>\d\d)|(?P<name>"
+    + b"|".join(MONTHS)
+    + rb") (?P<of_name>[ \d]\d)) "
+    + CLOCK
+)
+
+
+class LogTime(NamedTuple):
+    """A time in a log.
+
+    Attributes:
+        seconds: since 1970, in UTC; of a log without years, of a year that stands for all.
+        text: as the log has it.
+    """
+
+    seconds: float
+    text: str
+
+
+class LogTimes:
+    """Finds the times of lines, all in the form of the first."""
+
+    def __init__(self) -> None:
+        self._forms: Sequence[re.Pattern[bytes]] = (WITH_YEAR, WITHOUT_YEAR)
+
+    def of(self, line: bytes, above: Iterable[bytes]) -> LogTime | None:
+        """The time of a line, or of the nearest line above that has one."""
+        for _, near in zip(range(NEAREST + 1), (line, *above), strict=False):
+            time = self._in(near)
+            if time is not None:
+                return time
+        return None
+
+    def _in(self, line: bytes) -> LogTime | None:
+        for form in self._forms:
+            match = form.search(line[:FIRST_BYTES]) or form.search(line[-LAST_BYTES:])
+            time = _time_of(match) if match else None
+            if time is not None:
+                self._forms = (form,)
+                return time
+        return None
+
+
+def _time_of(match: re.Match[bytes]) -> LogTime | None:
+    """The time that a match says; None where there is no such day or hour."""
+    parts = match.groupdict()
+    if parts.get("name"):
+        month, day = 1 + MONTHS.index(parts["name"]), int(parts["of_name"])
+    else:
+        month, day = int(parts["month"]), int(parts["day"])
+    hour, minute, second = map(int, parts["clock"].split(b":"))
+    microseconds = int((parts["fraction"] or b"").ljust(6, b"0")[:6])
+    try:
+        year = int(parts.get("year", LEAP_YEAR))
+        moment = datetime(year, month, day, hour, minute, second, microseconds, UTC)
+    except ValueError:
+        return None
+    return LogTime(moment.timestamp() - _offset(parts.get("zone")), match[0].decode("ascii"))
+
+
+def _offset(zone: bytes | None) -> int:
+    """Seconds by which a zone is before UTC."""
+    if zone is None or zone == b"Z":
+        return 0
+    digits = zone[1:].replace(b":", b"")
+    seconds = 3600 * int(digits[:2]) + 60 * int(digits[2:])
+    return -seconds if zone.startswith(b"-") else seconds
+
+
+class TimeCounts:
+    """What is counted in intervals of one span that all share: their width doubles as the span grows.
+
+    Attributes:
+        width: seconds of an interval.
+    """
+
+    def __init__(self) -> None:
+        self.width = 1
+        self._low = self._high = 0.0
+        self._counts: list[dict[int, int]] = []
+
+    def new(self) -> dict[int, int]:
+        """The counts of one more thing: by the number of the interval, as far as they are not 0."""
+        counts: dict[int, int] = {}
+        self._counts.append(counts)
+        return counts
+
+    def add(self, counts: dict[int, int], seconds: float) -> None:
+        """Count something at a time."""
+        if not any(self._counts):
+            self._low = self._high = seconds
+        self._low, self._high = min(self._low, seconds), max(self._high, seconds)
+        while len(self._numbers) > MOST_INTERVALS:
+            self.width *= 2
+            for others in self._counts:
+                _halve(others)
+        number = int(seconds // self.width)
+        counts[number] = counts.get(number, 0) + 1
+
+    @property
+    def _numbers(self) -> range:
+        return range(int(self._low // self.width), int(self._high // self.width) + 1)
+
+    def row(self, counts: dict[int, int]) -> list[int]:
+        """The counts of one thing in all intervals of the span."""
+        return [counts.get(number, 0) for number in self._numbers]
+
+
+def _halve(counts: dict[int, int]) -> None:
+    """Two intervals become one."""
+    old = list(counts.items())
+    counts.clear()
+    for number, count in old:
+        counts[number // 2] = counts.get(number // 2, 0) + count

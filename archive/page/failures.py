@@ -1,0 +1,302 @@
+"""The causes of a log's failures → one page: each opens as the text that PyTorch prints, at its line.
+
+::
+
+    {"version": 1, "failures": {…}, "models": [{"sources"}…]}
+
+``failures``: ``log``, its name; ``models``, the names of the models that explain failures, those with most
+first; ``unexplained``, how many failures stay so; ``source``, how much of the models' source the page
+shows, :class:`~archive.page.shown.Shown`; ``interval``, seconds of each interval of times; ``notes``, texts
+that say why failures stay so, and what was left out; ``causes``.
+
+``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
+``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
+(times as the log has them, or ""), ``times`` (counts in equal intervals of one span that all causes share, or
+null where no line has a time), ``excerpt`` (the text that PyTorch prints; "" where none is shown), ``link``:
+numbers of a model and of a file of its sources, and the position there at which the line begins; or null.
+
+Each of the second ``models`` has the ``sources`` that links lead to, as a report has them, without records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from posixpath import commonpath
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, counted
+from archive.base.facts import dataclass
+from archive.failures.models.models import Models
+from archive.page.document import document, packed
+from archive.page.shown import Shown
+from archive.page.sources import ArchiveSources
+from archive.page.tables import TRACED
+from archive.page.traced import TracedSources
+from archive.page.units import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.failures.explainer import CauseGroup, LogExplainer
+    from archive.reader.archive import Archive
+
+VERSION = 1
+MOST_SOURCES = 32
+"""Models whose sources a page holds."""
+MOST_BYTES = 8 << 20
+"""Bytes of packed data."""
+FRAME_FILE = re.compile(rb'(?m)^(  File ")[^"\n]*[/\\](?=[^"\n]*", line \d)')
+CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
+"""The folders in the two forms in which PyTorch prints a file."""
+
+Facts = dict[str, Any]
+
+
+def failures_page(
+    explainer: LogExplainer, asked: Archive | Models, log: str, shown: Shown = Shown.FULL
+) -> bytes:
+    """The page of a log's failures: one HTML file that needs no network, the same bytes for the same log.
+
+    Args:
+        explainer: has read the log; ``causes.room`` of it had some before, for the texts of causes.
+        asked: the model or models that it asked.
+        log: the log's name, without folders.
+        shown: how much of the models' source is on the page.
+    """
+    return document(packed_failures(explainer, asked, log, shown), f"{log}: failures: debug-archive")
+
+
+def packed_failures(
+    explainer: LogExplainer, asked: Archive | Models, log: str, shown: Shown = Shown.FULL
+) -> bytes:
+    """The data of that page, as it is packed."""
+    return _fitted(failures_facts(explainer, asked, log, shown))
+
+
+def failures_facts(
+    explainer: LogExplainer, asked: Archive | Models, log: str, shown: Shown = Shown.FULL
+) -> Facts:
+    """The data of that page."""
+    groups = explainer.causes.top()
+    models = _Asked(asked, groups)
+    notes = [*explainer.notes, *([explainer.caveat] if explainer.caveat else []), *models.notes(shown)]
+    if explainer.causes.others:
+        notes.append(f"{counted(explainer.causes.others, 'failure')} of further causes")
+    places = [_Place(models.of(group)[0], group.cause.file, group.cause.line) for group in groups]
+    sources = _Sources(models, places, shown) if shown.has_text else None
+    has_times = any(group.first_time for group in groups)
+    causes: Facts = {
+        "count": [group.count for group in groups],
+        "file": [plain(shown.file(group.cause.file)) for group in groups],
+        "line": [group.cause.line for group in groups],
+        "where": [plain(group.cause.where) for group in groups],
+        "message": [plain(group.cause.message) for group in groups],
+        "models": [models.of(group) for group in groups],
+        "first": [group.first_time.text if group.first_time else "" for group in groups],
+        "last": [group.last_time.text if group.last_time else "" for group in groups],
+        "times": [explainer.causes.times.row(group.times or {}) if has_times else None for group in groups],
+        "excerpt": [_excerpt(group.text, shown) for group in groups],
+        "link": [sources.link(place) if sources else None for place in places],
+    }
+    if any(group.text is None for group in groups) and shown.has_text:
+        short = sum(group.text is None for group in groups)
+        notes.append(f"{counted(short, 'cause')} without PyTorch's text: the page has no room for it")
+    return {
+        "version": VERSION,
+        "failures": {
+            "log": plain(log),
+            "models": models.labels,
+            "causes": causes,
+            "unexplained": explainer.unknown,
+            "source": shown.value,
+            "interval": explainer.causes.times.width,
+            "notes": [plain(note) for note in (*notes, *(sources.left_out if sources else ()))],
+        },
+        "models": sources.facts() if sources else [{} for _ in models.labels],
+    }
+
+
+def _excerpt(text: bytes | None, shown: Shown) -> str:
+    """The text that PyTorch prints, as far as it is shown."""
+    if not text or not shown.has_text:
+        return ""
+    if not shown.has_paths:
+        text = CALL_FILE.sub(b"", FRAME_FILE.sub(rb"\1", text))
+    return text.decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A line of a model's source."""
+
+    model: int
+    file: str
+    line: int
+
+
+class _Asked:
+    """The models that explain failures, those with most first.
+
+    Attributes:
+        labels: their names, without the folders that all have.
+    """
+
+    def __init__(self, asked: Archive | Models, groups: Sequence[CauseGroup]) -> None:
+        self._asked = asked
+        many = Counter[str]()
+        for group in groups:
+            many.update(dict.fromkeys(group.models, group.count))
+        self._files = [file for file, _ in many.most_common()] if isinstance(asked, Models) else [asked.file]
+        self._numbers = {file: number for number, file in enumerate(self._files)}
+        self.labels = [plain(label) for label in _labels(self._files)]
+
+    def of(self, group: CauseGroup) -> list[int]:
+        """The numbers of the models of a cause."""
+        return [self._numbers[file] for file in group.models] or [0]
+
+    def notes(self, shown: Shown) -> list[str]:
+        """What is to be said of models that cannot be read, or have no failures."""
+        if not isinstance(self._asked, Models):
+            return []
+        unread, idle = self._asked.unread, len(self._asked) - len(self._files)
+        notes = [f"{counted(idle, 'model')} without failures here"] if idle > 0 else []
+        if unread and not shown.has_paths:
+            return [*notes, f"{counted(len(unread), 'model')} not read"]
+        return [*notes, *(f"not read: {file}: {why}" for file, why in unread.items())]
+
+    def made(self, number: int, make: Callable[[Archive], Facts]) -> Facts:
+        """What is made of a model.
+
+        Raises:
+            ArchiveError: it contradicts itself.
+            OSError: it cannot be read.
+        """
+        if not isinstance(self._asked, Models):
+            return make(self._asked)
+        model = next(model for model in self._asked.all if model.file == self._files[number])
+        with self._asked.using(model, make, make) as facts:
+            return facts
+
+
+def _labels(files: Sequence[str]) -> list[str]:
+    """Names of files without the folders that all of them are in."""
+    paths = [file.replace("\\", "/") for file in files]
+    names = [path.rpartition("/")[2] for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    try:
+        above = commonpath(paths)
+    except ValueError:  # some are relative, and others not
+        return paths
+    return [path[len(above) :].lstrip("/") or path for path in paths]
+
+
+class _Sources:
+    """The files of source in which causes lie.
+
+    Args:
+        models: the models.
+        places: of the causes.
+        shown: how files are shown.
+
+    Attributes:
+        left_out: what is not on the page, in words.
+    """
+
+    def __init__(self, models: _Asked, places: Sequence[_Place], shown: Shown) -> None:
+        self.left_out: list[str] = []
+        self._links: dict[_Place, list[int]] = {}
+        self._facts: list[Facts] = [{} for _ in models.labels]
+        self._shown = shown
+        wanted: dict[int, list[_Place]] = {}
+        for place in places:
+            if place.file:
+                wanted.setdefault(place.model, []).append(place)
+        for number in sorted(wanted)[:MOST_SOURCES]:
+            try:
+                self._add(number, wanted[number], models.made(number, _whole_files))
+            except (ArchiveError, OSError) as error:
+                self.left_out.append(f"no source of {models.labels[number]}: {type(error).__name__}")
+        if len(wanted) > MOST_SOURCES:
+            self.left_out.append(f"no sources of {counted(len(wanted) - MOST_SOURCES, 'further model')}")
+
+    def _add(self, number: int, places: Sequence[_Place], sources: Facts) -> None:
+        """Add the files of a model that have a place."""
+        files = {file["name"]: file for file in sources["files"]}
+        taken: dict[str, tuple[int, dict[int, int]]] = {}
+        listed: list[Facts] = []
+        for place in places:
+            file = files.get(plain(place.file))
+            if file is None:
+                continue
+            if place.file not in taken:
+                taken[place.file] = len(listed), _starts(file)
+                listed.append({**file, "name": self._shown.file(file["name"])})
+            index, starts = taken[place.file]
+            if place.line in starts:
+                self._links[place] = [number, index, starts[place.line]]
+        if listed:
+            self._facts[number] = {"sources": {"files": listed, "records": []}}
+
+    def link(self, place: _Place) -> list[int] | None:
+        """Where a line stands in the sources; None where it does not."""
+        return self._links.get(place)
+
+    def facts(self) -> list[Facts]:
+        """The sources of each model."""
+        return self._facts
+
+
+def _whole_files(opened: Archive) -> Facts:
+    """All files of source of a model, with their folders."""
+    if opened.programs or opened.compiled or opened.instructions:
+        traced = TracedSources(Shown.FULL, opened.allowance)
+        for table, add in TRACED:
+            add(table(), opened, traced)
+        return traced.facts()
+    return ArchiveSources(opened, Shown.FULL.shown).facts()
+
+
+def _starts(file: Facts) -> dict[int, int]:
+    """Where each line of a file begins, in UTF-16 units, by its number; the first where there are several."""
+    numbers = dict(map(tuple, file["lines"]))
+    starts: dict[int, int] = {}
+    at, number = 0, 1
+    for line in file["text"].split("\n"):
+        number = numbers.get(at, number)
+        starts.setdefault(number, at)
+        units = len(line) if line.isascii() else len(line.encode("utf-16-le", "surrogatepass")) // 2
+        at, number = at + units + 1, number + 1
+    return starts
+
+
+def _fitted(facts: Facts) -> bytes:
+    """Data that fit on a page: sources of the last models go first, then the rarest causes; notes say so."""
+    data = packed(facts)
+    with_sources = sum(map(bool, facts["models"]))
+    while len(data) > MOST_BYTES and with_sources:
+        with_sources //= 2
+        data = packed(_cut(facts, with_sources, len(facts["failures"]["causes"]["count"])))
+    rows = len(facts["failures"]["causes"]["count"])
+    while len(data) > MOST_BYTES and rows:
+        rows //= 2
+        data = packed(_cut(facts, 0, rows))
+    return data
+
+
+def _cut(facts: Facts, sources: int, rows: int) -> Facts:
+    """Data of so many causes, with the sources of so many models."""
+    failures, numbers = facts["failures"], [n for n, model in enumerate(facts["models"]) if model][:sources]
+    all_rows = len(failures["causes"]["count"])
+    causes = {name: column[:rows] for name, column in failures["causes"].items()}
+    causes["link"] = [link if link and link[0] in numbers else None for link in causes["link"]]
+    notes = [*failures["notes"], "sources of some models are left out: the page would be too large"]
+    if rows < all_rows:
+        rest = sum(failures["causes"]["count"][rows:])
+        notes.append(f"{counted(all_rows - rows, 'cause')} left out, of {counted(rest, 'failure')}")
+    return {
+        **facts,
+        "failures": {**failures, "causes": causes, "notes": notes},
+        "models": [model if n in numbers else {} for n, model in enumerate(facts["models"])],
+    }

@@ -1,0 +1,72 @@
+"""Times of lines: each form of theirs, one form a log, counted in few intervals however long the log is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from archive.failures.log.times import MOST_INTERVALS, NEAREST, LogTime, LogTimes, TimeCounts
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "moment"),
+    [
+        (b"2026-11-27 04:20:09 E x", "2026-11-27 04:20:09", "2026-11-27T04:20:09Z"),
+        (b"2026-11-27T04:20:09.25Z x", "2026-11-27T04:20:09.25Z", "2026-11-27T04:20:09.25Z"),
+        (b"[2026-11-27 04:20:09,123] x", "2026-11-27 04:20:09,123", "2026-11-27T04:20:09.123Z"),
+        (b"2026/11/27 04:20:09 x", "2026/11/27 04:20:09", "2026-11-27T04:20:09Z"),
+        (b"2026-11-27T04:20:09+0530 x", "2026-11-27T04:20:09+0530", "2026-11-27T04:20:09+05:30"),
+        (b"2026-11-27T04:20:09-01:00 x", "2026-11-27T04:20:09-01:00", "2026-11-27T04:20:09-01:00"),
+        (b"02-29 04:20:09.123  1 2 E x", "02-29 04:20:09.123", "2000-02-29T04:20:09.123Z"),
+        (b"Nov  7 04:20:09 host x", "Nov  7 04:20:09", "2000-11-07T04:20:09Z"),
+        (
+            b'{"log":"' + 600 * b"x" + b'","time":"2026-11-27T04:20:09.5Z"}',
+            "2026-11-27T04:20:09.5Z",
+            "2026-11-27T04:20:09.5Z",
+        ),
+    ],
+)
+def test_each_form_is_read(line: bytes, text: str, moment: str) -> None:
+    time = LogTimes().of(line, ())
+    assert time is not None
+    assert time.text == text
+    assert time.seconds == pytest.approx(seconds(moment))
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"2026-13-27 04:20:09", b"2026-11-27 24:20:09", b"9912026-11-27 04:20:09", b"04:20:09"]
+)
+def test_what_is_no_time_is_none(line: bytes) -> None:
+    assert LogTimes().of(line, ()) is None
+
+
+def test_the_time_of_a_line_above_counts_if_it_is_near() -> None:
+    above = [*[b"x"] * (NEAREST - 1), b"2026-11-27 04:20:09 x", b"2027-01-01 00:00:00"]
+    assert LogTimes().of(b"failed", above) == LogTime(seconds("2026-11-27T04:20:09Z"), "2026-11-27 04:20:09")
+    assert LogTimes().of(b"failed", [b"x", *above]) is None
+
+
+def test_a_log_has_one_form() -> None:
+    times = LogTimes()
+    assert times.of(b"11-27 04:20:09 x", ()) is not None
+    assert times.of(b"2026-11-27 04:20:09 x", ()) is None
+    assert times.of(b"11-28 04:20:09 x", ()) is not None
+
+
+@pytest.mark.parametrize("moments", [range(1000), [5, 5, 5], [3e11, 0, -6e10, 7], range(10_000, 0, -7)])
+def test_counts_add_up_in_few_intervals(moments: list[float]) -> None:
+    times = TimeCounts()
+    odd, even = times.new(), times.new()
+    for number, moment in enumerate(moments):
+        times.add(odd if number % 2 else even, moment)
+    rows = times.row(odd), times.row(even)
+    assert len(rows[0]) == len(rows[1]) <= MOST_INTERVALS
+    assert list(map(sum, rows)) == [len(moments) // 2, len(moments) - len(moments) // 2]
+    first = min(moments) // times.width
+    for row, own in zip(rows, (list(moments)[1::2], list(moments)[::2]), strict=True):
+        assert row == [sum(moment // times.width == first + n for moment in own) for n in range(len(row))]

@@ -1,0 +1,146 @@
+"""The page of a log's failures: its causes, their lines, what each choice of source shows, its bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.page.browser import data_of
+from tests.support.commands import called, run
+
+FLEET = Path("fixtures/fleet")
+LOG = (FLEET / "unique.log").read_bytes()
+FAILURE = b"Debug info for handle(s): debug_handles:{259710398000000488}, was not found.\n"
+HOSTILE = [
+    b"<script>alert(1)</script>",
+    b"</script><img src=x onerror=alert(1)>",
+    b"<!--<script>{{data}}",
+    "\u202e\u2066\u200b\u001b[31m".encode(),
+]
+HIDDEN = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+
+
+def page_of(folder: Path, log: bytes, *options: str, models: Path = FLEET, name: str = "app.log") -> bytes:
+    """The page that the command writes."""
+    file, out = folder / name, folder / "failures.html"
+    file.write_bytes(log)
+    run("symbolicate", models, "--log", file, "--html", out, "--force", *options)
+    return out.read_bytes()
+
+
+def timed(log: bytes) -> bytes:
+    """A log whose lines have times, a minute a line."""
+    lines = log.splitlines(keepends=True)
+    return b"".join(b"2026-11-27 %02d:%02d:00 %b" % (*divmod(n, 60), line) for n, line in enumerate(lines))
+
+
+def causes_of(data: dict[str, Any]) -> list[dict[str, Any]]:
+    columns = data["failures"]["causes"]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_causes_are_those_of_json(tmp_path: Path) -> None:
+    data = data_of(page_of(tmp_path, LOG))
+    told = json.loads(run("symbolicate", FLEET, "--json", stdin=LOG).stdout)["files"][0]
+    causes = causes_of(data)
+    assert data["failures"]["unexplained"] == told["unexplained"]
+    assert len(causes) == len(told["causes"])
+    names = data["failures"]["models"]
+    for cause, wanted in zip(causes, told["causes"], strict=True):
+        for key in ("count", "file", "line", "where", "message"):
+            assert cause[key] == wanted[key]
+        assert [names[number] for number in cause["models"]] == [Path(file).name for file in wanted["models"]]
+
+
+def test_each_cause_opens_at_its_line_with_the_text_of_pytorch(tmp_path: Path) -> None:
+    explained = run("symbolicate", FLEET, stdin=LOG).stdout.decode()
+    texts = re.sub(r"(?m)^ +", "", explained)
+    data = data_of(page_of(tmp_path, LOG))
+    for cause in causes_of(data):
+        model, file, position = cause["link"]
+        source = data["models"][model]["sources"]["files"][file]
+        assert source["name"] == cause["file"]
+        assert position == 0 or source["text"][position - 1] == "\n"
+        line = source["text"][position:].split("\n", 1)[0]
+        marked = cause["excerpt"].split("\n")
+        at = next(n for n, text in enumerate(marked) if "<--- HERE" in text)
+        assert marked[at - 1] == line
+        assert re.sub(r"(?m)^ +", "", cause["excerpt"]).strip() in texts
+
+
+def test_times_are_counted_where_lines_have_some(tmp_path: Path) -> None:
+    assert all(cause["times"] is None for cause in causes_of(data_of(page_of(tmp_path, LOG))))
+    data = data_of(page_of(tmp_path, timed(LOG)))
+    causes = causes_of(data)
+    assert all(sum(cause["times"]) == cause["count"] for cause in causes)
+    assert len({len(cause["times"]) for cause in causes}) == 1
+    assert data["failures"]["interval"] == 2048
+    assert min(cause["first"] for cause in causes) == "2026-11-27 00:03:00"
+    told = json.loads(run("symbolicate", FLEET, "--json", stdin=timed(LOG)).stdout)["files"][0]["causes"]
+    assert [cause["first"] for cause in causes] == [cause["first_time"] for cause in told]
+
+
+def test_what_is_not_explained_is_counted_and_told(tmp_path: Path) -> None:
+    unknown = FAILURE.replace(b"259710398", b"123456789")
+    data = data_of(page_of(tmp_path, FAILURE + unknown + unknown))
+    assert data["failures"]["unexplained"] == 2
+    assert any(note.startswith("line 2: ") for note in data["failures"]["notes"])
+    assert "2 models without failures here" in data["failures"]["notes"]
+
+
+@pytest.mark.parametrize("show", ["full", "basename", "none"])
+def test_source_is_shown_as_asked(tmp_path: Path, show: str) -> None:
+    page = data_of(page_of(tmp_path, LOG, "--source", show))
+    text = json.dumps(page)
+    assert page["failures"]["source"] == show
+    assert ("models/ranker.py" in text) == (show == "full")
+    assert ("torch.ones(9)" in text) == (show != "none")
+    assert any(cause["link"] for cause in causes_of(page)) == (show != "none")
+    assert "ranker.py" in text
+
+
+def test_one_model_needs_no_names(tmp_path: Path) -> None:
+    data = data_of(page_of(tmp_path, FAILURE, models=FLEET / "Ranker.ptdbg"))
+    (cause,) = causes_of(data)
+    assert (data["failures"]["models"], cause["models"], cause["line"]) == (["Ranker.ptdbg"], [0], 91)
+    assert cause["link"] is not None
+
+
+def test_a_log_without_failures_has_a_page(tmp_path: Path) -> None:
+    data = data_of(page_of(tmp_path, b"all is well\n"))
+    assert (causes_of(data), data["failures"]["unexplained"], data["models"]) == ([], 0, [])
+
+
+def test_the_same_log_gives_the_same_bytes(tmp_path: Path) -> None:
+    assert page_of(tmp_path, timed(LOG)) == page_of(tmp_path, timed(LOG))
+
+
+def test_lines_and_names_of_strangers_stay_data(tmp_path: Path) -> None:
+    """They are packed, so that neither markup nor a hidden character stands in the file itself."""
+    log = b"".join(text + b" RuntimeError: " + text + b"\n" + FAILURE for text in HOSTILE)
+    name = "a<script>alert(1)</script>\u202e.log".replace("/", "_")
+    page = page_of(tmp_path, log, name=name)
+    assert page.count(b"<script") == 2
+    without_script = re.sub(rb"<script>.*</script>", b"", page, flags=re.DOTALL)
+    assert b"onerror" not in without_script
+    assert not HIDDEN.search(without_script)
+    assert data_of(page)["failures"]["log"] == name
+
+
+def test_a_page_replaces_only_what_it_may(tmp_path: Path) -> None:
+    (tmp_path / "f.html").write_bytes(b"mine")
+    words = ("symbolicate", FLEET, "--log", FLEET / "unique.log", "--html", tmp_path / "f.html")
+    done = run(*words)
+    assert (done.returncode, (tmp_path / "f.html").read_bytes()) == (2, b"mine")
+    assert b"--force" in done.stderr
+    assert run(*words, "--force").returncode == 0
+    assert b"<!doctype html>" in (tmp_path / "f.html").read_bytes()[:20]
+
+
+def test_a_page_is_of_a_log() -> None:
+    done = called("symbolicate", FLEET / "Ranker.ptdbg", "488", "--html", "f.html")
+    assert (done.exit_code, "are for logs" in done.stderr) == (2, True)
