@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from archive.base.bounded import EXHAUSTED
-from archive.base.errors import ArchiveError, ExhaustedError, one_line
+from archive.base.errors import ArchiveError, ExhaustedError, counted, one_line
 from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
@@ -93,13 +93,30 @@ class _NotesOfKind(NamedTuple):
 
 
 class Diagnostics:
-    """The diagnostics of an archive, as checks add them."""
+    """The diagnostics of an archive, as checks add them, and what these have looked at."""
 
-    __slots__ = ("_notes", "findings")
+    __slots__ = ("_looked", "_notes", "findings")
 
     def __init__(self) -> None:
         self.findings: list[Diagnostic] = []
         self._notes: dict[str, _NotesOfKind] = {}
+        self._looked: dict[tuple[str, str], int] = {}
+
+    def looked(self, count: int, noun: str, how: str) -> None:
+        """Say that a check has looked at so many things, after it has.
+
+        Args:
+            count: the things; none is nothing to tell.
+            noun: their name, in the singular.
+            how: what was done with them.
+        """
+        if count:
+            self._looked[noun, how] = self._looked.get((noun, how), 0) + count
+
+    @property
+    def checked(self) -> list[str]:
+        """What was looked at, in sentences, in the order of the checks."""
+        return [f"{counted(count, noun)} {how}" for (noun, how), count in self._looked.items()]
 
     def add(self, severity: Severity, record: str, place: str, message: str) -> None:
         """Add one diagnostic."""

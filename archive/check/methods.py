@@ -67,6 +67,7 @@ def check_handles(
         partial(callstack_map.build_callstack_map, table, layout, allowance=archive.allowance),
         report,
     )
+    report.looked(len(table), "debug handle", "checked, with call stacks")
     return distinct_values(table.handle)
 
 
@@ -134,6 +135,7 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
         place = f"lowered module {shown(path)}"
         unknown = own[~np.isin(own, handles)]
         report.add_each("error", DATA, f"unknown handles of {place}", unknown, partial(_lost, place))
+        report.looked(1, "lowered module", "checked for handles that nothing knows")
 
 
 def _check_table(
@@ -157,6 +159,7 @@ def _check_table(
         partial(method_handles.build_methods, table, allowance=archive.allowance),
         report,
     )
+    report.looked(len(table.value), "instruction", "of methods checked")
 
 
 def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:

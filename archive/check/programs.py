@@ -159,6 +159,7 @@ class _ProgramCheck:
             return None
         rows: Rows = tree["config"]
         self._report.add_all(PayloadCheck(self._records, folder).faults(rows), table)
+        self._report.looked(len(rows), "tensor", "of exported programs checked against its table")
         self.used |= {f"{folder}{row['path_name']}" for row in rows.values()}
         pickled = [name for name, row in rows.items() if row["use_pickle"]]
         if pickled:
@@ -174,7 +175,9 @@ class _ProgramCheck:
         """
         data = self._records[record].view()
         tree = read_json(data, self._allowance)
-        if self._report.add_all(program_faults(tree, payloads), record):
+        is_refused = self._report.add_all(program_faults(tree, payloads), record)
+        self._report.looked(1, "exported program", "held to what PyTorch 2.13 loads")
+        if is_refused:
             return
         sites = Program.of(self._name, tree).sites
         metadata = [site.metadata for site in sites.values()]
@@ -200,7 +203,9 @@ def _note_layouts(
         metadata: place and metadata of each node.
     """
     known: dict[tuple[str, str], bool] = {}
+    count = 0
     for place, texts in metadata:
+        count += 1
         for key, parse in PARSERS.items():
             text = texts.get(key)
             if text and (key, text) not in known:
@@ -208,6 +213,7 @@ def _note_layouts(
             if text and not known[key, text]:
                 where = (f"{place}.metadata.{key}", f"not laid out as PyTorch writes a {key}")
                 report.add_each("note", record, f"texts of {key}", [0], lambda _, where=where: where)  # type: ignore[misc]
+    report.looked(count, "node", "checked for the layouts of its metadata")
 
 
 # --- programs of PyTorch 2.1 to 2.7

@@ -261,6 +261,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
             _check_spans(rows)
             _check_empty(rows)
             check_tags(rows, archive.allowance)
+        report.looked(len(table), "source range", "checked: offsets, places in their texts, tags")
         for number, name in enumerate(table.names):
             if table.layouts[number] is RangeLayout.TAG_FIRST:
                 report.add("note", name, "", UNREAD)

@@ -88,8 +88,10 @@ def check_intact(archive: Archive, report: Diagnostics) -> set[str]:
     """Check that records have the sizes and checksums that the archive declares; those that have."""
     records = archive.records
     readable = {name for name in records if report.attempt(name, records[name].view) is not None}
+    report.looked(len(readable), "record", "read whole")
     unchecked = [record for name, record in records.items() if name in readable and record.crc32 == 0]
     without = [shown(record.name) for record in unchecked if zlib.crc32(record.view())]
+    report.looked(len(readable) - len(without), "checksum", "compared")
     if without:
         some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
         among = counted(len(records), "record")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded
 from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
@@ -46,6 +46,13 @@ CHECKED_KINDS = ARCHIVE_KINDS | PROGRAM_KINDS | {FileKind.COMPANION}
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 
 
+class Verification(NamedTuple):
+    """The diagnostics of a file, in the order of its records, and what was looked at, in sentences."""
+
+    diagnostics: list[Diagnostic]
+    checked: list[str]
+
+
 @bounded
 def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Diagnostic]:
     """Check an archive: its records, and that they agree with each other.
@@ -58,6 +65,16 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
         The diagnostics in the order of the records; none if all is well. A broken file gives a single one,
         the reader's error. A file that is no archive gives a single one of severity ``not checked``, which
         says what the file is. At most 100 of one kind are listed for one record, and the others counted.
+
+    Raises:
+        OSError: the source cannot be read.
+    """
+    return verification(source, limits=limits).diagnostics
+
+
+@bounded
+def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> Verification:
+    """:func:`verify`, and what it has looked at: nothing of it could not be read.
 
     Raises:
         OSError: the source cannot be read.
@@ -76,12 +93,12 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
                 if recognised.kind in CHECKED_KINDS:
                     raise
                 severity: Severity = "error" if recognised.kind in DAMAGED_KINDS else "not checked"
-                return [Diagnostic(severity, "", "", str(recognised))]
+                return Verification([Diagnostic(severity, "", "", str(recognised))], [])
     except ArchiveError as error:
-        return [diagnostic_of(error)]
+        return Verification([diagnostic_of(error)], [])
 
 
-def _diagnostics(archive: Archive) -> list[Diagnostic]:
+def _diagnostics(archive: Archive) -> Verification:
     """The diagnostics of an archive, of the archive that a split one is restored to, or of a companion."""
     if archive.recognised.kind in PROGRAM_KINDS:
         return _of_programs(archive)
@@ -92,7 +109,7 @@ def _diagnostics(archive: Archive) -> list[Diagnostic]:
     return _of_companion(archive.companion)
 
 
-def _of_programs(archive: Archive) -> list[Diagnostic]:
+def _of_programs(archive: Archive) -> Verification:
     """Check an archive of programs and compiled models, and the companion that is read with it."""
     from archive.check.programs import (  # noqa: PLC0415 (few archives need it)
         check_etrecord,
@@ -110,10 +127,10 @@ def _of_programs(archive: Archive) -> list[Diagnostic]:
         check_programs(archive, readable, report)
         _check_compiled(archive, readable, report)
         _check_metadata(archive.companion, report)
-    return report.ordered(archive.records)
+    return Verification(report.ordered(archive.records), report.checked)
 
 
-def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None = None) -> list[Diagnostic]:
+def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None = None) -> Verification:
     """Check an archive of TorchScript.
 
     Args:
@@ -128,10 +145,10 @@ def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None 
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))
     if has_checks(archive.recognised.kind):
         _check_loads(archive, readable, tags, report, restored=restored)
-    return report.ordered(archive.records)
+    return Verification(report.ordered(archive.records), report.checked)
 
 
-def _of_split(archive: Archive) -> list[Diagnostic]:
+def _of_split(archive: Archive) -> Verification:
     """Check the archive that a split one is restored to, by its records where the allowance suffices.
 
     A companion may be a thousandth of the records that it gives back. To parse their source ranges may cost
@@ -143,21 +160,23 @@ def _of_split(archive: Archive) -> list[Diagnostic]:
     except LimitError as error:
         if error.resource == "memory":
             note = Diagnostic("note", "", "", f"{NOT_PARSED}: {error.problem}")
-            return [note, *_of_torchscript(again, restored=True, ranged=archive)]
+            restored = _of_torchscript(again, restored=True, ranged=archive)
+            return restored._replace(diagnostics=[note, *restored.diagnostics])
     except ArchiveError:  # the check finds it again, and says where
         pass
     return _of_torchscript(again, restored=True)
 
 
-def _of_companion(companion: Companion) -> list[Diagnostic]:
+def _of_companion(companion: Companion) -> Verification:
     """Check that all of a companion can be read, and that its debug records can be made."""
     report = Diagnostics()
     names = report.attempt("", lambda: list(companion.contents.records))
     for name in names or ():
-        report.attempt(name, partial(companion.contents.records.__getitem__, name))
+        record = report.attempt(name, partial(companion.contents.records.__getitem__, name))
+        report.looked(record is not None, "record", "of the archive made from the companion")
     if names is not None:
         _check_metadata(companion, report)
-    return report.ordered({})
+    return Verification(report.ordered({}), report.checked)
 
 
 def _check_loads(
@@ -177,6 +196,7 @@ def _check_loads(
     for check in CHECKS:
         severity: Severity = "note" if check.of_release else "error"
         faults = report.attempt("", partial(list[Fault], check.faults(facts)))
+        report.looked(faults is not None, "check", "made that PyTorch 2.13 makes when it loads an archive")
         for fault in faults or ():
             told = prefix + check.told(facts)
             if fault.what:
@@ -197,7 +217,9 @@ def _check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -
     for model, names in model_folders(archive.records).items():
         with archive.allowance.part() as allowance:
             check = CompiledCheck(model, names, records, allowance)
-            faults += report.attempt("", check.faults) or []
+            found = report.attempt("", check.faults)
+            report.looked(found is not None, "compiled model", "checked for what PyTorch 2.13 loads")
+            faults += found or []
     report.add_all(faults)
     for compiled in archive.compiled.values():
         report.attempt("", partial(getattr, compiled, "kernels"))
@@ -208,9 +230,11 @@ def _check_metadata(companion: Companion | None, report: Diagnostics) -> None:
     metadata = None if companion is None else report.attempt("", lambda: companion.metadata)
     if metadata is not None:
         for name, rows in metadata.programs.items():
-            report.attempt(name, partial(_read_all, metadata, rows))
+            count = report.attempt(name, partial(_read_all, metadata, rows))
+            report.looked(count or 0, "node", "whose metadata the companion gives")
 
 
-def _read_all(metadata: Metadata, rows: range) -> None:
+def _read_all(metadata: Metadata, rows: range) -> int:
     for row in rows:
         metadata.of(row)
+    return len(rows)

@@ -13,7 +13,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
+from archive.check.verify import CHECKED_KINDS, Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, takes_reader
@@ -87,10 +87,11 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """The diagnostics of a file, and whether it could be read."""
+    """The diagnostics of a file, whether it could be read, and what was looked at, in sentences."""
 
     diagnostics: Sequence[Diagnostic]
     is_read: bool = True
+    looked_at: Sequence[str] = ()
 
     @property
     def status(self) -> ExitStatus:
@@ -108,7 +109,8 @@ def _check_input(check: Callable[[str], _Checked], file: InputFile) -> _Checked:
 
 def _check(file: str, *, limits: Limits, mapped: bool) -> _Checked:
     try:
-        return _Checked(verify(source_of(file, mapped=mapped), limits=limits))
+        found = verification(source_of(file, mapped=mapped), limits=limits)
+        return _Checked(found.diagnostics, looked_at=found.checked)
     except ArchiveError as error:  # of a file that cannot be read as a whole
         return _Checked([diagnostic_of(error)])
     except OSError as error:  # the other files are still checked
@@ -157,7 +159,7 @@ class _Verification:
             )
             for diagnostic in shown
         )
-        facts: Verified = {"file": name, "diagnostics": shown}
+        facts: Verified = {"file": name, "diagnostics": shown, "checked": checked.looked_at}
         return Row(checked.status, facts, _lines(name, shown), results=results)
 
     def total(self) -> str:

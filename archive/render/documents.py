@@ -322,10 +322,17 @@ class SourcesFacts(TypedDict):
 
 
 class Verified(TypedDict):
-    """What was found wrong in a file; nothing in one that is well."""
+    """What was found wrong in a file; nothing in one that is well.
+
+    Attributes:
+        file: its name.
+        diagnostics: what is wrong, or worth knowing.
+        checked: what was looked at, in sentences; of stores, nothing is told.
+    """
 
     file: str
     diagnostics: Sequence[Diagnostic]
+    checked: NotRequired[Sequence[str]]
 
 
 class FoundAt(TypedDict):
