@@ -61,6 +61,24 @@ def test_links_are_rewritten_outside_of_blocks() -> None:
     assert links.problems == ["README.md: leads to no-such.md, which is not there"]
 
 
+def test_images_are_copied_to_where_pages_ask_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    for name in ("light.png", "dark.png"):
+        (tmp_path / "docs" / "images" / name).write_bytes(b"")
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    links = tree.Links({"README.md"})
+    text = (
+        '![a](docs/images/light.png) <source srcset="docs/images/dark.png"><img src="docs/images/light.png">'
+    )
+    assert links.rewritten(text, "README.md", "index.md") == text.replace("docs/images", "images")
+    assert links.rewritten("![a](../images/dark.png)", "docs/how-to/x.md", "how-to/x.md") == (
+        "![a](../images/dark.png)"
+    )
+    assert links.copied == {"docs/images/light.png", "docs/images/dark.png"}
+
+
 def test_every_command_and_schema_has_its_page() -> None:
     pages = {title: text for title, _, text in made.commands()}
     for schema in made.SCHEMAS.glob("*.json"):
@@ -108,6 +126,7 @@ def test_what_is_right_has_no_problem(body: str, tmp_path: Path) -> None:
     [
         ('<img src="no.png">', "index.html: asks for no.png"),
         ('<img src="https://a.b/c.png">', "index.html: asks for https://a.b/c.png"),
+        ('<source srcset="no.png">', "index.html: asks for no.png"),
         ('<script src="//a.b/c.js"></script>', "index.html: asks for //a.b/c.js"),
         ('<link rel="stylesheet" href="no.css">', "index.html: asks for no.css"),
         ('<a href="no.html">x</a>', "index.html: leads to no.html"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PLUGINS = {"search", "mkdocstrings"}
 """Those that this site was built with: Zensical passes over others without a word."""
-ASKED = {"img": "src", "script": "src", "source": "src", "iframe": "src"}
+ASKED = {"img": "src", "script": "src", "source": "srcset", "iframe": "src"}
 """Attributes that a browser follows by itself, with ``link href``."""
 
 

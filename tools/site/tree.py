@@ -34,7 +34,8 @@ ELSEWHERE = {
 }
 """Places on the site of what does not lie in ``docs/``, or is made into a page there."""
 FENCED = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+LINK = re.compile(r"""(\]\(|\b(?:src|srcset|href)=")([^)\s"]+)([)"])""")
+"""A link of Markdown, or of HTML in it: a picture for light and dark."""
 IMAGES = {".gif", ".jpg", ".png", ".svg", ".webp"}
 
 Tree = dict[str, Any]
