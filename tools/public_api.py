@@ -161,9 +161,10 @@ def command_lines() -> Iterator[str]:
 
 
 def _lines_of(name: str, command: click.Command) -> Iterator[str]:
-    """A command with its arguments and options; then those of its group, if it is one."""
+    """A command with its arguments and own options; then those of its group, if it is one."""
     yield f"debug-archive {name}"
-    yield from sorted(f"  {_parameter(one)}" for one in command.params)
+    shown = (one for one in command.params if not getattr(one, "hidden", False))
+    yield from sorted(f"  {_parameter(one)}" for one in shown)
     if isinstance(command, click.Group):
         for inner in sorted(command.commands):
             yield from _lines_of(f"{name} {inner}", command.commands[inner])

@@ -11,6 +11,7 @@ AMOUNT = r"[0-9]{1,18}(?:\.[0-9]{1,9})?\s*(?:[KMGT](?:i?B)?|B)?"
 """The pattern of an amount, in capital or small letters."""
 AMOUNT_WORDS = "K or KiB is 1024, KB 1000, likewise M, G and T"
 """What help texts say of units."""
+KIB = 1024
 _PARTS = re.compile(r"([0-9]+)\.?([0-9]*)\s*([KMGT]?)(I?B?)")
 
 
@@ -27,6 +28,20 @@ def parsed_amount(text: str) -> int:
     if not parts or not re.fullmatch(AMOUNT, text, re.IGNORECASE):
         raise ValueError(f"no amount: {text!r}")
     whole, fraction, prefix, byte = parts.groups()
-    base = 1000 if byte == "B" else 1024
+    base = 1000 if byte == "B" else KIB
     power = " KMGT".index(prefix or " ")
     return int(whole + fraction) * int(base**power) // int(10 ** len(fraction))
+
+
+def human_amount(number: int) -> str:
+    """A number of bytes with its unit, in powers of 1024.
+
+    >>> human_amount(512), human_amount(12_466), human_amount(-(3 << 20))
+    ('512 B', '12.2 KiB', '-3.0 MiB')
+    """
+    if abs(number) < KIB:
+        return f"{number} B"
+    size, prefixes = number / KIB, "KMGT"
+    while round(abs(size), 1) >= KIB and len(prefixes) > 1:
+        size, prefixes = size / KIB, prefixes[1:]
+    return f"{size:,.1f} {prefixes[0]}iB"

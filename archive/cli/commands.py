@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from archive import __version__
+from archive.base.errors import shown
 from archive.cli import ending
+from archive.cli.showing import add_options, showing
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from click.shell_completion import CompletionItem
 
     from archive.cli.status import ExitStatus
 
@@ -70,6 +74,7 @@ COMMANDS = {
     ),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry("archive.cli.demo.command", "The main job on a small real model, step by step."),
+    "help": CommandEntry("archive.cli.help", "The help of a command, as `--help` shows it."),
 }
 
 
@@ -85,9 +90,33 @@ class _Lazy(click.Group):
         with _one_matrix_thread():
             command = importlib.import_module(COMMANDS[name].module).command
         assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
+        add_options(command, hidden=True)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 (only a mistake needs it)
+
+            close = get_close_matches(name, COMMANDS)
+            meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise click.UsageError(f"No such command {shown(name)}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 (a shell needs it)
+
+        commands = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
     def make_context(self, *arguments: Any, **others: Any) -> click.Context:  # noqa: ANN401 (as click has it)
+        showing.reset()
         with ending.held():
             return super().make_context(*arguments, terminal_width=help_width(), **others)
 
@@ -127,6 +156,9 @@ def group() -> None:
       130  interrupted
       141  the reader of the output has closed the pipe
     """  # noqa: D301 (click reads the backspace)
+
+
+add_options(group)
 
 
 @group.result_callback()

@@ -19,6 +19,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.output import STANDARD_OUTPUT
 from archive.base.problems import problem_of
 from archive.cli import printing
+from archive.cli.showing import showing
 from archive.cli.status import ExitStatus
 from archive.render.texts import for_terminal
 
@@ -112,7 +113,7 @@ def _told(error: BaseException) -> int:
         case SystemExit():
             return error.code if isinstance(error.code, int) else ExitStatus.FAILED
         case KeyboardInterrupt() | click.Abort():
-            printing.note("interrupted")
+            printing.tell("interrupted")
             return ExitStatus.INTERRUPTED
         case BrokenPipeError():
             return ExitStatus.CLOSED_PIPE
@@ -122,7 +123,11 @@ def _told(error: BaseException) -> int:
     if isinstance(error, OSError) and error.errno in FULL and not error.filename:
         error.filename = STANDARD_OUTPUT  # files that are written have names
     problem = problem_of(error)
-    printing.note(problem.text)
+    printing.tell(problem.text)
+    if showing.verbose:
+        import traceback  # noqa: PLC0415 (only then needed)
+
+        printing.complain(for_terminal("".join(traceback.format_exception(error))))
     return ExitStatus.INTERNAL if problem.is_internal else ExitStatus.FAILED
 
 

@@ -185,7 +185,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     if models is None:
         return ExitStatus.FINDINGS if explainer.unknown else ExitStatus.WELL
     for file, why in models.unread.items():
-        printing.note(f"not read: {file}: {why}")
+        printing.tell(f"not read: {file}: {why}")
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
     printing.note(

@@ -168,7 +168,7 @@ class FileMaker:
             try:
                 return self._several(work, task, texts) if work.many else self._single(work, task, texts)
             except KeyboardInterrupt:
-                printing.note("interrupted")
+                printing.tell("interrupted")
                 return ExitStatus.INTERRUPTED
 
     def _single(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
@@ -214,7 +214,7 @@ class FileMaker:
             for outcome in lines.track(results):
                 finished.append(outcome)
                 if outcome.kind is OutcomeKind.FAILED:
-                    lines.note(f"{_name(outcome)}: {outcome.reason}")
+                    lines.tell(f"{_name(outcome)}: {outcome.reason}")
                 elif not self.as_json:
                     lines.write_line(self._line(outcome, texts))
         note_left_out(work.others)

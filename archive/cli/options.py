@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from click.decorators import FC
+    from click.shell_completion import CompletionItem
 
 STORE_VARIABLE = "DEBUG_ARCHIVE_STORE"
 """The environment variable that names the store."""
@@ -63,6 +64,13 @@ no_map_option = click.option(
 def force_option(words: str = "Replace existing files.") -> Callable[[FC], FC]:
     """``--force``, with its help text."""
     return click.option("--force", is_flag=True, help=words)
+
+
+def completed_as_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let a shell complete what may be a file, but may be something else, too."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 (a shell needs it)
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def json_option(words: str = "Print facts as JSON; docs/schemas describes it.") -> Callable[[FC], FC]:

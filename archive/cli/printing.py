@@ -16,11 +16,14 @@ import click
 from archive import __version__
 from archive.base.errors import one_line
 from archive.base.output import STANDARD_OUTPUT, write_all
+from archive.cli.showing import has_styles, is_paged, showing
 from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
+
+    from rich.console import Console
 
     from archive.render.as_csv import CsvTable
     from archive.render.fitted_table import Line, Printed
@@ -168,59 +171,80 @@ def _put_aside(text: str) -> None:
         raise
 
 
-def show(printed: Printed, *, aside: bool = False) -> None:
+def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> None:
     """Print tables and lines to standard output, or aside to standard error.
 
     Args:
         printed: lines and tables.
         aside: print to standard error, for standard output takes a file.
+        may_page: show them in a pager if they are longer than the terminal.
 
     Raises:
         OSError: it cannot be written; the error names it.
     """
     from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)
 
-    if (sys.stderr if aside else sys.stdout).isatty():
-        from rich.console import Console  # noqa: PLC0415 (terminals only)
+    stream = sys.stderr if aside else sys.stdout
+    width = console(aside=aside).width if stream.isatty() else UNLIMITED_WIDTH
+    lines = lines_of(printed, width)
+    if stream.isatty() or has_styles(stream):
+        _show_styled(lines, aside=aside, may_page=may_page)
+    else:
+        _put_text("".join(f"{''.join(text for text, _ in line)}\n" for line in lines), aside=aside)
 
-        lines = lines_of(printed, Console(stderr=aside).width)
-        _show_styled(lines, aside=aside)
-        return
-    plain = ("".join(text for text, _ in line) for line in lines_of(printed, UNLIMITED_WIDTH))
-    _put_text("".join(f"{line}\n" for line in plain), aside=aside)
 
-
-def show_lines(lines: Iterable[tuple[str, str]]) -> None:
+def show_lines(lines: Iterable[tuple[str, str]], *, may_page: bool = True) -> None:
     """Print lines with their styles, which only a terminal shows; there wide lines become several.
+
+    Args:
+        lines: each with its style.
+        may_page: show them in a pager if they are longer than the terminal.
 
     Raises:
         OSError: standard output cannot be written; the error names it.
     """
     if sys.stdout.isatty():
-        from rich.console import Console  # noqa: PLC0415 (terminals only)
+        from archive.render.fitted_table import hanging  # noqa: PLC0415 (terminals only)
 
-        from archive.render.fitted_table import hanging  # noqa: PLC0415 (the same)
-
-        width = Console().width
-        _show_styled([(part, style)] for line, style in lines for part in hanging(line, width))
+        width = console().width
+        fitted = ([(part, style)] for line, style in lines for part in hanging(line, width))
+        _show_styled(fitted, may_page=may_page)
+    elif has_styles(sys.stdout):
+        _show_styled([line] for line in lines)
     else:
         write_file("".join(f"{line}\n" for line, _ in lines).encode())
 
 
-def _show_styled(lines: Iterable[Line], *, aside: bool = False) -> None:
-    """Print lines on a terminal, which wraps those that are wider."""
+def console(*, aside: bool = False) -> Console:
+    """The console of rich for standard output or standard error, with styles where they are wanted."""
     from rich.console import Console  # noqa: PLC0415 (most of a start-up)
-    from rich.segment import Segment, Segments  # noqa: PLC0415 (the same)
 
-    console = Console(stderr=aside, highlight=False)
+    styled = has_styles(sys.stderr if aside else sys.stdout)
+    return Console(
+        stderr=aside, highlight=False, force_terminal=True if styled else None, no_color=not styled
+    )
+
+
+def _show_styled(lines: Iterable[Line], *, aside: bool = False, may_page: bool = True) -> None:
+    """Print lines with their styles, which are of a terminal, in a pager if they are more than it shows."""
+    from rich.segment import Segment, Segments  # noqa: PLC0415 (most of a start-up)
+
+    styled, shown_on = has_styles(sys.stderr if aside else sys.stdout), console(aside=aside)
     segments: list[Segment] = []
     for line in lines:
         segments += (
-            Segment(for_terminal(text), console.get_style(style) if style else None) for text, style in line
+            Segment(for_terminal(text), shown_on.get_style(style) if style and styled else None)
+            for text, style in line
         )
         segments.append(Segment.line())
-    with console.capture() as captured:
-        console.print(Segments(segments), crop=False)
+    with shown_on.capture() as captured:
+        shown_on.print(Segments(segments), crop=False)
+    if may_page and not aside and is_paged():
+        from archive.cli.paging import paged  # noqa: PLC0415 (terminals only)
+
+        flush()
+        if paged(captured.get()):
+            return
     _put_text(captured.get(), aside=aside)
 
 
@@ -235,7 +259,13 @@ def flush() -> None:
 
 
 def note(message: str) -> None:
-    """Write a line for the person at the terminal to standard error, if that is open and can be written."""
+    """Write a line for the person at the terminal to standard error, unless ``--quiet`` is given."""
+    if not showing.quiet:
+        tell(message)
+
+
+def tell(message: str) -> None:
+    """Write a line about an error to standard error, if that is open and can be written."""
     complain(f"debug-archive: {one_line(message)}\n")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import one_line
 from archive.cli import printing
+from archive.cli.showing import showing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +44,12 @@ class Tracker:
         self._write(line, sys.stdout)
 
     def note(self, line: str) -> None:
-        """Write a line for the person at the terminal to standard error."""
+        """Write a line for the person at the terminal to standard error, unless ``--quiet`` is given."""
+        if not showing.quiet:
+            self.tell(line)
+
+    def tell(self, line: str) -> None:
+        """Write a line about an error to standard error."""
         self._write(f"debug-archive: {line}", sys.stderr)
 
     @contextmanager
@@ -81,13 +87,13 @@ def tracker(doing: str, total: int, *, as_json: bool = False) -> Iterator[Tracke
         total: how many items there will be.
         as_json: whether standard output is JSON; then there is no bar where both are on one terminal.
     """
-    if not sys.stderr.isatty() or (as_json and sys.stdout.isatty()):
+    if showing.quiet or not sys.stderr.isatty() or (as_json and sys.stdout.isatty()):
         yield Tracker(None, doing, total)
         return
-    from rich.console import Console  # noqa: PLC0415 (terminals only)
-    from rich.progress import Progress  # noqa: PLC0415 (the same)
+    from rich.progress import Progress  # noqa: PLC0415 (terminals only)
 
-    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    on_stderr = printing.console(aside=True)
+    bar = Progress(console=on_stderr, transient=True, redirect_stdout=False, redirect_stderr=False)
     with bar:
         yield Tracker(bar, doing, total)
 
@@ -95,11 +101,10 @@ def tracker(doing: str, total: int, *, as_json: bool = False) -> Iterator[Tracke
 @contextmanager
 def working(doing: str) -> Iterator[None]:
     """What is done meanwhile, on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
+    if showing.quiet or not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console  # noqa: PLC0415 (terminals only)
-    from rich.text import Text  # noqa: PLC0415 (the same)
+    from rich.text import Text  # noqa: PLC0415 (terminals only)
 
-    with Console(stderr=True).status(Text(one_line(doing))):
+    with printing.console(aside=True).status(Text(one_line(doing))):
         yield

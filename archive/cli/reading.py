@@ -168,7 +168,7 @@ class FileReader:
             nonlocal status
             status = max(status, row.status)
             for line in row.notes:
-                beside_bar.note(line)
+                (beside_bar.tell if row.status >= ExitStatus.FAILED else beside_bar.note)(line)
             if self.as_sarif:
                 results.extend(row.results)
             elif document is not None:
@@ -176,10 +176,10 @@ class FileReader:
                     document.add(row.facts)
             elif row.on_terminal and sys.stdout.isatty():
                 with beside_bar.cleared():
-                    printing.show(row.on_terminal)
+                    printing.show(row.on_terminal, may_page=False)
             elif row.styled:
                 with beside_bar.cleared():
-                    printing.show_lines(row.styled)
+                    printing.show_lines(row.styled, may_page=False)
             else:
                 for line in row.lines:
                     beside_bar.write_line(line)

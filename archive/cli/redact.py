@@ -187,5 +187,5 @@ def command(
             raise
         if not maker.as_json and not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
-        printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
+        printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return ExitStatus.FINDINGS

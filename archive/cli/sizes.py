@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.amounts import AMOUNT_WORDS
+from archive.base.amounts import AMOUNT_WORDS, human_amount
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
@@ -23,7 +23,7 @@ from archive.describe.sizes.measure import Question, Totals, measure
 from archive.reader import recognition
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
 from archive.render.documents import Unread
-from archive.render.sizes import changed_files_text, difference_text, files_text, sizes_text
+from archive.render.sizes import changed_files_text, difference_text, exact, files_text, sizes_text
 from archive.render.texts import first_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from archive.describe.sizes.measure import Judged, Measures
     from archive.render.as_csv import CsvTable
     from archive.render.documents import ChangesFacts, FileHead, SizesFacts, VerdictFacts
+    from archive.render.fitted_table import FittedTable
+    from archive.render.sizes import Amount
 
 MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
 """The kinds of files in folders that are measured."""
@@ -65,6 +67,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     help="Roll up records, modules and source files below so many folders.",
 )
 @options.top_option("Labels to show, the others as one; 0 for all.")
+@click.option("--human", is_flag=True, help="Bytes as 12.2 KiB or 3.0 MiB, in powers of 1024.")
 @click.option(
     "--base",
     metavar="BASE",
@@ -91,6 +94,7 @@ def command(
     view: str,
     depth: int | None,
     rows: int,
+    human: bool,
     budgets: list[SizeBudget],
     config: str | None,
     reader: FileReader,
@@ -119,13 +123,18 @@ def command(
       debug-archive sizes new.ptl --base old.ptl --by part
       debug-archive sizes model.ptl --budget 5MB --budget 'source ranges=100KB'
       debug-archive sizes new.ptl --base old.ptl --budget debug=+10KB
-      debug-archive sizes models/ -j 8
+      debug-archive sizes models/ --human -j 8
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
     question = Question(View(view), depth, budgets, reader.limits)
-    run = _Measuring(_FileQuestion(question, base, budget_file, reader.mapped), reader, rows)
+    run = _Measuring(
+        _FileQuestion(question, base, budget_file, reader.mapped),
+        reader,
+        rows,
+        human_amount if human else exact,
+    )
     with reader.annotations.behind():
         if is_single(files):
             return run.single(files[0])
@@ -158,8 +167,8 @@ class _FileQuestion:
 class _Measuring:
     """One run of the command."""
 
-    def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int) -> None:
-        self._asked, self._reader, self._rows = asked, reader, rows
+    def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int, amount: Amount) -> None:
+        self._asked, self._reader, self._rows, self._amount = asked, reader, rows, amount
         self._gate = _Gate(asked.budget_file, reader.annotations)
         self._totals = Totals()
 
@@ -185,7 +194,8 @@ class _Measuring:
             document.add(self._facts(measures))
             document.end()
         else:
-            self._show(measures.size, measures.base.size if measures.base else 0, measures)
+            old_size = measures.base.size if measures.base else 0
+            printing.show([self._table(measures.size, old_size, measures)])
         return self._gate.tell(has_base=measures.base is not None, many=False)
 
     def several(self, files: FoundFiles) -> ExitStatus:
@@ -198,9 +208,8 @@ class _Measuring:
         base, totals = self._asked.base, self._totals
         status = self._reader.several(files, self._asked.of, "measuring", self._row, table=self._table)
         if not self._reader.as_json:
-            printing.show([(files_text if base is None else changed_files_text)(totals.files)])
-            printing.write_line("")
-            self._show(totals.size, totals.old_size, totals)
+            of_files = (files_text if base is None else changed_files_text)(totals.files, self._amount)
+            printing.show([of_files, "", self._table(totals.size, totals.old_size, totals)])
             if self._gate.total:
                 printing.write_line("")
                 printing.write_line(self._gate.total)
@@ -249,12 +258,11 @@ class _Measuring:
                 )
             seen[relative] = name
 
-    def _show(self, new: int, old: int, measures: Measures | Totals) -> None:
+    def _table(self, new: int, old: int, measures: Measures | Totals) -> FittedTable:
         view = self._asked.question.view
         if self._asked.base is None:
-            printing.show([sizes_text(new, measures.labels, view, self._rows)])
-        else:
-            printing.show([difference_text(old, new, measures.changes, view, self._rows)])
+            return sizes_text(new, measures.labels, view, self._rows, amount=self._amount)
+        return difference_text(old, new, measures.changes, view, self._rows, amount=self._amount)
 
     @property
     def _table(self) -> CsvTable:
@@ -326,13 +334,13 @@ class _Gate:
         """
         printing.flush()  # a log has both outputs, and the table comes first
         for line in self._over:
-            printing.note(line)
+            printing.tell(line)
         if self._without_base:
             why = "no such file in BASE" if has_base else "--base names what to compare with"
             printing.note(f"{counted(self._without_base, 'budget')} of growth not checked: {why}")
         problems = list(self._problems(many=many))
         for problem in problems:
-            printing.note(problem)
+            printing.tell(problem)
         if self._file:
             self._annotations.add("error", self._file.path, "budgets", problems)
         return ExitStatus.FAILED if problems else ExitStatus.FINDINGS if self._over else ExitStatus.WELL

@@ -85,6 +85,7 @@ added_store_option = click.option(
     envvar=options.STORE_VARIABLE,
     required=True,
     metavar="STORE",
+    shell_complete=options.completed_as_file,
     help="The store's folder, or the address of a server like http://host:8080, which asks for the token in "
     f"$DEBUG_ARCHIVE_TOKEN; by default ${options.STORE_VARIABLE}.",
 )
@@ -213,7 +214,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
         contents = store.listing()
     entries = [entry for entry in contents.entries if _fits(entry, patterns)]
     for why in contents.unread.values():
-        printing.note(why)
+        printing.tell(why)
     for other in contents.foreign:
         printing.note(f"{one_line(str(other))}: no file of a store; it is left alone")
     if as_json:

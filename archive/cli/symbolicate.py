@@ -92,7 +92,12 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE|NODE|KERNEL|INSTRUCTION]...")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[FILE]... [HANDLE|NODE|KERNEL|INSTRUCTION]...",
+    shell_complete=options.completed_as_file,
+)
 @click.option(
     "--at",
     "places",
@@ -110,6 +115,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 @click.option(
     "--store",
     metavar="STORE",
+    shell_complete=options.completed_as_file,
     help="The store that takes the place of FILEs: a folder, or a server's address like http://host:8080, "
     f"whose companions are fetched as they are needed. Without FILEs, ${options.STORE_VARIABLE}.",
 )

@@ -12,15 +12,25 @@ from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.texts import share
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive.describe.sizes import SizeChange, View
     from archive.describe.sizes.measure import FileSize
 
+    Amount = Callable[[int], str]
+    """How a number of bytes is written."""
+
 SizeT = TypeVar("SizeT")
 
 
-def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> FittedTable:
+def exact(size: int) -> str:
+    """All digits of a number of bytes."""
+    return f"{size:,}"
+
+
+def sizes_text(
+    whole: int, sizes: Mapping[str, Size], view: View, rows: int, *, amount: Amount = exact
+) -> FittedTable:
     """Stored bytes, their share of the whole, and inflated bytes, a label.
 
     Args:
@@ -28,6 +38,7 @@ def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> 
         sizes: its bytes by some view.
         view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
+        amount: how bytes are written.
     """
     shown, others = _parted(sizes, rows)
     lines = [*shown.items(), *([(_name(others), _sum(others))] if others else [])]
@@ -36,7 +47,8 @@ def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> 
     headings = ("stored", "%", "inflated", *(("elements", "dtype") if of_weights else ()))
     table = FittedTable.of(view.value, *headings)
     for label, size in lines:
-        cells = [f"{size.stored:,}", share(size.stored, whole), f"{size.inflated:,}" if size.inflated else ""]
+        inflated = amount(size.inflated) if size.inflated else ""
+        cells = [amount(size.stored), share(size.stored, whole), inflated]
         if isinstance(size, WeightSize):
             cells += [f"{size.elements:,}" if size.elements else "", ", ".join(size.dtypes)]
         _add(table, label, *cells)
@@ -49,7 +61,7 @@ def _sum(sizes: Mapping[str, Size]) -> Size:
 
 
 def difference_text(
-    old: int, new: int, changes: Mapping[str, SizeChange], view: View, rows: int
+    old: int, new: int, changes: Mapping[str, SizeChange], view: View, rows: int, *, amount: Amount = exact
 ) -> FittedTable:
     """Stored bytes of the old and the new file, and their difference, a label.
 
@@ -59,6 +71,7 @@ def difference_text(
         changes: the changes between them by some view.
         view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
+        amount: how bytes are written.
     """
     table = FittedTable.of(view.value, "old", "new", "difference", "%")
     shown, others = _parted(changes, rows)
@@ -67,33 +80,35 @@ def difference_text(
         rest = others.values()
         lines.append((_name(others), sum(one.old or 0 for one in rest), sum(one.new or 0 for one in rest)))
     for label, *change in (*lines, (TOTAL, old, new)):
-        _add(table, label, *_changed(*change))
+        _add(table, label, *_changed(*change, amount=amount))
     return table
 
 
-def files_text(files: Sequence[FileSize]) -> FittedTable:
+def files_text(files: Sequence[FileSize], amount: Amount = exact) -> FittedTable:
     """Bytes, and those of debug info with their share, a file."""
     table = FittedTable.of("file", "bytes", "debug", "%")
     total = (TOTAL, sum(file.size for file in files), sum(file.debug_bytes for file in files))
     for name, size, debug in [*((file.file, file.size, file.debug_bytes) for file in files), total]:
-        _add(table, name, f"{size:,}", f"{debug:,}", share(debug, size))
+        _add(table, name, amount(size), amount(debug), share(debug, size))
     return table
 
 
-def changed_files_text(files: Sequence[FileSize]) -> FittedTable:
+def changed_files_text(files: Sequence[FileSize], amount: Amount = exact) -> FittedTable:
     """Bytes of the old and the new file, and their difference, a file."""
     table = FittedTable.of("file", "old", "new", "difference", "%")
     for file in files:
-        _add(table, file.file, *_changed(file.old, file.size))
-    _add(table, TOTAL, *_changed(sum(file.old or 0 for file in files), sum(file.size for file in files)))
+        _add(table, file.file, *_changed(file.old, file.size, amount=amount))
+    old, new = sum(file.old or 0 for file in files), sum(file.size for file in files)
+    _add(table, TOTAL, *_changed(old, new, amount=amount))
     return table
 
 
-def _changed(old: int | None, new: int | None) -> list[str]:
+def _changed(old: int | None, new: int | None, *, amount: Amount) -> list[str]:
     """The cells of a change: old, new, difference, and what that is of the old."""
     difference = (new or 0) - (old or 0)
-    sizes = ["" if size is None else f"{size:,}" for size in (old, new)]
-    return [*sizes, f"{difference:+,}" if difference else "0", _growth(old, new)]
+    sizes = ["" if size is None else amount(size) for size in (old, new)]
+    plus = "+" if difference > 0 else ""
+    return [*sizes, f"{plus}{amount(difference)}" if difference else "0", _growth(old, new)]
 
 
 def _growth(old: int | None, new: int | None) -> str:

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "diff": "OLD NEW",
     "digest": "[FILE]...",
     "profile": "FILE",
+    "help": "[COMMAND]...",
     "store get": "ID",
     "store ls": "[PATTERN]...",
     "store rm": "ID...",

@@ -57,6 +57,7 @@ PRINTING = {
     "store ls": "store ls --store {}/store",
     "store rm": "store rm plain_stack --store {}/store",
     "convert": "convert {}/model.ptdbg -o {}/out.ptdbg --layout mapped",
+    "help": "help split",
     "demo": "demo --backend -o {}/demo",
 }
 """A call of each command that prints something; ``serve`` prints its help alone."""

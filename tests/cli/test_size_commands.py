@@ -33,6 +33,7 @@ def test_help_names_all_commands_in_the_order_of_a_users_day() -> None:
     assert named == [
         "inspect",
         "symbolicate",
+        "report",
         "verify",
         "leaks",
         "sizes",
@@ -45,6 +46,7 @@ def test_help_names_all_commands_in_the_order_of_a_users_day() -> None:
         "convert",
         "serve",
         "demo",
+        "help",
     ]
 
 

@@ -113,6 +113,6 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
             f"All of it compared and true, in {sum(seconds.values()):.1f} s. The files {where}\n".encode()
         )
     if problem:
-        printing.note(problem)
+        printing.tell(problem)
         return ExitStatus.FINDINGS
     return ExitStatus.WELL
