@@ -123,7 +123,8 @@ def command(
       debug-archive sizes new.ptl --base old.ptl --by part
       debug-archive sizes model.ptl --budget 5MB --budget 'source ranges=100KB'
       debug-archive sizes new.ptl --base old.ptl --budget debug=+10KB
-      debug-archive sizes models/ --human -j 8
+      debug-archive sizes model.ptl --human
+      debug-archive sizes models/ -j 8
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
