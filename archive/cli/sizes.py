@@ -196,7 +196,7 @@ class _Measuring:
             document.end()
         else:
             old_size = measures.base.size if measures.base else 0
-            printing.show([self._table(measures.size, old_size, measures)])
+            printing.show([self._shown(measures.size, old_size, measures)])
         return self._gate.tell(has_base=measures.base is not None, many=False)
 
     def several(self, files: FoundFiles) -> ExitStatus:
@@ -210,7 +210,7 @@ class _Measuring:
         status = self._reader.several(files, self._asked.of, "measuring", self._row, table=self._table)
         if not self._reader.as_json:
             of_files = (files_text if base is None else changed_files_text)(totals.files, self._amount)
-            printing.show([of_files, "", self._table(totals.size, totals.old_size, totals)])
+            printing.show([of_files, "", self._shown(totals.size, totals.old_size, totals)])
             if self._gate.total:
                 printing.write_line("")
                 printing.write_line(self._gate.total)
@@ -259,7 +259,7 @@ class _Measuring:
                 )
             seen[relative] = name
 
-    def _table(self, new: int, old: int, measures: Measures | Totals) -> FittedTable:
+    def _shown(self, new: int, old: int, measures: Measures | Totals) -> FittedTable:
         view = self._asked.question.view
         if self._asked.base is None:
             return sizes_text(new, measures.labels, view, self._rows, amount=self._amount)
