@@ -1,5 +1,7 @@
 """Make ``archive/page/bundle`` of ``tools/page/src``, or compare them: ``python -m tools.page [--check]``.
 
+``--check`` also tells which sources are not as ``npm run format`` writes them.
+
 Node and npm are needed, and once the network: the packages of ``package-lock.json`` come by npm, which checks
 their digests. What is made is committed, so that neither users nor other tests need Node.
 """
@@ -35,7 +37,7 @@ def main(arguments: list[str]) -> int:
         status = run("npm", "ci", "--no-audit", "--no-fund", "--silent")
         if status:
             return status
-    return run("node", "build.mjs", *arguments)
+    return run("npm", "run", "--silent", "check" if "--check" in arguments else "build")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ const LIMIT = 420_000; // bytes of the script
 
 /** Names of the packages, in order, of which something is in the script. */
 function packagesOf(inputs) {
-  const names = Object.keys(inputs).flatMap((path) => path.match(/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1] ?? []);
+  const names = Object.keys(inputs).flatMap(
+    (path) => path.match(/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1] ?? [],
+  );
   return [...new Set(names)].sort();
 }
 
@@ -25,9 +27,20 @@ function licenceOf(name) {
 }
 
 async function made() {
-  const common = {bundle: true, minify: true, write: false, target: "es2022", absWorkingDir: here, charset: "ascii"};
+  const common = {
+    bundle: true,
+    minify: true,
+    write: false,
+    target: "es2022",
+    absWorkingDir: here,
+    charset: "ascii",
+  };
   const script = await build({
-    ...common, entryPoints: ["src/main.js"], format: "iife", metafile: true, legalComments: "none",
+    ...common,
+    entryPoints: ["src/main.js"],
+    format: "iife",
+    metafile: true,
+    legalComments: "none",
   });
   const style = await build({...common, entryPoints: ["src/page.css"]});
   const rule = "\n" + "-".repeat(80) + "\n\n";
@@ -43,7 +56,8 @@ async function made() {
 function checkEmbeddable(files) {
   for (const name of ["page.js", "page.css"]) {
     const text = files.get(name);
-    if (/<\/(script|style)|<!--|[^\x00-\x7f]/i.test(text)) throw new Error(`${name} cannot stand inside a page`);
+    if (/<\/(script|style)|<!--|[^\x00-\x7f]/i.test(text))
+      throw new Error(`${name} cannot stand inside a page`);
   }
   const size = files.get("page.js").length;
   if (size > LIMIT) throw new Error(`page.js has ${size} bytes, more than ${LIMIT}`);
@@ -61,4 +75,5 @@ if (process.argv.includes("--check")) {
 } else {
   for (const [name, text] of differing) writeFileSync(join(bundle, name), text);
 }
-for (const [name, text] of files) console.log(`${name}  ${Buffer.byteLength(text).toLocaleString("en")} bytes`);
+for (const [name, text] of files)
+  console.log(`${name}  ${Buffer.byteLength(text).toLocaleString("en")} bytes`);

@@ -11,15 +11,29 @@ export function chosen(tree, totals, focus, least) {
   const waiting = [root];
   for (let boxes = 1; waiting.length && boxes < LIMIT;) {
     const node = waiting.splice(largest(waiting), 1)[0];
-    const rows = Array.from(tree.children(node.row)).filter((row) => totals[row] >= least && totals[row] > 0).sort((a, b) => totals[b] - totals[a]);
-    rows.length = Math.min(rows.length, Math.max(0, LIMIT - boxes - 1));
+    const rows = tree.largest(node.row, totals, LIMIT - boxes - 1).filter((row) => totals[row] >= least);
     if (!rows.length) continue;
-    node.children = rows.map((row) => ({row, value: totals[row], others: 0, children: [], depth: node.depth + 1}));
+    node.children = rows.map((row) => ({
+      row,
+      value: totals[row],
+      others: 0,
+      children: [],
+      depth: node.depth + 1,
+    }));
     const rest = node.value - rows.reduce((sum, row) => sum + totals[row], 0);
     const others = tree.children(node.row).length - rows.length;
-    if (rest > 0) node.children.push({row: node.row, value: rest, others: Math.max(others, 1), children: [], depth: node.depth + 1});
+    if (rest > 0)
+      node.children.push({
+        row: node.row,
+        value: rest,
+        others: Math.max(others, 1),
+        children: [],
+        depth: node.depth + 1,
+      });
     boxes += node.children.length;
-    waiting.push(...node.children.filter((child) => !child.others && child.depth < DEEPEST && !tree.isLeaf(child.row)));
+    waiting.push(
+      ...node.children.filter((child) => !child.others && child.depth < DEEPEST && !tree.isLeaf(child.row)),
+    );
   }
   return root;
 }
@@ -33,13 +47,29 @@ function largest(nodes) {
 /** Places of the boxes: [{node, x, y, width, height, leaf}], outer ones first. */
 export function laidOut(root, shape, width, height) {
   const top = hierarchy(root, (node) => node.children);
-  top.each((node) => { node.value = node.data.value; });
-  if (shape === "treemap") treemap().size([width, height]).paddingTop((node) => (node.depth && node.children ? 17 : 0)).paddingInner(1).round(true)(top);
+  top.each((node) => {
+    node.value = node.data.value;
+  });
+  if (shape === "treemap")
+    treemap()
+      .size([width, height])
+      .paddingTop((node) => (node.depth && node.children ? 17 : 0))
+      .paddingInner(1)
+      .round(true)(top);
   else partition().size([width, height]).padding(1)(top);
   const boxes = [];
   top.each((node) => {
     const [w, h] = [node.x1 - node.x0, node.y1 - node.y0];
-    if (node.depth || shape === "icicle") boxes.push({node: node.data, depth: node.depth, leaf: !node.children, x: node.x0, y: node.y0, width: w, height: h});
+    if (node.depth || shape === "icicle")
+      boxes.push({
+        node: node.data,
+        depth: node.depth,
+        leaf: !node.children,
+        x: node.x0,
+        y: node.y0,
+        width: w,
+        height: h,
+      });
   });
   return boxes;
 }

@@ -2,7 +2,14 @@
 
 import {LRLanguage, syntaxHighlighting} from "@codemirror/language";
 import {EditorState, RangeSetBuilder, StateEffect, StateField} from "@codemirror/state";
-import {Decoration, EditorView, ViewPlugin, drawSelection, highlightSpecialChars, lineNumbers} from "@codemirror/view";
+import {
+  Decoration,
+  EditorView,
+  ViewPlugin,
+  drawSelection,
+  highlightSpecialChars,
+  lineNumbers,
+} from "@codemirror/view";
 import {classHighlighter} from "@lezer/highlight";
 import {parser} from "@lezer/python";
 import {INVISIBLE, escaped} from "./texts.js";
@@ -11,26 +18,44 @@ import {make} from "./elements.js";
 const python = LRLanguage.define({name: "python", parser});
 const SHADES = Array.from({length: 5}, (_, n) => Decoration.mark({class: `shade${n}`}));
 const [HERE, ALSO] = ["here", "also"].map((name) => Decoration.mark({class: name}));
-const GAP = Decoration.line({class: "gap", attributes: {title: "Lines are missing above: no range of the archive touches them"}});
+const GAP = Decoration.line({
+  class: "gap",
+  attributes: {title: "Lines are missing above: no range of the archive touches them"},
+});
 const setMarks = StateEffect.define();
 const setGaps = StateEffect.define();
 
-const decorations = (effect) => StateField.define({
-  create: () => Decoration.none,
-  update: (value, {effects, docChanged}) => effects.reduce((now, change) => (change.is(effect) ? change.value : now), docChanged ? Decoration.none : value),
-  provide: (field) => EditorView.decorations.from(field),
-});
+const decorations = (effect) =>
+  StateField.define({
+    create: () => Decoration.none,
+    update: (value, {effects, docChanged}) =>
+      effects.reduce(
+        (now, change) => (change.is(effect) ? change.value : now),
+        docChanged ? Decoration.none : value,
+      ),
+    provide: (field) => EditorView.decorations.from(field),
+  });
 
 /** Shades what `touching(from, to)` gives, in view alone; a range has the same shade on both sides. */
-const shades = (touching) => ViewPlugin.fromClass(class {
-  constructor(view) { this.decorations = this.build(view); }
-  update({docChanged, viewportChanged, view}) { if (docChanged || viewportChanged) this.decorations = this.build(view); }
-  build(view) {
-    const builder = new RangeSetBuilder();
-    for (const {from, to} of view.visibleRanges) for (const [start, end, shade] of touching(from, to)) if (end > start) builder.add(start, end, SHADES[shade % SHADES.length]);
-    return builder.finish();
-  }
-}, {decorations: (plugin) => plugin.decorations});
+const shades = (touching) =>
+  ViewPlugin.fromClass(
+    class {
+      constructor(view) {
+        this.decorations = this.build(view);
+      }
+      update({docChanged, viewportChanged, view}) {
+        if (docChanged || viewportChanged) this.decorations = this.build(view);
+      }
+      build(view) {
+        const builder = new RangeSetBuilder();
+        for (const {from, to} of view.visibleRanges)
+          for (const [start, end, shade] of touching(from, to))
+            if (end > start) builder.add(start, end, SHADES[shade % SHADES.length]);
+        return builder.finish();
+      }
+    },
+    {decorations: (plugin) => plugin.decorations},
+  );
 
 const escapes = highlightSpecialChars({
   specialChars: INVISIBLE,
@@ -45,39 +70,71 @@ export class Editor {
   constructor({label, touching, numberOf, onPoint}) {
     this.quiet = false;
     const place = (event, view) => view.posAtCoords({x: event.clientX, y: event.clientY});
-    this.view = new EditorView({state: EditorState.create({extensions: [
-      EditorState.readOnly.of(true),
-      EditorState.lineSeparator.of("\n"), // "\r\n" would be one position, and two in the archive
-      EditorView.cspNonce.of(document.querySelector("style").nonce),
-      EditorView.contentAttributes.of({"aria-label": label, "aria-readonly": "true", tabindex: "0", inputmode: "none"}),
-      lineNumbers({formatNumber: numberOf}),
-      python, syntaxHighlighting(classHighlighter), escapes, drawSelection(),
-      shades(touching), decorations(setMarks), decorations(setGaps),
-      EditorView.domEventHandlers({
-        mousemove: (event, view) => { if (!event.buttons) onPoint(place(event, view), "hover"); },
-        mouseleave: () => onPoint(null, "hover"),
+    this.view = new EditorView({
+      state: EditorState.create({
+        extensions: [
+          EditorState.readOnly.of(true),
+          EditorState.lineSeparator.of("\n"), // "\r\n" would be one position, and two in the archive
+          EditorView.cspNonce.of(document.querySelector("style").nonce),
+          EditorView.contentAttributes.of({
+            "aria-label": label,
+            "aria-readonly": "true",
+            tabindex: "0",
+            inputmode: "none",
+          }),
+          lineNumbers({formatNumber: numberOf}),
+          python,
+          syntaxHighlighting(classHighlighter),
+          escapes,
+          drawSelection(),
+          shades(touching),
+          decorations(setMarks),
+          decorations(setGaps),
+          EditorView.domEventHandlers({
+            mousemove: (event, view) => {
+              if (!event.buttons) onPoint(place(event, view), "hover");
+            },
+            mouseleave: () => onPoint(null, "hover"),
+          }),
+          EditorView.updateListener.of((update) => {
+            if (update.selectionSet && !update.docChanged && !this.quiet)
+              onPoint(update.state.selection.main.head, "caret");
+          }),
+        ],
       }),
-      EditorView.updateListener.of((update) => {
-        if (update.selectionSet && !update.docChanged && !this.quiet) onPoint(update.state.selection.main.head, "caret");
-      }),
-    ]})});
+    });
     this.element = this.view.dom;
   }
 
   show(text, gaps = []) {
     const {view} = this;
     this.quiet = true;
-    view.dispatch({changes: {from: 0, to: view.state.doc.length, insert: view.state.toText(text)}, selection: {anchor: 0}});
-    const starts = gaps.filter((position) => position <= view.state.doc.length).map((position) => GAP.range(view.state.doc.lineAt(position).from));
+    view.dispatch({
+      changes: {from: 0, to: view.state.doc.length, insert: view.state.toText(text)},
+      selection: {anchor: 0},
+    });
+    const starts = gaps
+      .filter((position) => position <= view.state.doc.length)
+      .map((position) => GAP.range(view.state.doc.lineAt(position).from));
     view.dispatch({effects: setGaps.of(Decoration.set(starts, true))});
     this.quiet = false;
   }
 
   /** Marks `here`, one range, and `also`, others; scrolls to the first if asked, `gently` only if it is out of view. */
   mark(here, also = [], {scroll = false, gently = false} = {}) {
-    const marks = [...(here ? [[...here, HERE]] : []), ...also.map((range) => [...range, ALSO])].filter(([from, to]) => to > from);
-    const effects = [setMarks.of(Decoration.set(marks.map(([from, to, mark]) => mark.range(from, to)), true))];
-    if (scroll && here) effects.push(EditorView.scrollIntoView(here[0], gently ? {y: "nearest", yMargin: 40} : {y: "center"}));
+    const marks = [...(here ? [[...here, HERE]] : []), ...also.map((range) => [...range, ALSO])].filter(
+      ([from, to]) => to > from,
+    );
+    const effects = [
+      setMarks.of(
+        Decoration.set(
+          marks.map(([from, to, mark]) => mark.range(from, to)),
+          true,
+        ),
+      ),
+    ];
+    if (scroll && here)
+      effects.push(EditorView.scrollIntoView(here[0], gently ? {y: "nearest", yMargin: 40} : {y: "center"}));
     this.view.dispatch({effects});
   }
 
@@ -85,7 +142,9 @@ export class Editor {
   setCaret(position, length = 0) {
     const {length: end} = this.view.state.doc;
     this.quiet = true;
-    this.view.dispatch({selection: {anchor: Math.min(position + length, end), head: Math.min(position, end)}});
+    this.view.dispatch({
+      selection: {anchor: Math.min(position + length, end), head: Math.min(position, end)},
+    });
     this.quiet = false;
   }
 
@@ -99,11 +158,17 @@ export class Editor {
   centre(position) {
     this.view.requestMeasure({
       read: (view) => view.lineBlockAt(position).top - view.scrollDOM.clientHeight / 2,
-      write: (top, view) => { view.scrollDOM.scrollTop = top; },
+      write: (top, view) => {
+        view.scrollDOM.scrollTop = top;
+      },
     });
   }
 
-  lineOf(position) { return this.view.state.doc.lineAt(Math.min(position, this.view.state.doc.length)).number; }
+  lineOf(position) {
+    return this.view.state.doc.lineAt(Math.min(position, this.view.state.doc.length)).number;
+  }
 
-  line(position) { return this.view.state.doc.lineAt(Math.min(position, this.view.state.doc.length)); }
+  line(position) {
+    return this.view.state.doc.lineAt(Math.min(position, this.view.state.doc.length));
+  }
 }

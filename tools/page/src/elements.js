@@ -5,8 +5,10 @@ export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const property of Object.keys(value)) element.style.setProperty(property, value[property]);
-    else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+    else if (name === "style")
+      for (const property of Object.keys(value)) element.style.setProperty(property, value[property]);
+    else if (value !== undefined && value !== null && value !== false)
+      element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
   return element;
@@ -14,11 +16,22 @@ export function make(tag, attributes = {}, ...children) {
 
 /** Buttons of which one is pressed: `options` are [value, label] pairs. */
 export function choice(label, options, value, onChoose) {
-  const buttons = options.map(([option, text]) => make("button", {
-    type: "button", "aria-pressed": String(option === value),
-    onclick: () => { press(option); onChoose(option); },
-  }, text));
-  const press = (chosen) => buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(options[n][0] === chosen)));
+  const buttons = options.map(([option, text]) =>
+    make(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(option === value),
+        onclick: () => {
+          press(option);
+          onChoose(option);
+        },
+      },
+      text,
+    ),
+  );
+  const press = (chosen) =>
+    buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(options[n][0] === chosen)));
   const element = make("div", {class: "choice", role: "group", "aria-label": label}, ...buttons);
   return {element, press};
 }
@@ -28,10 +41,20 @@ export function searchField(label, onSearch) {
   let timer;
   const output = make("output", {"aria-live": "polite"});
   const input = make("input", {
-    type: "search", class: "search", autocomplete: "off", spellcheck: "false",
-    oninput: () => { clearTimeout(timer); timer = setTimeout(() => onSearch(input.value), 80); },
+    type: "search",
+    class: "search",
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => onSearch(input.value), 80);
+    },
   });
-  return {element: make("div", {class: "field"}, make("label", {}, label, " ", input), output), input, output};
+  return {
+    element: make("div", {class: "field"}, make("label", {}, label, " ", input), output),
+    input,
+    output,
+  };
 }
 
 /** Says something to screen readers alone. */

@@ -24,23 +24,50 @@ export function failuresHead({causes, models, unexplained, notes, source}) {
   const explained = sum(causes.count);
   const fact = (title, value) => make("div", {}, make("dt", {}, title), make("dd", {}, value));
   return [
-    make("dl", {class: "facts"},
-      fact("Explained", counted(explained, "failure")), fact("Causes", count(causes.count.length)),
-      fact("Not explained", unexplained ? make("span", {class: "badge warning"}, counted(unexplained, "failure")) : "none"),
-      fact("Models with failures", count(models.length))),
+    make(
+      "dl",
+      {class: "facts"},
+      fact("Explained", counted(explained, "failure")),
+      fact("Causes", count(causes.count.length)),
+      fact(
+        "Not explained",
+        unexplained ? make("span", {class: "badge warning"}, counted(unexplained, "failure")) : "none",
+      ),
+      fact("Models with failures", count(models.length)),
+    ),
     SOURCE.has(source) && make("p", {class: "notice"}, SOURCE.get(source)),
-    notes.length > 0 && make("details", {class: "notice", open: notes.length < 6}, make("summary", {}, counted(notes.length, "note")), make("ul", {}, ...notes.map((note) => make("li", {}, shown(note))))),
+    notes.length > 0 &&
+      make(
+        "details",
+        {class: "notice", open: notes.length < 6},
+        make("summary", {}, counted(notes.length, "note")),
+        make("ul", {}, ...notes.map((note) => make("li", {}, shown(note)))),
+      ),
   ].filter(Boolean);
 }
 
 /** The sections. Returns what tells the pair of source and generated code in view: none, for a page has no code. */
 export function failuresSections({failures, models}, sections) {
-  const {causes} = failures, add = (id, title, build) => sections.add(id, title, build, {tall: false});
+  const {causes} = failures,
+    add = (id, title, build) => sections.add(id, title, build, {tall: false});
   const times = causes.times.some(Boolean) ? causes.times : null;
-  if (times) add("time", "All failures over time", () => ({nodes: overTime(together(times), failures.interval, spanOf(causes))}));
-  if (failures.models.length > 1) add("models", "Models side by side", () => ({nodes: [modelsTable(failures)]}));
+  if (times)
+    add("time", "All failures over time", () => ({
+      nodes: overTime(together(times), failures.interval, spanOf(causes)),
+    }));
+  if (failures.models.length > 1)
+    add("models", "Models side by side", () => ({nodes: [modelsTable(failures)]}));
   if (causes.count.length) add("causes", "Causes", () => causesSection(failures, models, times));
-  else add("causes", "Causes", () => ({nodes: [make("p", {}, failures.unexplained ? "No failure of this log is explained." : "This log has no failures.")]}));
+  else
+    add("causes", "Causes", () => ({
+      nodes: [
+        make(
+          "p",
+          {},
+          failures.unexplained ? "No failure of this log is explained." : "This log has no failures.",
+        ),
+      ],
+    }));
   return () => null;
 }
 
@@ -52,65 +79,157 @@ function together(rows) {
 
 /** A row's counts in few columns of characters. */
 function picture(counts) {
-  const width = Math.ceil(counts.length / COLUMNS), columns = [];
+  const width = Math.ceil(counts.length / COLUMNS),
+    columns = [];
   for (let n = 0; n < counts.length; n += width) columns.push(sum(counts.slice(n, n + width)));
   const most = Math.max(...columns);
-  return columns.map((number) => (number ? STEPS[Math.ceil((number / most) * STEPS.length) - 1] : "\u00b7")).join("");
+  return columns
+    .map((number) => (number ? STEPS[Math.ceil((number / most) * STEPS.length) - 1] : "\u00b7"))
+    .join("");
 }
 
 /** The first and last time of all causes; texts in the form of the log, whose order is that of time. */
 function spanOf({first, last}) {
-  const known = first.filter(Boolean).sort(), ends = last.filter(Boolean).sort();
+  const known = first.filter(Boolean).sort(),
+    ends = last.filter(Boolean).sort();
   return [known[0] ?? "", ends.at(-1) ?? ""];
 }
 
 /** Seconds in words, rounded. */
 function lasting(seconds) {
-  const [size, word] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([least]) => seconds >= 2 * least || least === 1);
+  const [size, word] = [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ].find(([least]) => seconds >= 2 * least || least === 1);
   return `${count(Math.round(seconds / size))} ${word}`;
 }
 
 function overTime(counts, interval, [first, last]) {
-  const most = Math.max(...counts), peak = `at most ${count(most)} in ${lasting(interval)}`;
-  const bars = counts.map((number) => make("span", {title: counted(number, "failure"), style: {height: `${most ? (100 * number) / most : 0}%`}}));
+  const most = Math.max(...counts),
+    peak = `at most ${count(most)} in ${lasting(interval)}`;
+  const bars = counts.map((number) =>
+    make("span", {
+      title: counted(number, "failure"),
+      style: {height: `${most ? (100 * number) / most : 0}%`},
+    }),
+  );
   return [
-    make("div", {class: "times", role: "img", "aria-label": `${counted(sum(counts), "failure")} from ${shown(first)} to ${shown(last)}, ${peak}`}, ...bars),
-    make("p", {class: "ends"}, make("span", {}, shown(first)), make("span", {}, peak), make("span", {}, shown(last))),
+    make(
+      "div",
+      {
+        class: "times",
+        role: "img",
+        "aria-label": `${counted(sum(counts), "failure")} from ${shown(first)} to ${shown(last)}, ${peak}`,
+      },
+      ...bars,
+    ),
+    make(
+      "p",
+      {class: "ends"},
+      make("span", {}, shown(first)),
+      make("span", {}, peak),
+      make("span", {}, shown(last)),
+    ),
   ];
 }
 
 function modelsTable({models, causes}) {
   const rows = models.map((name) => ({name, failures: 0, causes: 0, top: -1}));
-  causes.models.forEach((numbers, row) => numbers.forEach((number) => {
-    const model = rows[number];
-    model.failures += causes.count[row];
-    model.causes += 1;
-    if (model.top < 0) model.top = row; // causes stand in the order of their counts
-  }));
-  const all = sum(causes.count), most = Math.max(1, ...rows.map(({failures}) => failures));
-  const bar = (failures) => make("span", {class: "bars", "aria-hidden": "true"}, make("span", {class: "debug", style: {width: `${(100 * failures) / most}%`}}));
-  const table = make("table", {class: "plain"}, make("thead", {}, make("tr", {}, ...["Model", "Failures", "Share", "Causes", "Most frequent", "Compared"].map((title) => make("th", {scope: "col"}, title)))),
-    make("tbody", {}, ...rows.slice(0, MOST_MODELS).map((model) => make("tr", {},
-      make("td", {}, shown(model.name)), make("td", {class: "figure"}, count(model.failures)), make("td", {class: "figure"}, percent(model.failures, all)), make("td", {class: "figure"}, count(model.causes)),
-      make("td", {}, model.top < 0 ? "" : shown(placeOf(causes, model.top))), make("td", {class: "wide"}, bar(model.failures))))));
+  causes.models.forEach((numbers, row) =>
+    numbers.forEach((number) => {
+      const model = rows[number];
+      model.failures += causes.count[row];
+      model.causes += 1;
+      if (model.top < 0) model.top = row; // causes stand in the order of their counts
+    }),
+  );
+  const all = sum(causes.count),
+    most = Math.max(1, ...rows.map(({failures}) => failures));
+  const bar = (failures) =>
+    make(
+      "span",
+      {class: "bars", "aria-hidden": "true"},
+      make("span", {class: "debug", style: {width: `${(100 * failures) / most}%`}}),
+    );
+  const table = make(
+    "table",
+    {class: "plain"},
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        ...["Model", "Failures", "Share", "Causes", "Most frequent", "Compared"].map((title) =>
+          make("th", {scope: "col"}, title),
+        ),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      ...rows
+        .slice(0, MOST_MODELS)
+        .map((model) =>
+          make(
+            "tr",
+            {},
+            make("td", {}, shown(model.name)),
+            make("td", {class: "figure"}, count(model.failures)),
+            make("td", {class: "figure"}, percent(model.failures, all)),
+            make("td", {class: "figure"}, count(model.causes)),
+            make("td", {}, model.top < 0 ? "" : shown(placeOf(causes, model.top))),
+            make("td", {class: "wide"}, bar(model.failures)),
+          ),
+        ),
+    ),
+  );
   const rest = rows.length - MOST_MODELS;
-  return rest > 0 ? make("div", {}, table, make("p", {class: "hint"}, `and ${counted(rest, "further model")}`)) : table;
+  return rest > 0
+    ? make("div", {}, table, make("p", {class: "hint"}, `and ${counted(rest, "further model")}`))
+    : table;
 }
 
 function causesSection(failures, models, times) {
-  const {causes} = failures, rows = causes.count.length;
+  const {causes} = failures,
+    rows = causes.count.length;
   const names = (row) => causes.models[row].map((number) => failures.models[number]).join(", ");
   const detail = new Cause(failures, models);
-  const open = (row) => { state.set({section: "causes", cause: String(row + 1)}); detail.show(row); };
-  const list = searchable("Causes", rows, [
-    {title: "Failures", as: "number", value: (row) => causes.count[row]},
-    ...(times ? [{title: "Over time", value: (row) => sum(times[row]), words: (row) => picture(times[row])}, {title: "Last", value: (row) => causes.last[row]}] : []),
-    {title: "Place", value: (row) => placeOf(causes, row)},
-    ...(failures.models.length > 1 ? [{title: "Model", value: names}] : []),
-    {title: "Cause", value: (row) => causeOf(causes, row)},
-  ], {onOpen: open, find: state.get("section") === "causes" ? state.get("find") ?? "" : ""});
-  const follow = () => { const row = (state.number("cause") ?? 1) - 1; detail.show(row >= 0 && row < rows ? row : 0); };
-  return {nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a cause."), detail.element], ready: () => { list.fill(); follow(); }, follow};
+  const open = (row) => {
+    state.set({section: "causes", cause: String(row + 1)});
+    detail.show(row);
+  };
+  const list = searchable(
+    "Causes",
+    rows,
+    [
+      {title: "Failures", as: "number", value: (row) => causes.count[row]},
+      ...(times
+        ? [
+            {title: "Over time", value: (row) => sum(times[row]), words: (row) => picture(times[row])},
+            {title: "Last", value: (row) => causes.last[row]},
+          ]
+        : []),
+      {title: "Place", value: (row) => placeOf(causes, row)},
+      ...(failures.models.length > 1 ? [{title: "Model", value: names}] : []),
+      {title: "Cause", value: (row) => causeOf(causes, row)},
+    ],
+    {onOpen: open, find: state.get("section") === "causes" ? (state.get("find") ?? "") : ""},
+  );
+  const follow = () => {
+    const row = (state.number("cause") ?? 1) - 1;
+    detail.show(row >= 0 && row < rows ? row : 0);
+  };
+  return {
+    nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a cause."), detail.element],
+    ready: () => {
+      list.fill();
+      follow();
+    },
+    follow,
+  };
 }
 
 /** What is shown of the chosen cause. */
@@ -120,14 +239,35 @@ class Cause {
     this.title = make("h3");
     this.facts = make("div");
     this.text = make("pre", {tabindex: 0, "aria-label": "The text that PyTorch prints"});
-    this.textSide = make("div", {class: "side"}, make("div", {class: "picker"}, make("span", {class: "only"}, "As PyTorch prints it")), this.text);
+    this.textSide = make(
+      "div",
+      {class: "side"},
+      make("div", {class: "picker"}, make("span", {class: "only"}, "As PyTorch prints it")),
+      this.text,
+    );
     this.fileName = make("span", {class: "only"});
     this.editor = new Editor({
-      label: "Source of the model", touching: () => [], onPoint: () => {},
-      numberOf: (line, {doc}) => (!this.lines || line > doc.lines ? String(line) : String(this.lines.number(doc.line(line).from, (position) => doc.lineAt(position).number))),
+      label: "Source of the model",
+      touching: () => [],
+      onPoint: () => {},
+      numberOf: (line, {doc}) =>
+        !this.lines || line > doc.lines
+          ? String(line)
+          : String(this.lines.number(doc.line(line).from, (position) => doc.lineAt(position).number)),
     });
-    this.sourceSide = make("div", {class: "side"}, make("div", {class: "picker"}, this.fileName), this.editor.element);
-    this.element = make("div", {class: "cause", "aria-live": "polite"}, this.title, this.facts, make("div", {class: "pair"}, this.textSide, this.sourceSide));
+    this.sourceSide = make(
+      "div",
+      {class: "side"},
+      make("div", {class: "picker"}, this.fileName),
+      this.editor.element,
+    );
+    this.element = make(
+      "div",
+      {class: "cause", "aria-live": "polite"},
+      this.title,
+      this.facts,
+      make("div", {class: "pair"}, this.textSide, this.sourceSide),
+    );
   }
 
   show(row) {
@@ -135,8 +275,15 @@ class Cause {
     this.row = row;
     const {causes, models, interval} = this.failures;
     this.title.textContent = `${counted(causes.count[row], "failure")} at ${shown(placeOf(causes, row))}`;
-    const cause = make("p", {}, shown(causeOf(causes, row))), of = make("p", {class: "hint"}, `Model: ${causes.models[row].map((number) => shown(models[number])).join(", ")}`);
-    const when = causes.first[row] && ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
+    const cause = make("p", {}, shown(causeOf(causes, row))),
+      of = make(
+        "p",
+        {class: "hint"},
+        `Model: ${causes.models[row].map((number) => shown(models[number])).join(", ")}`,
+      );
+    const when =
+      causes.first[row] &&
+      ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
     this.facts.replaceChildren(cause, of, ...(counts ? overTime(counts, interval, this.span) : []));
@@ -147,8 +294,14 @@ class Cause {
   #showText(text) {
     this.textSide.hidden = !text;
     // The line that a mark stands below is shown with its mark, as PyTorch means it.
-    const lines = shownText(text).split("\n"), marked = lines.findIndex((line) => /^\s*~+/.test(line) && line.includes("<--- HERE"));
-    this.text.replaceChildren(...lines.flatMap((line, n) => [marked > 0 && (n === marked || n === marked - 1) ? make("span", {class: "hit"}, line) : line, "\n"]));
+    const lines = shownText(text).split("\n"),
+      marked = lines.findIndex((line) => /^\s*~+/.test(line) && line.includes("<--- HERE"));
+    this.text.replaceChildren(
+      ...lines.flatMap((line, n) => [
+        marked > 0 && (n === marked || n === marked - 1) ? make("span", {class: "hit"}, line) : line,
+        "\n",
+      ]),
+    );
   }
 
   #showSource(link) {

@@ -10,17 +10,24 @@ const LARGEST = 20;
 function beside(address) {
   try {
     const target = new URL(address, location.href);
-    return target.protocol === location.protocol && target.host === location.host && /^(https?|file):$/.test(target.protocol) ? target.href : null;
+    return target.protocol === location.protocol &&
+      target.host === location.host &&
+      /^(https?|file):$/.test(target.protocol)
+      ? target.href
+      : null;
   } catch {
     return null;
   }
 }
 
 export function folderSections(folder, add) {
-  const {files} = folder, rows = files.file.length;
+  const {files} = folder,
+    rows = files.file.length;
   add("totals", "Together", () => ({nodes: [totals(folder.totals)]}));
   if (rows) {
-    add("largest", `The largest ${Math.min(LARGEST, rows)} of ${counted(rows, "file")}`, () => ({nodes: [largest(files)]}));
+    add("largest", `The largest ${Math.min(LARGEST, rows)} of ${counted(rows, "file")}`, () => ({
+      nodes: [largest(files)],
+    }));
     add("files", "All files", () => allFiles(files));
   }
   if (folder.refused?.length) add("refused", "Not read", () => ({nodes: [refused(folder.refused)]}));
@@ -28,14 +35,78 @@ export function folderSections(folder, add) {
 
 function totals(pairs) {
   const entries = Array.isArray(pairs) ? pairs : Object.entries(pairs ?? {});
-  return make("dl", {class: "facts"}, ...entries.map(([what, value]) => make("div", {}, make("dt", {}, shown(what)), make("dd", {}, typeof value === "number" ? (/bytes|size/.test(what) ? bytes(value) : count(value)) : shown(value)))));
+  return make(
+    "dl",
+    {class: "facts"},
+    ...entries.map(([what, value]) =>
+      make(
+        "div",
+        {},
+        make("dt", {}, shown(what)),
+        make(
+          "dd",
+          {},
+          typeof value === "number" ? (/bytes|size/.test(what) ? bytes(value) : count(value)) : shown(value),
+        ),
+      ),
+    ),
+  );
 }
 
 function largest({file, size, debug_bytes: debug, page}) {
-  const order = file.map((_, row) => row).sort((a, b) => size[b] - size[a]).slice(0, LARGEST), most = size[order[0]] || 1;
-  const bar = (row) => make("span", {class: "bars", "aria-hidden": "true"}, make("span", {class: "rest", style: {width: `${(100 * (size[row] - (debug[row] ?? 0))) / most}%`}}), make("span", {class: "debug", style: {width: `${(100 * (debug[row] ?? 0)) / most}%`}}));
-  return make("table", {class: "plain"}, make("thead", {}, make("tr", {}, ...["File", "Size", "Debug information"].map((title, n) => make("th", {scope: "col", class: n ? "figure" : null}, title)), make("td", {}, make("i", {class: "swatch debug"}), "debug information ", make("i", {class: "swatch rest"}), "all else"))),
-    make("tbody", {}, ...order.map((row) => make("tr", {}, make("td", {}, linked(file[row], page?.[row])), make("td", {class: "figure"}, bytes(size[row])), make("td", {class: "figure"}, `${bytes(debug[row] ?? 0)} \u00b7 ${percent(debug[row] ?? 0, size[row])}`), make("td", {class: "wide"}, bar(row))))));
+  const order = file
+      .map((_, row) => row)
+      .sort((a, b) => size[b] - size[a])
+      .slice(0, LARGEST),
+    most = size[order[0]] || 1;
+  const bar = (row) =>
+    make(
+      "span",
+      {class: "bars", "aria-hidden": "true"},
+      make("span", {class: "rest", style: {width: `${(100 * (size[row] - (debug[row] ?? 0))) / most}%`}}),
+      make("span", {class: "debug", style: {width: `${(100 * (debug[row] ?? 0)) / most}%`}}),
+    );
+  return make(
+    "table",
+    {class: "plain"},
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        ...["File", "Size", "Debug information"].map((title, n) =>
+          make("th", {scope: "col", class: n ? "figure" : null}, title),
+        ),
+        make(
+          "td",
+          {},
+          make("i", {class: "swatch debug"}),
+          "debug information ",
+          make("i", {class: "swatch rest"}),
+          "all else",
+        ),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      ...order.map((row) =>
+        make(
+          "tr",
+          {},
+          make("td", {}, linked(file[row], page?.[row])),
+          make("td", {class: "figure"}, bytes(size[row])),
+          make(
+            "td",
+            {class: "figure"},
+            `${bytes(debug[row] ?? 0)} \u00b7 ${percent(debug[row] ?? 0, size[row])}`,
+          ),
+          make("td", {class: "wide"}, bar(row)),
+        ),
+      ),
+    ),
+  );
 }
 
 function linked(name, page) {
@@ -44,13 +115,49 @@ function linked(name, page) {
 }
 
 function allFiles(files) {
-  const list = searchable("Files", files.file.length, [
-    {title: "File", value: (row) => files.file[row]}, {title: "Kind", value: (row) => files.kind[row]},
-    {title: "Size", as: "bytes", value: (row) => files.size[row]}, {title: "Debug information", as: "bytes", value: (row) => files.debug_bytes[row]},
-    {title: "Release", value: (row) => files.release[row]}, {title: "Findings", as: "number", value: (row) => files.findings[row]},
-  ], {onOpen: (row) => { const address = files.page?.[row] && beside(files.page[row]); if (address) location.assign(address); }});
-  return {nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a file's page.")], ready: list.fill};
+  const list = searchable(
+    "Files",
+    files.file.length,
+    [
+      {title: "File", value: (row) => files.file[row]},
+      {title: "Kind", value: (row) => files.kind[row]},
+      {title: "Size", as: "bytes", value: (row) => files.size[row]},
+      {title: "Debug information", as: "bytes", value: (row) => files.debug_bytes[row]},
+      {title: "Release", value: (row) => files.release[row]},
+      {title: "Findings", as: "number", value: (row) => files.findings[row]},
+    ],
+    {
+      onOpen: (row) => {
+        const address = files.page?.[row] && beside(files.page[row]);
+        if (address) location.assign(address);
+      },
+    },
+  );
+  return {
+    nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a file's page.")],
+    ready: list.fill,
+  };
 }
 
-const refused = (causes) => make("table", {class: "plain"}, make("thead", {}, make("tr", {}, make("th", {scope: "col", class: "figure narrow"}, "Files"), make("th", {scope: "col"}, "Why"))),
-  make("tbody", {}, ...causes.map(([why, number]) => make("tr", {}, make("td", {class: "figure narrow"}, count(number)), make("td", {}, shown(why))))));
+const refused = (causes) =>
+  make(
+    "table",
+    {class: "plain"},
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        make("th", {scope: "col", class: "figure narrow"}, "Files"),
+        make("th", {scope: "col"}, "Why"),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      ...causes.map(([why, number]) =>
+        make("tr", {}, make("td", {class: "figure narrow"}, count(number)), make("td", {}, shown(why))),
+      ),
+    ),
+  );

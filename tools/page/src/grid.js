@@ -24,7 +24,16 @@ export class Grid {
    * `tree`: {level(row), expanded(row) -> true, false or null, toggle(row, expand)} makes it a treegrid.
    */
   constructor({label, columns, onOpen = () => {}, tree = null, height = 360}) {
-    Object.assign(this, {label: shown(label), columns: columns.map((column) => ({...column, title: shown(column.title)})), onOpen, tree, rows: [], current: 0, sorted: null, descending: false});
+    Object.assign(this, {
+      label: shown(label),
+      columns: columns.map((column) => ({...column, title: shown(column.title)})),
+      onOpen,
+      tree,
+      rows: [],
+      current: 0,
+      sorted: null,
+      descending: false,
+    });
     this.id = `grid${grids++}`;
     this.table = document.createElement("regular-table");
     this.element = make("div", {class: "grid", style: {height: `${height}px`}}, this.table);
@@ -66,19 +75,28 @@ export class Grid {
   }
 
   #part(x0, y0, x1, y1) {
-    const rows = Array.from(this.rows.slice(y0, y1)), columns = this.columns.slice(x0, x1);
+    const rows = Array.from(this.rows.slice(y0, y1)),
+      columns = this.columns.slice(x0, x1);
     return Promise.resolve({
-      num_rows: this.rows.length, num_columns: this.columns.length,
+      num_rows: this.rows.length,
+      num_columns: this.columns.length,
       column_headers: columns.map(({title}) => [title]),
       data: columns.map((_, n) => rows.map((row) => this.text(x0 + n, row))),
     });
   }
 
   #dress() {
-    const {table, columns, tree} = this, inner = table.querySelector("table");
+    const {table, columns, tree} = this,
+      inner = table.querySelector("table");
     if (!inner) return;
-    for (const [name, value] of [["role", tree ? "treegrid" : "grid"], ["aria-label", this.label],
-      ["aria-rowcount", this.rows.length + 1], ["aria-colcount", columns.length], ["aria-readonly", "true"]]) table.setAttribute(name, value);
+    for (const [name, value] of [
+      ["role", tree ? "treegrid" : "grid"],
+      ["aria-label", this.label],
+      ["aria-rowcount", this.rows.length + 1],
+      ["aria-colcount", columns.length],
+      ["aria-readonly", "true"],
+    ])
+      table.setAttribute(name, value);
     inner.setAttribute("role", "presentation");
     for (const part of inner.children) part.setAttribute("role", "rowgroup");
     for (const line of inner.querySelectorAll("thead tr")) {
@@ -101,11 +119,16 @@ export class Grid {
     cell.setAttribute("aria-colindex", column + 1);
     cell.classList.toggle("figure", figures(this.columns[column]));
     cell.tabIndex = this.tree ? -1 : 0;
-    if (!this.tree) cell.setAttribute("aria-sort", this.sorted === column ? (this.descending ? "descending" : "ascending") : "none");
+    if (!this.tree)
+      cell.setAttribute(
+        "aria-sort",
+        this.sorted === column ? (this.descending ? "descending" : "ascending") : "none",
+      );
   }
 
   #dressRow(line, y) {
-    const row = this.rows[y], {tree, columns} = this;
+    const row = this.rows[y],
+      {tree, columns} = this;
     line.setAttribute("role", "row");
     line.id = `${this.id}-${y}`;
     line.setAttribute("aria-rowindex", y + 2);
@@ -135,12 +158,15 @@ export class Grid {
 
   #click(event) {
     const heading = event.target.closest("th[role=columnheader]");
-    if (heading && !event.target.closest(".rt-column-resize")) return this.#sortBy(this.table.getMeta(heading).x);
-    const cell = event.target.closest("td"), y = cell && this.table.getMeta(cell)?.y;
+    if (heading && !event.target.closest(".rt-column-resize"))
+      return this.#sortBy(this.table.getMeta(heading).x);
+    const cell = event.target.closest("td"),
+      y = cell && this.table.getMeta(cell)?.y;
     if (y === undefined || y === null || y >= this.rows.length) return undefined;
     this.current = y;
     const row = this.rows[y];
-    if (this.tree && this.table.getMeta(cell).x === 0 && this.tree.expanded(row) !== null) this.tree.toggle(row, !this.tree.expanded(row));
+    if (this.tree && this.table.getMeta(cell).x === 0 && this.tree.expanded(row) !== null)
+      this.tree.toggle(row, !this.tree.expanded(row));
     else this.onOpen(row);
     return this.draw();
   }
@@ -156,8 +182,11 @@ export class Grid {
   }
 
   #inOrder(rows) {
-    const {value, as = "text"} = this.columns[this.sorted], sign = this.descending ? -1 : 1;
-    const keys = new Map(Array.from(rows, (row) => [row, as === "text" ? String(value(row) ?? "") : Number(value(row) ?? 0)]));
+    const {value, as = "text"} = this.columns[this.sorted],
+      sign = this.descending ? -1 : 1;
+    const keys = new Map(
+      Array.from(rows, (row) => [row, as === "text" ? String(value(row) ?? "") : Number(value(row) ?? 0)]),
+    );
     const order = as === "text" ? (a, b) => (a < b ? -1 : Number(a > b)) : (a, b) => a - b;
     return Array.from(rows).sort((a, b) => sign * order(keys.get(a), keys.get(b)));
   }
@@ -165,15 +194,27 @@ export class Grid {
   #key(event) {
     const heading = event.target.closest("th[role=columnheader]");
     if (heading) {
-      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.#sortBy(this.table.getMeta(heading).x); }
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        this.#sortBy(this.table.getMeta(heading).x);
+      }
       return;
     }
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const page = Math.max(1, Math.floor(this.table.clientHeight / 24) - 2), row = this.rows[this.current];
-    const target = {ArrowDown: this.current + 1, ArrowUp: this.current - 1, PageDown: this.current + page, PageUp: this.current - page, Home: 0, End: this.rows.length - 1}[event.key];
+    const page = Math.max(1, Math.floor(this.table.clientHeight / 24) - 2),
+      row = this.rows[this.current];
+    const target = {
+      ArrowDown: this.current + 1,
+      ArrowUp: this.current - 1,
+      PageDown: this.current + page,
+      PageUp: this.current - page,
+      Home: 0,
+      End: this.rows.length - 1,
+    }[event.key];
     if (target !== undefined) this.select(target);
     else if (event.key === "Enter" && row !== undefined) this.onOpen(row);
-    else if (this.tree && (event.key === "ArrowRight" || event.key === "ArrowLeft")) this.#sideways(event.key === "ArrowRight", row);
+    else if (this.tree && (event.key === "ArrowRight" || event.key === "ArrowLeft"))
+      this.#sideways(event.key === "ArrowRight", row);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -181,7 +222,8 @@ export class Grid {
 
   /** Right opens a branch, or steps into it; left closes it, or steps out of it. */
   #sideways(right, row) {
-    const {tree} = this, expanded = tree.expanded(row);
+    const {tree} = this,
+      expanded = tree.expanded(row);
     if (expanded !== null && expanded !== right) return tree.toggle(row, right);
     if (right) return expanded ? this.select(this.current + 1) : undefined;
     let up = this.current - 1;
@@ -192,10 +234,20 @@ export class Grid {
   #printed() {
     const head = make("tr", {}, ...this.columns.map(({title}) => make("th", {scope: "col"}, title)));
     const lines = Array.from(this.rows.slice(0, PRINTED_ROWS), (row) =>
-      make("tr", {}, ...this.columns.map((_, column) => make("td", {}, this.text(column, row)))));
+      make("tr", {}, ...this.columns.map((_, column) => make("td", {}, this.text(column, row)))),
+    );
     const rest = this.rows.length - lines.length;
-    return make("div", {}, make("table", {}, make("caption", {}, this.label), make("thead", {}, head), make("tbody", {}, ...lines)),
-      rest > 0 && make("p", {}, `${count(rest)} more rows are not printed.`));
+    return make(
+      "div",
+      {},
+      make(
+        "table",
+        {},
+        make("caption", {}, this.label),
+        make("thead", {}, head),
+        make("tbody", {}, ...lines),
+      ),
+      rest > 0 && make("p", {}, `${count(rest)} more rows are not printed.`),
+    );
   }
 }
-

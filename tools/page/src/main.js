@@ -14,19 +14,28 @@ import {linkTo, state} from "./state.js";
 import {shown} from "./texts.js";
 import {unpack} from "./unpack.js";
 
-const main = document.getElementById("main"), top = document.getElementById("top");
+const main = document.getElementById("main"),
+  top = document.getElementById("top");
 const sections = new Sections(main);
 let pair = null;
 let currentPair = () => pair;
 
 /** Opens the pair of source and generated code at a position of a record, or of a file. */
-const goToRecord = (record, at) => { sections.open("source"); pair?.showRecord(record, at, {pin: true}); };
-const goToFile = (file, at) => { sections.open("source"); pair?.showFile(file, at, {pin: true}); };
+const goToRecord = (record, at) => {
+  sections.open("source");
+  pair?.showRecord(record, at, {pin: true});
+};
+const goToFile = (file, at) => {
+  sections.open("source");
+  pair?.showFile(file, at, {pin: true});
+};
 
 function sourceSection(data) {
   pair = new Pair(data, {onPin: (changes) => state.set({section: "source", ...changes})});
   const follow = () => {
-    const record = pair.recordNamed(state.get("record")), file = pair.fileNamed(state.get("file")), at = state.number("at") ?? 0;
+    const record = pair.recordNamed(state.get("record")),
+      file = pair.fileNamed(state.get("file")),
+      at = state.number("at") ?? 0;
     if (record >= 0) pair.showRecord(record, at);
     else if (file >= 0) pair.showFile(file, at);
     else if (pair.record < 0 && pair.file < 0) pair.open();
@@ -36,11 +45,19 @@ function sourceSection(data) {
 
 function archiveSections(data) {
   const add = (id, title, build) => sections.add(id, title, build);
-  if (data.sizes) add("sizes", data.sizes.old ? "What grew, and where the bytes are" : "Where the bytes are", () => sizesSection(data.sizes));
+  if (data.sizes)
+    add("sizes", data.sizes.old ? "What grew, and where the bytes are" : "Where the bytes are", () =>
+      sizesSection(data.sizes),
+    );
   if (data.modules?.path.length) add("modules", "Modules", () => modulesSection(data.modules, goToRecord));
-  if (data.sources?.records.length || data.sources?.files.length) add("source", data.sources.records.length ? "Source and generated code" : "Source", () => sourceSection(data.sources));
-  if (data.handles?.handle.length) add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
-  for (const [number, table] of (data.tables ?? []).entries()) if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, goToFile));
+  if (data.sources?.records.length || data.sources?.files.length)
+    add("source", data.sources.records.length ? "Source and generated code" : "Source", () =>
+      sourceSection(data.sources),
+    );
+  if (data.handles?.handle.length)
+    add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
+  for (const [number, table] of (data.tables ?? []).entries())
+    if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, goToFile));
   const numbers = new Map(data.sources?.records.map(({name}, number) => [name, number]));
   const opening = (name) => {
     const number = numbers.get(name) ?? numbers.get(name.replace(/\.debug_pkl$/, ""));
@@ -55,8 +72,31 @@ function titled(text) {
 }
 
 function navigation(openHelp) {
-  const links = sections.list.map(({id, title}, n) => make("li", {}, make("a", {href: linkTo({section: id}), onclick: (event) => { event.preventDefault(); state.set({section: id}); sections.open(id); }}, make("kbd", {"aria-hidden": "true"}, String(n + 1)), ` ${shown(title)}`)));
-  return make("nav", {class: "sections", "aria-label": "Sections"}, make("ul", {}, ...links), make("button", {type: "button", onclick: openHelp}, make("kbd", {"aria-hidden": "true"}, "?"), " Keys"));
+  const links = sections.list.map(({id, title}, n) =>
+    make(
+      "li",
+      {},
+      make(
+        "a",
+        {
+          href: linkTo({section: id}),
+          onclick: (event) => {
+            event.preventDefault();
+            state.set({section: id});
+            sections.open(id);
+          },
+        },
+        make("kbd", {"aria-hidden": "true"}, String(n + 1)),
+        ` ${shown(title)}`,
+      ),
+    ),
+  );
+  return make(
+    "nav",
+    {class: "sections", "aria-label": "Sections"},
+    make("ul", {}, ...links),
+    make("button", {type: "button", onclick: openHelp}, make("kbd", {"aria-hidden": "true"}, "?"), " Keys"),
+  );
 }
 
 function draw(data) {
@@ -72,8 +112,23 @@ function draw(data) {
     top.append(...failuresHead(data.failures));
     currentPair = failuresSections(data, sections);
   }
-  if (data.left_out?.length) main.append(make("aside", {class: "notice", "aria-label": "Left out"}, make("ul", {}, ...data.left_out.map((text) => make("li", {}, shown(text))))));
-  const openHelp = listenToKeys({sections: () => sections.list, current: () => sections.current(), open: (id) => { state.set({section: id}); sections.open(id); }, pair: () => currentPair()});
+  if (data.left_out?.length)
+    main.append(
+      make(
+        "aside",
+        {class: "notice", "aria-label": "Left out"},
+        make("ul", {}, ...data.left_out.map((text) => make("li", {}, shown(text)))),
+      ),
+    );
+  const openHelp = listenToKeys({
+    sections: () => sections.list,
+    current: () => sections.current(),
+    open: (id) => {
+      state.set({section: id});
+      sections.open(id);
+    },
+    pair: () => currentPair(),
+  });
   top.after(navigation(openHelp));
   state.listen(() => {
     for (const section of sections.list) section.built?.follow?.();
@@ -83,7 +138,11 @@ function draw(data) {
   document.documentElement.dataset.ready = "";
 }
 
-unpack(document.getElementById("data")).then(draw).catch((error) => {
-  main.replaceChildren(make("p", {class: "notice"}, `This page cannot be drawn here: ${shown(error.message)}`));
-  throw error;
-});
+unpack(document.getElementById("data"))
+  .then(draw)
+  .catch((error) => {
+    main.replaceChildren(
+      make("p", {class: "notice"}, `This page cannot be drawn here: ${shown(error.message)}`),
+    );
+    throw error;
+  });

@@ -26,7 +26,8 @@ export class Pair {
     this.left = new Editor({
       label: "Source of the model",
       touching: (from, to) => this.#leftTouching(from, to),
-      numberOf: (line, {doc}) => (this.file < 0 || line > doc.lines ? String(line) : String(this.#lineNumber(doc.line(line).from, doc))),
+      numberOf: (line, {doc}) =>
+        this.file < 0 || line > doc.lines ? String(line) : String(this.#lineNumber(doc.line(line).from, doc)),
       onPoint: (position, how) => this.#point("file", position, how),
     });
     this.right = new Editor({
@@ -35,45 +36,99 @@ export class Pair {
       numberOf: String,
       onPoint: (position, how) => this.#point("record", position, how),
     });
-    this.filePicker = picker("Source file", this.files.map(({name}) => name), (file) => this.showFile(file, 0, {pin: true}));
-    this.recordPicker = picker("Record", this.records.map(({name}) => name), (record) => this.showRecord(record, this.#firstMarked(record), {pin: true}));
+    this.filePicker = picker(
+      "Source file",
+      this.files.map(({name}) => name),
+      (file) => this.showFile(file, 0, {pin: true}),
+    );
+    this.recordPicker = picker(
+      "Record",
+      this.records.map(({name}) => name),
+      (record) => this.showRecord(record, this.#firstMarked(record), {pin: true}),
+    );
     this.where = make("output", {class: "where", "aria-live": "polite"});
-    this.steps = make("span", {class: "steps", hidden: true},
-      make("button", {type: "button", "aria-label": "Previous of the marked ranges", onclick: () => this.stepMarked(-1)}, "["),
-      make("span", {}), make("button", {type: "button", "aria-label": "Next of the marked ranges", onclick: () => this.stepMarked(1)}, "]"));
+    this.steps = make(
+      "span",
+      {class: "steps", hidden: true},
+      make(
+        "button",
+        {type: "button", "aria-label": "Previous of the marked ranges", onclick: () => this.stepMarked(-1)},
+        "[",
+      ),
+      make("span", {}),
+      make(
+        "button",
+        {type: "button", "aria-label": "Next of the marked ranges", onclick: () => this.stepMarked(1)},
+        "]",
+      ),
+    );
     this.elsewhere = make("details", {class: "elsewhere", hidden: true}, make("summary"), make("ul"));
     const both = files.length > 0 && records.length > 0;
-    this.element = make("div", {class: both ? "pairbox" : "pairbox single"},
-      both && make("p", {class: "hint"}, "Point at code on either side: the other side shows where it comes from, or what became of it."),
-      make("div", {class: "bar"}, finder("Find in all texts", [...this.files, ...this.records].map(({text}) => text),
-        () => this.files.length + this.record, (match) => this.#found(match))),
-      make("div", {class: "pair"},
+    this.element = make(
+      "div",
+      {class: both ? "pairbox" : "pairbox single"},
+      both &&
+        make(
+          "p",
+          {class: "hint"},
+          "Point at code on either side: the other side shows where it comes from, or what became of it.",
+        ),
+      make(
+        "div",
+        {class: "bar"},
+        finder(
+          "Find in all texts",
+          [...this.files, ...this.records].map(({text}) => text),
+          () => this.files.length + this.record,
+          (match) => this.#found(match),
+        ),
+      ),
+      make(
+        "div",
+        {class: "pair"},
         files.length > 0 && make("div", {class: "side"}, this.filePicker.element, this.left.element),
-        records.length > 0 && make("div", {class: "side"}, this.recordPicker.element, this.right.element)),
-      make("div", {class: "status"}, this.where, this.steps, this.elsewhere));
+        records.length > 0 && make("div", {class: "side"}, this.recordPicker.element, this.right.element),
+      ),
+      make("div", {class: "status"}, this.where, this.steps, this.elsewhere),
+    );
   }
 
   /** The record that has most to show: of the model's own files, if any are not PyTorch's. */
   get best() {
     const foreign = this.files.map(({name}) => FOREIGN.test(name));
-    const worth = (record) => record.file.reduce((sum, file) => sum + (file < 0 ? 0 : foreign[file] ? 1 : 1000), 0);
-    return this.records.reduce((best, record, n) => (worth(record) > worth(this.records[best]) ? n : best), 0);
+    const worth = (record) =>
+      record.file.reduce((sum, file) => sum + (file < 0 ? 0 : foreign[file] ? 1 : 1000), 0);
+    return this.records.reduce(
+      (best, record, n) => (worth(record) > worth(this.records[best]) ? n : best),
+      0,
+    );
   }
 
   #firstMarked(number) {
-    const record = this.records[number], row = record.file.findIndex((file) => file >= 0);
+    const record = this.records[number],
+      row = record.file.findIndex((file) => file >= 0);
     return row < 0 ? 0 : record.at[row];
   }
 
   /** What is shown first. */
   open() {
     if (this.records.length) this.showRecord(this.best, this.#firstMarked(this.best));
-    else this.showFile(Math.max(0, this.files.findIndex(({name}) => !FOREIGN.test(name))));
+    else
+      this.showFile(
+        Math.max(
+          0,
+          this.files.findIndex(({name}) => !FOREIGN.test(name)),
+        ),
+      );
   }
 
-  recordNamed(name) { return this.records.findIndex((record) => record.name === name); }
+  recordNamed(name) {
+    return this.records.findIndex((record) => record.name === name);
+  }
 
-  fileNamed(name) { return this.files.findIndex((file) => file.name === name); }
+  fileNamed(name) {
+    return this.files.findIndex((file) => file.name === name);
+  }
 
   /** Shows a record, marks what stands at a position of it, and where that comes from. */
   showRecord(number, position = 0, {pin = false} = {}) {
@@ -120,26 +175,40 @@ export class Pair {
     return this.fileRanges.get(file);
   }
 
-  * #leftTouching(from, to) {
+  *#leftTouching(from, to) {
     if (this.file < 0) return;
-    for (const [start, end, range] of innermost(this.#rangesOf(this.file).touching(from, to))) yield [start, end, shadeOf(range.from, range.to - range.from)];
+    for (const [start, end, range] of innermost(this.#rangesOf(this.file).touching(from, to)))
+      yield [start, end, shadeOf(range.from, range.to - range.from)];
   }
 
-  * #rightTouching(from, to) {
+  *#rightTouching(from, to) {
     if (this.record < 0) return;
     const record = this.records[this.record];
-    for (const [start, end, row] of record.touching(from, to)) yield [start, end, shadeOf(record.from[row], record.length[row])];
+    for (const [start, end, row] of record.touching(from, to))
+      yield [start, end, shadeOf(record.from[row], record.length[row])];
   }
 
   #lineNumber(start, doc = this.left.view.state.doc) {
-    return this.files[this.file].number(start, (position) => doc.lineAt(Math.min(position, doc.length)).number);
+    return this.files[this.file].number(
+      start,
+      (position) => doc.lineAt(Math.min(position, doc.length)).number,
+    );
   }
 
   /** What a position of the record means: {record, row, file, from, to}. */
   #ofRecord(position) {
-    const record = this.records[this.record], row = record.rowAt(position);
+    const record = this.records[this.record],
+      row = record.rowAt(position);
     if (!record.hasSource(row)) return {side: "record", position, record: this.record, row, file: -1};
-    return {side: "record", position, record: this.record, row, file: record.file[row], from: record.from[row], to: record.from[row] + record.length[row]};
+    return {
+      side: "record",
+      position,
+      record: this.record,
+      row,
+      file: record.file[row],
+      from: record.from[row],
+      to: record.from[row] + record.length[row],
+    };
   }
 
   #ofFile(position) {
@@ -155,42 +224,73 @@ export class Pair {
     if (key === this.hovered) return;
     this.hovered = key;
     clearTimeout(this.resting);
-    if (position === null) { if (this.pinned) this.#mark(this.pinned, {}); return; }
+    if (position === null) {
+      if (this.pinned) this.#mark(this.pinned, {});
+      return;
+    }
     const meaning = side === "record" ? this.#ofRecord(position) : this.#ofFile(position);
     const other = side === "record" ? "file" : "record";
-    if (how === "caret") { this.#mark(meaning, {scroll: other, pin: true}); return; }
+    if (how === "caret") {
+      this.#mark(meaning, {scroll: other, pin: true});
+      return;
+    }
     if (meaning.row < 0 || meaning.file < 0) return;
     if (this.#isLoaded(meaning)) this.#mark(meaning, {});
     this.resting = setTimeout(() => this.#mark(meaning, {scroll: other, gently: true}), RESTING);
   }
 
-  #isLoaded({file, record}) { return file === this.file && record === this.record; }
+  #isLoaded({file, record}) {
+    return file === this.file && record === this.record;
+  }
 
   #mark(meaning, {scroll = null, pin = false, gently = false}) {
     if (meaning.record >= 0) this.#loadRecord(meaning.record);
     if (meaning.file >= 0) this.#loadFile(meaning.file);
     if (pin || !this.pinned || (scroll && !gently)) this.pinned = meaning;
-    if (pin) this.onPin(meaning.side === "record" ? {record: this.records[meaning.record].name, file: null, at: meaning.position} : {file: this.files[meaning.file].name, record: null, at: meaning.position});
+    if (pin)
+      this.onPin(
+        meaning.side === "record"
+          ? {record: this.records[meaning.record].name, file: null, at: meaning.position}
+          : {file: this.files[meaning.file].name, record: null, at: meaning.position},
+      );
     const known = meaning.file >= 0 && meaning.row >= 0;
     const range = known ? this.#rangesOf(meaning.file).exactly(meaning.from, meaning.to) : null;
     const record = this.records[this.record]; // none where a kind of file has source files alone
-    const rows = range && record ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
+    const rows =
+      range && record ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
     const stretch = (row) => [record.at[row], record.end(row)];
     const line = meaning.side === "file" && !record ? this.left.line(meaning.position) : null;
-    this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {scroll: scroll === "both" || scroll === "file", gently});
-    if (record) this.right.mark(known ? stretch(meaning.row) : null, rows.filter((row) => row !== meaning.row).map(stretch), {scroll: scroll === "both" || scroll === "record", gently});
+    this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {
+      scroll: scroll === "both" || scroll === "file",
+      gently,
+    });
+    if (record)
+      this.right.mark(
+        known ? stretch(meaning.row) : null,
+        rows.filter((row) => row !== meaning.row).map(stretch),
+        {scroll: scroll === "both" || scroll === "record", gently},
+      );
     this.marked = {rows, n: rows.indexOf(meaning.row)};
     this.#tell(meaning, known, range);
   }
 
   #tell(meaning, known, range) {
-    const record = this.records[this.record], file = this.files[this.file];
+    const record = this.records[this.record],
+      file = this.files[this.file];
     if (!known) {
-      this.where.value = meaning.side === "record" ? `${shown(record.name)}:${this.right.lineOf(meaning.position)} comes from no source that is here` : `${shown(file.name)}:${this.#lineNumber(this.left.line(meaning.position).from)}${record ? ": nothing in the archive comes from here" : ""}`;
+      this.where.value =
+        meaning.side === "record"
+          ? `${shown(record.name)}:${this.right.lineOf(meaning.position)} comes from no source that is here`
+          : `${shown(file.name)}:${this.#lineNumber(this.left.line(meaning.position).from)}${record ? ": nothing in the archive comes from here" : ""}`;
     } else {
-      const start = this.left.line(meaning.from), end = this.left.line(meaning.to);
-      const column = meaning.from - start.from + 1, last = meaning.to - end.from;
-      const columns = start.number === end.number ? `columns ${column}\u2013${last}` : `column ${column} to line ${this.#lineNumber(end.from)}`;
+      const start = this.left.line(meaning.from),
+        end = this.left.line(meaning.to);
+      const column = meaning.from - start.from + 1,
+        last = meaning.to - end.from;
+      const columns =
+        start.number === end.number
+          ? `columns ${column}\u2013${last}`
+          : `column ${column} to line ${this.#lineNumber(end.from)}`;
       this.where.value = `${shown(file.name)}:${this.#lineNumber(start.from)}, ${columns} \u2194 ${shown(record.name)}:${this.right.lineOf(record.at[meaning.row])}`;
     }
     const {rows, n} = this.marked;
@@ -201,14 +301,30 @@ export class Pair {
 
   /** Records, but the shown one, with a range that begins in the same line. */
   #tellElsewhere(meaning) {
-    const line = meaning && this.left.line(meaning.from), first = new Map();
+    const line = meaning && this.left.line(meaning.from),
+      first = new Map();
     for (const range of line ? this.#rangesOf(this.file).beginningIn(line.from, line.to + 1) : []) {
-      for (const [number, row] of range.places) if (number !== this.record && !first.has(number)) first.set(number, row);
+      for (const [number, row] of range.places)
+        if (number !== this.record && !first.has(number)) first.set(number, row);
     }
     this.elsewhere.hidden = !first.size;
     const [summary, list] = this.elsewhere.children;
     summary.textContent = `${counted(first.size, "other record")} ${first.size === 1 ? "comes" : "come"} from this line`;
-    const items = [...first].slice(0, LISTED).map(([number, row]) => make("li", {}, make("button", {type: "button", class: "link", onclick: () => this.showRecord(number, this.records[number].at[row], {pin: true})}, shown(this.records[number].name))));
+    const items = [...first].slice(0, LISTED).map(([number, row]) =>
+      make(
+        "li",
+        {},
+        make(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            onclick: () => this.showRecord(number, this.records[number].at[row], {pin: true}),
+          },
+          shown(this.records[number].name),
+        ),
+      ),
+    );
     if (first.size > LISTED) items.push(make("li", {}, `and ${count(first.size - LISTED)} more`));
     list.replaceChildren(...items);
   }
@@ -217,7 +333,11 @@ export class Pair {
   stepMarked(direction) {
     const {rows, n} = this.marked ?? {rows: []};
     if (rows.length < 2) return;
-    this.showRecord(this.record, this.records[this.record].at[rows[(n + direction + rows.length) % rows.length]], {pin: true});
+    this.showRecord(
+      this.record,
+      this.records[this.record].at[rows[(n + direction + rows.length) % rows.length]],
+      {pin: true},
+    );
   }
 
   /** `n` and `p`: to the next range of the record that has a source. */
@@ -225,7 +345,8 @@ export class Pair {
     const record = this.records[this.record];
     if (!record) return;
     let row = (this.pinned?.row ?? -1) + direction;
-    while (row >= 0 && row < record.rows && (!record.hasSource(row) || record.end(row) === record.at[row])) row += direction;
+    while (row >= 0 && row < record.rows && (!record.hasSource(row) || record.end(row) === record.at[row]))
+      row += direction;
     if (row >= 0 && row < record.rows) this.showRecord(this.record, record.at[row], {pin: true});
   }
 }

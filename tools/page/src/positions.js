@@ -9,7 +9,8 @@ function sums(differences) {
 
 /** How many of the ascending `values` are at most `value`. */
 export function countUpTo(values, value, key = (entry) => entry) {
-  let low = 0, high = values.length;
+  let low = 0,
+    high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (key(values[middle]) <= value) low = middle + 1;
@@ -25,16 +26,23 @@ export class RecordPositions {
   }
 
   /** The row of a position, or -1 before the first row. */
-  rowAt(position) { return countUpTo(this.at, position) - 1; }
+  rowAt(position) {
+    return countUpTo(this.at, position) - 1;
+  }
 
-  end(row) { return row + 1 < this.rows ? this.at[row + 1] : this.text.length; }
+  end(row) {
+    return row + 1 < this.rows ? this.at[row + 1] : this.text.length;
+  }
 
-  hasSource(row) { return row >= 0 && this.file[row] >= 0; }
+  hasSource(row) {
+    return row >= 0 && this.file[row] >= 0;
+  }
 
   /** [from, to, row] of the rows with a source that touch a stretch. */
-  * touching(from, to) {
+  *touching(from, to) {
     for (let row = Math.max(0, this.rowAt(from)); row < this.rows && this.at[row] < to; row++) {
-      if (this.file[row] >= 0 && this.end(row) > from) yield [Math.max(this.at[row], from), Math.min(this.end(row), to), row];
+      if (this.file[row] >= 0 && this.end(row) > from)
+        yield [Math.max(this.at[row], from), Math.min(this.end(row), to), row];
     }
   }
 }
@@ -46,7 +54,8 @@ export class FileRanges {
     for (const [number, record] of records.entries()) {
       for (let row = 0; row < record.rows; row++) {
         if (record.file[row] !== file) continue;
-        const from = record.from[row], key = from * 2 ** 24 + record.length[row];
+        const from = record.from[row],
+          key = from * 2 ** 24 + record.length[row];
         const range = ranges.get(key);
         if (range) range.places.push([number, row]);
         else ranges.set(key, {from, to: from + record.length[row], places: [[number, row]]});
@@ -56,7 +65,9 @@ export class FileRanges {
     this.longest = this.ranges.reduce((longest, {from, to}) => Math.max(longest, to - from), 0);
   }
 
-  #first(position) { return countUpTo(this.ranges, position - this.longest - 1, ({from}) => from); }
+  #first(position) {
+    return countUpTo(this.ranges, position - this.longest - 1, ({from}) => from);
+  }
 
   /** The smallest range around a position; of equal ones the first. */
   smallestAt(position) {
@@ -68,12 +79,19 @@ export class FileRanges {
     return best;
   }
 
-  exactly(from, to) { return this.ranges.find((range) => range.from === from && range.to === to) ?? null; }
+  exactly(from, to) {
+    return this.ranges.find((range) => range.from === from && range.to === to) ?? null;
+  }
 
   /** Ranges that begin in a stretch. */
-  beginningIn(from, to) { return this.ranges.slice(countUpTo(this.ranges, from - 1, (range) => range.from), countUpTo(this.ranges, to - 1, (range) => range.from)); }
+  beginningIn(from, to) {
+    return this.ranges.slice(
+      countUpTo(this.ranges, from - 1, (range) => range.from),
+      countUpTo(this.ranges, to - 1, (range) => range.from),
+    );
+  }
 
-  * touching(from, to) {
+  *touching(from, to) {
     for (let n = this.#first(from); n < this.ranges.length && this.ranges[n].from < to; n++) {
       const range = this.ranges[n];
       if (range.to > from) yield [Math.max(range.from, from), Math.min(range.to, to), range];
@@ -87,7 +105,8 @@ export function* innermost(ranges) {
   let at = 0;
   function* upTo(position) {
     while (open.length) {
-      const [, to, value] = open.at(-1), end = Math.min(to, position);
+      const [, to, value] = open.at(-1),
+        end = Math.min(to, position);
       if (end > at) yield [at, end, value];
       at = Math.max(at, end);
       if (to > position) return;
@@ -117,5 +136,9 @@ export class FileLines {
   }
 
   /** Positions at which lines are missing above. */
-  gaps() { return this.fragments.filter(([position, line], n) => position > 0 || (n === 0 && line > 1)).map(([position]) => position); }
+  gaps() {
+    return this.fragments
+      .filter(([position, line], n) => position > 0 || (n === 0 && line > 1))
+      .map(([position]) => position);
+  }
 }

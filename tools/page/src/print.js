@@ -1,6 +1,7 @@
 // Paper has no scrolling: before printing, each table of rows in view gets a plain one beside it.
 
-const made = [], before = [];
+const made = [],
+  before = [];
 
 /** `table()` gives what is printed instead of `element`. */
 export function printable(element, table) {
@@ -21,4 +22,6 @@ window.addEventListener("beforeprint", () => {
     entry.element.after(entry.paper);
   }
 });
-window.addEventListener("afterprint", () => { for (const entry of made) entry.paper?.remove(); });
+window.addEventListener("afterprint", () => {
+  for (const entry of made) entry.paper?.remove();
+});

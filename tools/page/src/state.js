@@ -26,4 +26,6 @@ window.addEventListener("hashchange", () => {
   parameters = new URLSearchParams(location.hash.slice(1));
   for (const listener of listeners) listener();
 });
-window.addEventListener("popstate", () => { parameters = new URLSearchParams(location.hash.slice(1)); });
+window.addEventListener("popstate", () => {
+  parameters = new URLSearchParams(location.hash.slice(1));
+});

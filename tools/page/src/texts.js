@@ -28,7 +28,8 @@ export const counted = (number, one, many = one + "s") => `${count(number)} ${nu
 
 const UNITS = ["KiB", "MiB", "GiB", "TiB"];
 export function bytes(number) {
-  let value = Math.abs(number), unit = -1;
+  let value = Math.abs(number),
+    unit = -1;
   while (value >= 1024 && unit < UNITS.length - 1) [value, unit] = [value / 1024, unit + 1];
   const sign = number < 0 ? "\u2212" : "";
   return sign + (unit < 0 ? `${whole.format(value)} B` : `${value.toFixed(1)} ${UNITS[unit]}`);

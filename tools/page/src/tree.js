@@ -3,7 +3,8 @@
 export class Tree {
   constructor(columns) {
     this.columns = columns;
-    const {parent} = columns, rows = parent.length;
+    const {parent} = columns,
+      rows = parent.length;
     this.rows = rows;
     this.depth = new Uint16Array(rows);
     this.first = new Int32Array(rows + 1); // row r has the children family[first[r]] to family[first[r + 1] - 1]
@@ -27,8 +28,22 @@ export class Tree {
   /** Of two files: the larger of both sizes of each row, summed. */
   larger() {
     const {stored, old} = this.columns;
-    if (!this.sums.has("larger")) this.sums.set("larger", this.#summed(Float64Array.from(stored, (size, row) => Math.max(size, old[row]))));
+    if (!this.sums.has("larger"))
+      this.sums.set(
+        "larger",
+        this.#summed(Float64Array.from(stored, (size, row) => Math.max(size, old[row]))),
+      );
     return this.sums.get("larger");
+  }
+
+  /** Whether it is of two files, an older one and a newer one. */
+  get isTwo() {
+    return Boolean(this.columns.old);
+  }
+
+  /** By how many bytes a row and all below it have grown. */
+  growth(row) {
+    return this.totals("stored")[row] - this.totals("old")[row];
   }
 
   #summed(sums) {
@@ -36,9 +51,24 @@ export class Tree {
     return sums;
   }
 
-  children(row) { return this.family.subarray(this.first[row], this.first[row + 1]); }
+  children(row) {
+    return this.family.subarray(this.first[row], this.first[row + 1]);
+  }
 
-  isLeaf(row) { return this.first[row] === this.first[row + 1]; }
+  /** The children with the largest sums, those with none left out. */
+  largest(row, sums, most = Infinity) {
+    const rows = Array.from(this.children(row)).filter((child) => sums[child] > 0);
+    return rows.sort((a, b) => sums[b] - sums[a]).slice(0, most);
+  }
+
+  /** What to bring into focus for a row: a leaf has nothing to show but itself. */
+  branch(row) {
+    return this.isLeaf(row) ? this.columns.parent[row] : row;
+  }
+
+  isLeaf(row) {
+    return this.first[row] === this.first[row + 1];
+  }
 
   /** Rows from the first level down to `row`. */
   way(row) {
@@ -50,7 +80,9 @@ export class Tree {
   /** Parts of modules are joined by dots, as PyTorch does; all else by slashes. */
   path(row) {
     const names = this.way(row).map((at) => this.columns.name[at]);
-    return names.length > 2 && names[0] === "weights" ? `weights/${names.slice(1).join(".")}` : names.join("/");
+    return names.length > 2 && names[0] === "weights"
+      ? `weights/${names.slice(1).join(".")}`
+      : names.join("/");
   }
 
   /** The paths of all rows, each made of its parent's. */
@@ -62,7 +94,11 @@ export class Tree {
       for (let row = 1; row < this.rows; row++) {
         const up = parent[row];
         inWeights[row] = Number(inWeights[up] || (up === 0 && name[row] === "weights"));
-        this.allPaths.push(up === 0 ? name[row] : this.allPaths[up] + (inWeights[row] && parent[up] !== 0 ? "." : "/") + name[row]);
+        this.allPaths.push(
+          up === 0
+            ? name[row]
+            : this.allPaths[up] + (inWeights[row] && parent[up] !== 0 ? "." : "/") + name[row],
+        );
       }
     }
     return this.allPaths;
@@ -74,11 +110,15 @@ export class Tree {
     return row < 0 ? 0 : row;
   }
 
-  /** All rows at and below `top`, marked. */
-  below(top) {
-    const inside = new Uint8Array(this.rows);
+  /** The leaves at and below a row. */
+  leavesBelow(top) {
+    const inside = new Uint8Array(this.rows),
+      leaves = [];
     inside[top] = 1;
-    for (let row = top + 1; row < this.rows; row++) inside[row] = inside[this.columns.parent[row]];
-    return inside;
+    for (let row = top; row < this.rows; row++) {
+      inside[row] ||= inside[this.columns.parent[row]] ?? 0;
+      if (row && inside[row] && this.isLeaf(row)) leaves.push(row);
+    }
+    return leaves;
   }
 }

@@ -12,7 +12,8 @@ function unfolded(value) {
 /** The call stack of a row, outermost frame first: [record, position, text]. */
 export function stackOf({parent, record, position, text, of}, row) {
   const stack = [];
-  for (let frame = of[row] ?? -1; frame >= 0; frame = parent[frame]) stack.unshift([record[frame], position[frame], text[frame]]);
+  for (let frame = of[row] ?? -1; frame >= 0; frame = parent[frame])
+    stack.unshift([record[frame], position[frame], text[frame]]);
   return stack;
 }
 

@@ -1,0 +1,146 @@
+// The picture of the tree of sizes: boxes as a treemap or an icicle, one tab stop, arrows to go from box to box.
+
+import {chosen, laidOut} from "./boxes.js";
+import {make} from "./elements.js";
+import {bytes, count, counted, growth, percent, shown} from "./texts.js";
+
+const SMALLEST = 40; // square pixels: what is smaller is part of "others"
+const KINDS = 8; // colours
+const ARROWS = new Map([
+  ["ArrowLeft", [-1, 0]],
+  ["ArrowRight", [1, 0]],
+  ["ArrowUp", [0, -1]],
+  ["ArrowDown", [0, 1]],
+]);
+
+export class Picture {
+  /** `onOpen(row)` is told of a box that is opened, `onLeave()` of Backspace. */
+  constructor(tree, {onOpen, onLeave}) {
+    Object.assign(this, {tree, onOpen, focus: 0, shape: "treemap", measure: "stored", width: 0});
+    this.element = make("div", {
+      class: "picture",
+      role: "group",
+      "aria-label": "Sizes as boxes; arrows move, Enter opens, Backspace goes out",
+      onkeydown: (event) => this.#key(event, onLeave),
+    });
+    this.legend = make("ul", {class: "legend", "aria-label": "Colours"});
+    new ResizeObserver(() => {
+      if (Math.abs(this.element.clientWidth - this.width) > 1) this.draw();
+    }).observe(this.element);
+  }
+
+  /** What the areas are: of two files, the larger of both sizes. */
+  get totals() {
+    const {tree, measure} = this;
+    return tree.isTwo && measure === "stored" ? tree.larger() : tree.totals(measure);
+  }
+
+  words(figure) {
+    return this.measure === "elements" ? count(figure) : bytes(figure);
+  }
+
+  /** Draws what `changes` say of focus (a row), shape and measure. */
+  draw(changes = {}) {
+    Object.assign(this, changes);
+    this.width = this.element.clientWidth || 900;
+    const height = this.element.clientHeight || 380;
+    const {tree, totals, focus} = this;
+    const root = chosen(tree, totals, focus, (totals[focus] / (this.width * height)) * SMALLEST);
+    const boxes = laidOut(root, this.shape, this.width, height).map((place) => this.#box(place));
+    this.element.replaceChildren(...boxes);
+    if (totals[focus] > 0) boxes[0].tabIndex = 0;
+    else this.element.replaceChildren(make("p", {}, "Nothing here has this measure."));
+    this.legend.replaceChildren(...(tree.isTwo ? growthLegend() : this.#kindLegend()));
+  }
+
+  #box({node, depth, leaf, x, y, width, height}) {
+    const {tree, totals} = this;
+    const {row, others, value} = node;
+    const name = others ? counted(others, "other") : shown(tree.columns.name[row]);
+    const change = tree.isTwo && !others ? growth(tree.growth(row)) : "";
+    const label = [name, this.words(value), percent(value, totals[0]), change].filter(Boolean).join(", ");
+    const what = others ? "" : shown(tree.columns.what[row]);
+    return make(
+      "button",
+      {
+        type: "button",
+        class: `box ${this.#hue(node)} ${leaf ? "leaf" : "inner"}`,
+        tabindex: -1,
+        "aria-label": label,
+        title: what ? `${label}\n${what}` : label,
+        "data-row": row,
+        "data-value": value,
+        "data-others": others || null,
+        "data-depth": depth,
+        style: {left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px`},
+        onclick: () => this.onOpen(row),
+      },
+      width > 36 &&
+        height > 13 &&
+        make("span", {}, `${name} `, make("small", {}, change || this.words(value))),
+    );
+  }
+
+  /** The class that gives a box its colour: growth, of which half of the larger size is much; or its kind. */
+  #hue({row, others}) {
+    const {tree} = this;
+    if (!tree.isTwo) return kindClass(tree, row);
+    const change = others ? 0 : tree.growth(row);
+    if (!change) return "same";
+    return (change > 0 ? "grew" : "shrank") + (Math.abs(change) >= this.totals[row] / 2 ? "2" : "");
+  }
+
+  #kindLegend() {
+    const {tree, totals} = this;
+    return tree.largest(0, totals, KINDS).map((row) => {
+      const sum = `${this.words(totals[row])} \u00b7 ${percent(totals[row], totals[0])}`;
+      const name = `${shown(tree.columns.name[row])} `;
+      return make("li", {}, make("i", {class: kindClass(tree, row)}), name, make("small", {}, sum));
+    });
+  }
+
+  #key(event, onLeave) {
+    const box = event.target.closest(".box");
+    if (!box) return;
+    if (event.key === "Backspace") {
+      onLeave();
+      this.element.firstElementChild?.focus();
+    } else if (ARROWS.has(event.key)) this.#step(box, ...ARROWS.get(event.key));
+    else return;
+    event.preventDefault();
+  }
+
+  /** To the nearest box in a direction. */
+  #step(box, dx, dy) {
+    const from = grip(box);
+    let nearest = null;
+    let least = Infinity;
+    for (const other of this.element.querySelectorAll(".box")) {
+      const [x, y] = [grip(other).x - from.x, grip(other).y - from.y];
+      const along = x * dx + y * dy;
+      const far = along + 2 * Math.abs(x * dy + y * dx);
+      if (other !== box && along > 1 && far < least) [nearest, least] = [other, far];
+    }
+    if (!nearest) return;
+    box.tabIndex = -1;
+    nearest.tabIndex = 0;
+    nearest.focus();
+  }
+}
+
+const kindClass = (tree, row) => `k${tree.columns.kind[row] % KINDS}`;
+
+/** Where a box is, for arrows: near its name, since an inner box lies on its outer one. */
+const grip = (box) => ({
+  x: box.offsetLeft + Math.min(box.offsetWidth / 2, 40),
+  y: box.offsetTop + Math.min(box.offsetHeight / 2, 8),
+});
+
+const growthLegend = () =>
+  [
+    ["grew2", "grew by half or more"],
+    ["grew", "grew"],
+    ["same", "as before"],
+    ["shrank", "shrank"],
+    ["shrank2", "shrank by half or more"],
+  ].map(([hue, words]) => make("li", {}, make("i", {class: hue}), words));
