@@ -12,7 +12,7 @@ import pytest
 from tests.support.sampling import whole_suite
 from tools.pages import DECISIONS, PAGES, ROOT
 from tools.site import __main__ as site
-from tools.site import checks, made, tree
+from tools.site import checks, made, notebook, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +77,19 @@ def test_images_are_copied_to_where_pages_ask_for_them(
         "![a](../images/dark.png)"
     )
     assert links.copied == {"docs/images/light.png", "docs/images/dark.png"}
+
+
+def test_a_notebook_is_a_page_of_its_texts_code_and_tables() -> None:
+    page = notebook.page_of(ROOT / "docs/how-to/notebook.ipynb")
+    assert page.startswith("# In a notebook\n")
+    assert "````python\nfailure = model.symbolicate(1445)\nfailure\n````" in page
+    assert "<table" in page
+    assert "````text\nModule hierarchy:top(Stack)" in page
+
+
+def test_a_folder_without_texts_is_refused() -> None:
+    with pytest.raises(tree.SiteError, match=r"fixtures/fleet/Ranker\.ptdbg: no file in it can be shown"):
+        made.shown("fixtures/fleet/Ranker.ptdbg")
 
 
 def test_every_command_and_schema_has_its_page() -> None:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tools.pages import ROOT
-from tools.site import checks, made, tree
+from tools.site import checks, made, notebook, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,8 @@ def put_together(build: Path) -> dict[str, Any]:
         elif not (ROOT / name).is_file():
             links.problems.append(f"{tree.CONFIGURATION.name}: names {name}, which is not there")
         else:
-            text = (ROOT / name).read_text(encoding="utf-8")
+            file = ROOT / name
+            text = notebook.page_of(file) if file.suffix == ".ipynb" else file.read_text(encoding="utf-8")
             texts[tree.place_of(name)] = links.rewritten(text, name, tree.place_of(name))
     if links.problems:
         raise tree.SiteError("\n".join(links.problems))

@@ -13,6 +13,7 @@ import archive
 from archive.cli.commands import COMMANDS, group
 from tools.pages import ROOT
 from tools.site.roles import markdown
+from tools.site.tree import SiteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,15 @@ NAMES = {
     "Privacy": ("privacy",),
 }
 """Pages of public names: the rooms whose names each has."""
-LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".txt": "text", ".tsv": "text"}
+LANGUAGES = {
+    "": "text",
+    ".cff": "yaml",
+    ".py": "python",
+    ".toml": "toml",
+    ".json": "json",
+    ".txt": "text",
+    ".tsv": "text",
+}
 """What a file that is shown is written in; files of other kinds are not."""
 HIDDEN = {"__pycache__", "build", "dist"}
 
@@ -199,10 +208,12 @@ def shown(target: str) -> str:
     path = ROOT / target
     if path.suffix == ".ipynb":
         return f"---\nsearch:\n  exclude: true\n---\n\n{_cells(path)}"
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
     texts = [
         file for file in files if file.suffix in LANGUAGES and not HIDDEN & {*file.relative_to(ROOT).parts}
     ]
+    if not texts:
+        raise SiteError(f"{target}: no file in it can be shown as text")
     parts = []
     for file in texts:
         heading = f"## {file.relative_to(path)}\n\n" if len(texts) > 1 else ""

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "tests/README.md": "project/tests.md",
     "fixtures/README.md": "project/fixtures.md",
     "examples/README.md": "reference/programs.md",
+    "docs/how-to/notebook.ipynb": "how-to/notebook.md",
     "docs/schemas": "reference/schemas.md",
     "archive/formats": "reference/records.md",
     "archive/companion/__init__.py": "reference/records.md#archivecompanion",
