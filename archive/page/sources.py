@@ -4,11 +4,13 @@ An archive keeps a source a function, often one a row. Equal sources are one *fr
 file stand in the order of their lines; one that says what another says at these lines is a part of it. Where
 lines are missing in between, ``lines`` has a new entry.
 
-Sources of traced operations have no file: each is a Python stack, and all are one file without a name.
+Sources of traced operations are Python stacks, innermost frame first, which have the name of that frame's
+file, or none. Each of their lines has the number of its own frame.
 """
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.render.documents import SourceRecordFacts, SourcesFacts
 
+CALL = re.compile(rb".+\((?P<line>[0-9]{1,9})\): .*", re.DOTALL)
+"""A frame of a Python stack, as PyTorch records it for a traced operation."""
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""
 SHARE = 8
@@ -70,13 +74,29 @@ class SourceFile:
                 self.bases[number] = at
                 continue
             whole = text if text.endswith(b"\n") else text + b"\n"
-            if line != following:
-                self.lines.append((size, line))
             self.bases[number] = size
-            cover, following = _Cover(size, line, whole), line + whole.count(b"\n")
+            calls = stack_lines(text)
+            if calls:
+                self.lines += ((size + at, own) for at, own in calls)
+                cover, following = _Cover(0, 0, b""), -1
+            else:
+                self.lines += [] if line == following else [(size, line)]
+                cover, following = _Cover(size, line, whole), line + whole.count(b"\n")
             stitched.append(whole)
             size += len(whole)
         self.text = b"".join(stitched)
+
+
+def stack_lines(text: bytes) -> list[tuple[int, int]]:
+    """Where each frame of a Python stack begins, and its line; none of a text that is something else."""
+    lines, at = [], 0
+    for line in text.removesuffix(b"\n").split(b"\n"):
+        call = CALL.fullmatch(line)
+        if call is None:
+            return []
+        lines.append((at, int(call["line"])))
+        at += len(line) + 1
+    return lines
 
 
 class _Cover:

@@ -22,6 +22,7 @@ from tests.support.corpus import KINDS
 from tests.support.tampering import STACK, tampered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 TEMPLATE = (
@@ -40,12 +41,14 @@ HOSTILE = [
 
 
 @pytest.fixture(autouse=True)
-def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A template, style and script that are small."""
     (tmp_path / "page.html").write_text(TEMPLATE)
     (tmp_path / "page.css").write_text("p{color:red}")
     (tmp_path / "page.js").write_text("let a = '$1 {{data}}';")
     monkeypatch.setattr(documents, "BUNDLE", tmp_path)
+    documents._part.cache_clear()
+    yield
     documents._part.cache_clear()
 
 

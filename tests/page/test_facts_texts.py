@@ -12,7 +12,7 @@ from archive.base.limits import unbounded
 from archive.base.strings import decoded
 from archive.page.bounding import fitted
 from archive.page.document import packed
-from archive.page.sources import SourceFile, _Fragment
+from archive.page.sources import SourceFile, _Fragment, stack_lines
 from archive.page.units import Units, differences, plain
 from tests.page.test_facts import facts_of
 from tests.support.sampling import examples
@@ -58,6 +58,15 @@ def test_a_fragment_that_others_hold_is_a_part_of_them() -> None:
     file = SourceFile(b"m.py", [_Fragment(0, 11, other), _Fragment(1, 10, whole), _Fragment(2, 13, b"y\n")])
     assert file.text == whole + other + b"y\n"
     assert file.lines == [(0, 10), (len(whole), 11)]
+
+
+def test_lines_of_a_python_stack_have_the_numbers_of_their_frames() -> None:
+    stack = b"/m.py(7): forward\n/torch/module.py(1787): _call_impl\n"
+    assert stack_lines(stack) == [(0, 7), (18, 1787)]
+    assert stack_lines(b"x = f(7): 3\ny = 1\n") == []
+    file = SourceFile(b"/m.py", [_Fragment(0, 7, stack), _Fragment(1, 7, b"/m.py(7): forward\n")])
+    assert file.lines == [(0, 7), (18, 1787), (len(stack), 7)]
+    assert file.bases == {0: 0, 1: len(stack)}
 
 
 def cut(path: Path, most: int) -> dict[str, Any]:
