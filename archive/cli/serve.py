@@ -83,6 +83,13 @@ def _size(_: click.Context, __: click.Parameter, value: str) -> int:
     callback=_size,
     help="Bytes of a worker's address space, in the same units, where the system bounds it.",
 )
+@click.option(
+    "--access-log",
+    "access",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Append a line for each request: method, path, status, time and bytes. -: to standard error.",
+)
 def command(
     *,
     store: str,
@@ -95,11 +102,13 @@ def command(
     seconds: float,
     body: int,
     memory: int,
+    access: str | None,
 ) -> ExitStatus:
     """Answer requests over HTTP from STORE: logs are explained, companions given out.
 
     Listens on this machine alone, and takes no companions, unless told otherwise. There is no TLS: a proxy
-    has it. /docs describes all requests.
+    has it. In a browser, / explains a log, /report shows a model, /models lists the store, and /docs
+    describes all requests of programs.
 
     \b
     Examples:
@@ -110,7 +119,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if any(find_spec(name) is None for name in NEEDED):
         raise click.UsageError("serving needs the extra `server`: pip install 'debug-archive[server]'")
-    from archive.server.serving import bound, serve  # noqa: PLC0415 (what the extra brings)
+    from archive.server.serving import bound, log_access, serve  # noqa: PLC0415 (what the extra brings)
     from archive.server.settings import Settings  # noqa: PLC0415 (the same)
     from archive.store.store import Store  # noqa: PLC0415 (the same)
 
@@ -126,6 +135,8 @@ def command(
     )
     with Store.open(store) as opened:
         count = len(opened.entries())
+    if access is not None:
+        log_access(access)
     with bound(host, port) as listening:
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         rights = "read only" if settings.token is None else "takes companions with the token"

@@ -7,9 +7,11 @@ counts requests, and ends those whose clients do not read.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI
 from prometheus_client import (
@@ -27,6 +29,7 @@ import archive
 from archive.base.errors import ArchiveError, shown
 from archive.server.companions import Companions
 from archive.server.logs import Logs
+from archive.server.people import PeopleRoutes
 from archive.server.problems import GONE, HttpProblem, answer_refusals, answer_to
 from archive.server.spool import Spool
 from archive.server.workers import Workers
@@ -146,6 +149,9 @@ class OperationsRoutes:
 
 # --- guard
 
+ACCESS = logging.getLogger("archive.server.access")
+"""Gets a line a request: nothing of bodies, and no query, which may have patterns of logs."""
+LONGEST_PATH = 200
 UNKNOWN = "other"
 """The label of requests that no route takes."""
 PLAIN = (b"x-content-type-options", b"nosniff")
@@ -165,10 +171,11 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status = time.perf_counter(), GONE
+        start, status, size = time.perf_counter(), GONE, 0
 
         async def send_in_time(message: Message) -> None:
-            nonlocal status
+            nonlocal status, size
+            size += len(message.get("body", b""))
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), PLAIN]
@@ -180,7 +187,10 @@ class RequestGuard:
         finally:
             route = getattr(scope.get("route"), "path", UNKNOWN)
             self._metrics.requests.labels(route, status).inc()
-            self._metrics.seconds.labels(route).observe(time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            self._metrics.seconds.labels(route).observe(seconds)
+            path = quote(scope["path"])[:LONGEST_PATH]
+            ACCESS.info("%s %s %d %.0f ms %d bytes", scope["method"], path, status, 1000 * seconds, size)
 
     def _inner(self, scope: Scope) -> ASGIApp:
         """The application; or a refusal of hosts that are not the server's.
@@ -223,12 +233,17 @@ class Service:
         self.workers = Workers(settings)
         metrics = Metrics(self.workers, self._spool)
         app = FastAPI(
-            title="debug-archive", version=archive.__version__, description=DESCRIPTION, redoc_url=None
+            title="debug-archive",
+            version=archive.__version__,
+            description=DESCRIPTION,
+            docs_url=None,  # FastAPI's pages load scripts from elsewhere
+            redoc_url=None,
         )
         for part in (
             Logs(settings, self._spool, self.workers, metrics.count),
             Companions(settings, self._spool, self.workers, self._store),
             OperationsRoutes(self._store, metrics),
+            PeopleRoutes(settings, self._spool, self.workers, self._store, metrics.count, app.openapi),
         ):
             app.include_router(part.router)
         answer_refusals(app)

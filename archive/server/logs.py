@@ -80,9 +80,11 @@ class Logs:
             body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))
             await receive(request, body, self._settings)
             if is_json:
-                explained = await self._worked(request, work.explain_json, body.path, answer.path)
+                explained = await worked(self._workers, request, work.explain_json, body.path, answer.path)
             else:
-                explained = await self._worked(request, work.explain_text, body.path, answer.path, id, model)
+                explained = await worked(
+                    self._workers, request, work.explain_text, body.path, answer.path, id, model
+                )
             headers = {}
             if explained is not None:
                 self._count(explained)
@@ -92,28 +94,32 @@ class Logs:
             answer.count(answer.path.stat().st_size)
             return SpooledAnswer(answer, stack.pop_all(), headers, JSON if is_json else TEXT)
 
-    async def _worked(
-        self, request: Request, task: Callable[..., Explained | Refused | None], *arguments: object
-    ) -> Explained | None:
-        """What a worker says, unless the client leaves before.
 
-        Raises:
-            HttpProblem: the work is refused.
-            ClientDisconnect: the client left.
-        """
-        working = asyncio.ensure_future(self._workers.run(task, *arguments))
-        leaving = asyncio.ensure_future(request.receive())
-        try:
-            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                raise ClientDisconnect
-            result = await working
-        finally:
-            for future in (working, leaving):
-                future.cancel()
-        if isinstance(result, Refused):
-            raise HttpProblem(result.status, result.detail)
-        return result
+async def worked(
+    workers: Workers,
+    request: Request,
+    task: Callable[..., Explained | Refused | None],
+    *arguments: object,
+) -> Explained | None:
+    """What a worker says, unless the client leaves before.
+
+    Raises:
+        HttpProblem: the work is refused.
+        ClientDisconnect: the client left.
+    """
+    working = asyncio.ensure_future(workers.run(task, *arguments))
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        result = await working
+    finally:
+        for future in (working, leaving):
+            future.cancel()
+    if isinstance(result, Refused):
+        raise HttpProblem(result.status, result.detail)
+    return result
 
 
 class SpooledAnswer(Response):

@@ -18,7 +18,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archive.base.errors import ArchiveError
-from archive.server.app import Service
+from archive.server.app import ACCESS, Service
 from archive.server.settings import (
     BYTES_OF_A_PIECE,
     LEAST_PIECES,
@@ -206,6 +206,19 @@ def bound(host: str, port: int) -> socket.socket:
         raise ArchiveError(f"cannot listen: {error.strerror}{way}", file=f"{host}:{port}") from None
     # asyncio sends at once where the protocol is named; else an answer waits for 40 ms (Nagle's algorithm).
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, listening.detach())
+
+
+def log_access(file: str) -> None:
+    """Write a line a request to the end of a file; ``-`` is standard error.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    handler = logging.StreamHandler() if file == "-" else logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    ACCESS.addHandler(handler)
+    ACCESS.setLevel(logging.INFO)
+    ACCESS.propagate = False
 
 
 def serve(settings: Settings, listening: socket.socket, started: Callable[[], None]) -> None:

@@ -46,6 +46,8 @@ MOST_VALUES = 1_000
 """Values and commas of a request in JSON."""
 LONGEST_DETAIL = 600
 """Characters of a refusal: it goes through a pipe."""
+EXCERPT_BYTES = 4 << 20
+"""Bytes of explanations on a page of failures."""
 
 # --- workers
 

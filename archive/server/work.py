@@ -24,9 +24,14 @@ from archive.debuginfo.symbolicate import Style
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
+from archive.page.failures import failures_page
+from archive.page.report import report
+from archive.page.shown import Shown
 from archive.render.as_json import as_json
 from archive.render.symbolicate import causes_facts, symbolication_facts
+from archive.server.forms import FormError, fields_of
 from archive.server.settings import (
+    EXCERPT_BYTES,
     INFLATED_A_BYTE,
     LEAST_INFLATED,
     LONGEST_DETAIL,
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
 
     from archive.failures.explainer import LogExplainer
     from archive.failures.models.models import Models
+    from archive.server.forms import FormField
 
 
 # --- requests in JSON
@@ -316,6 +322,65 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
                 out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
             return None
         return _explain(request, models, out)
+
+
+@_refusing
+def failures_page_of(body: Path, answer: Path, content_type: str) -> Explained:
+    """Explain the log of a form; the answer is the page of its failures.
+
+    Args:
+        body: the form's file.
+        answer: the file that is written.
+        content_type: of the form.
+    """
+    fields = _fields(body, content_type)
+    field = next((fields[name] for name in ("file", "log") if name in fields and fields[name].value), None)
+    if field is None:
+        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no log: paste one, or choose a file")
+    shown = _shown(fields)
+    with _worker.shelf.models() as models:
+        explainer = explainer_of(models, ids=None, names=None)
+        explainer.causes.room = EXCERPT_BYTES
+        log = _bounded(unpacked(iter([field.value]), LEAST_INFLATED, INFLATED_A_BYTE))
+        for _ in _bounded(explainer.explain(log)):
+            pass
+        answer.write_bytes(failures_page(explainer, models, field.file or "the pasted log", shown))
+        return _counts(explainer, models)
+
+
+@_refusing
+def report_of(body: Path, answer: Path, content_type: str) -> None:
+    """Read the model of a form; the answer is its report page.
+
+    Args:
+        body: the form's file.
+        answer: the file that is written.
+        content_type: of the form.
+    """
+    fields = _fields(body, content_type)
+    model = fields.get("model")
+    if model is None or not model.value:
+        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no model: choose a file")
+    source = FileInMemory(model.value, model.file or "the model")
+    with answer.open("wb") as out:
+        report(source, out, show=_shown(fields), limits=_worker.shelf.store.limits)
+
+
+def _fields(body: Path, content_type: str) -> dict[str, FormField]:
+    """The fields of a form."""
+    try:
+        return fields_of(body.read_bytes(), content_type)
+    except FormError as error:
+        raise _Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+
+
+def _shown(fields: dict[str, FormField]) -> Shown:
+    """How much of the models' source a page shows."""
+    asked = fields["source"].value.decode("utf-8", "replace") if "source" in fields else Shown.FULL
+    try:
+        return Shown(asked)
+    except ValueError:
+        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "source is full, basename or none") from None
 
 
 def parsed(content: bytes) -> HandlesRequest | LogRequest:

@@ -64,6 +64,7 @@ def test_json_gives_causes_counts_and_the_log(server: Running) -> None:
     expected = file_of(run("symbolicate", FLEET, "--json", "--top", 2, stdin=log).stdout)
     assert facts.pop("log") == run("symbolicate", FLEET, stdin=log).stdout.decode()
     assert facts.pop("unread") == {}
+    assert expected.pop("file") == "-"
     assert "43 failures are explained because nothing contradicts it" in str(facts.pop("caveat"))
     for of_one in (facts, expected):  # the names of models differ: files here, entries of a store there
         del of_one["notes"]

@@ -1,0 +1,179 @@
+"""The server for people: ``/`` explains a log, ``/report`` shows a model, ``/models`` lists the store.
+
+Forms are plain ones, which need no script. Nothing of what they send stays here: bodies and answers lie in
+the spool as long as a request takes.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
+from starlette.responses import Response
+
+from archive.base.errors import ArchiveError, counted
+from archive.server import html, work
+from archive.server.forms import MULTIPART
+from archive.server.logs import SpooledAnswer, worked
+from archive.server.problems import HttpProblem
+from archive.server.settings import LONGEST_NAME
+from archive.server.spool import receive
+from archive.store.entries import COMPANIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from archive.server.settings import Settings
+    from archive.server.spool import Spool
+    from archive.server.work import Explained
+    from archive.server.workers import Workers
+    from archive.store.store import Store
+
+MOST_ROWS = 1_000
+"""Models that a page lists."""
+SHOWN = """
+<label>Source <select name="source"><option value="full">text and paths</option>
+<option value="basename">text, and names of files</option><option value="none">none</option></select></label>
+"""
+LOG_FORM = f"""
+<p>Paste a log, or drop its file on the field below. The answer is a page of its failures, each at the line
+of its model. Nothing is kept here.</p>
+<form method="post" action="/" enctype="{MULTIPART}">
+<label>Log <textarea name="log" rows="14" spellcheck="false"></textarea></label>
+<label>or a file, which gzip may have packed <input type="file" name="file"></label>
+{SHOWN}<button>Explain</button></form>"""
+MODEL_FORM = f"""
+<p>The answer is a page about the model: where its bytes go, its source beside the generated code, what is
+wrong with it. The model is read here, never run, and not kept.</p>
+<form method="post" action="/report" enctype="{MULTIPART}">
+<label>Model <input type="file" name="model" required></label>
+{SHOWN}<button>Report</button></form>"""
+
+
+class PeopleRoutes:
+    """The pages of people.
+
+    Args:
+        count: counts the failures of a log.
+        schema: describes the requests of programs.
+
+    Attributes:
+        router: the routes.
+    """
+
+    def __init__(  # noqa: PLR0917 (the parts of a service)
+        self,
+        settings: Settings,
+        spool: Spool,
+        workers: Workers,
+        store: Store,
+        count: Callable[[Explained], None],
+        schema: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._settings = settings
+        self._spool = spool
+        self._workers = workers
+        self._store = store
+        self._count = count
+        self._schema = schema
+        self.router = APIRouter(include_in_schema=False, default_response_class=Response)
+        route = self.router.add_api_route
+        route("/", lambda: html.page("Explain a log", LOG_FORM))
+        route("/", self.explain, methods=["POST"])
+        route("/report", lambda: html.page("Report on a model", MODEL_FORM))
+        route("/report", self.report, methods=["POST"])
+        route("/models", self.models)
+        route("/docs", self.docs)
+
+    async def explain(self, request: Request) -> Response:
+        """The page of a log's failures."""
+        return await self._answer(request, work.failures_page_of)
+
+    async def report(self, request: Request) -> Response:
+        """The page about a model."""
+        return await self._answer(request, work.report_of)
+
+    async def _answer(self, request: Request, task: Callable[..., Any]) -> Response:
+        """What a worker makes of a form; a refusal is a page, too."""
+        content_type = request.headers.get("content-type", "")
+        try:
+            with ExitStack() as stack:
+                body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))
+                await receive(request, body, self._settings)
+                words = content_type[:LONGEST_NAME]
+                explained = await worked(self._workers, request, task, body.path, answer.path, words)
+                if explained is not None:
+                    self._count(explained)
+                body.remove()
+                answer.count(answer.path.stat().st_size)
+                with answer.path.open("rb") as file:
+                    headers = html.headers_of(file.read(html.HEAD_BYTES))
+                return SpooledAnswer(answer, stack.pop_all(), headers, html.MEDIA_TYPE)
+        except HttpProblem as problem:
+            why = f'<p class="notice" role="alert">{html.text(problem.detail)}</p>'
+            form = MODEL_FORM if task is work.report_of else LOG_FORM
+            return html.page(problem.status.phrase, why + form, problem.status, problem.headers)
+
+    def models(
+        self, name: Annotated[str, Query(max_length=LONGEST_NAME, description="A part of the name.")] = ""
+    ) -> Response:
+        """The companions of the store, as a table."""
+        try:
+            every = self._store.entries()
+        except (ArchiveError, OSError) as error:
+            return html.page("Models", f"<p>{html.text(error)}</p>", HTTPStatus.SERVICE_UNAVAILABLE)
+        entries = [entry for entry in every if name in entry.file or name in entry.facts.top]
+        rows = [
+            (
+                html.text(entry.file),
+                html.text(entry.facts.top),
+                f'<a href="{COMPANIONS}/{quote(entry.archive_id)}">{html.text(entry.archive_id)}</a>',
+                f"{entry.prefix or ''}",
+                f"{entry.size:,}",
+            )
+            for entry in entries[:MOST_ROWS]
+        ]
+        rest = f"; the first {MOST_ROWS:,} are shown" if len(entries) > MOST_ROWS else ""
+        search = (
+            f'<form action="/models"><label>Name <input name="name" value="{html.text(name)}"></label></form>'
+        )
+        titles = ("File", "Top module", "Archive id", "Handle prefix", "Bytes of its debug info")
+        count = f"<p>{counted(len(entries), 'model')} of {len(every):,}{rest}</p>"
+        return html.page("Models", search + count + html.table(titles, rows))
+
+    def docs(self) -> Response:
+        """The requests of programs, out of their schema."""
+        return html.page("Requests over HTTP", described(self._schema()))
+
+
+def described(schema: dict[str, Any]) -> str:
+    """A description of requests as HTML."""
+    parts = [f"<p>{html.text(schema['info'].get('description', ''))}</p>"]
+    parts.append('<p><a href="/openapi.json">openapi.json</a> has all of it, for programs.</p>')
+    for path, methods in schema["paths"].items():
+        for method, about in methods.items():
+            parts.append(f"<h2><code>{html.text(method.upper())} {html.text(path)}</code></h2>")
+            parts += [
+                f"<p>{html.text(about[key])}</p>" for key in ("summary", "description") if about.get(key)
+            ]
+            parameters = [
+                (
+                    f"<code>{html.text(one['name'])}</code>",
+                    html.text(one["in"]),
+                    html.text(one.get("description", "")),
+                )
+                for one in about.get("parameters", [])
+            ]
+            if parameters:
+                parts.append(html.table(("Parameter", "In", "What it says"), parameters))
+            answers = [
+                (html.text(status), html.text(answer.get("description", "")))
+                for status, answer in about.get("responses", {}).items()
+            ]
+            parts.append(html.table(("Answer", "When"), answers))
+    return "".join(parts)
