@@ -33,6 +33,8 @@ READING = {
     "join --companion": "join {}/small.ptl -o {}/out.ptl --companion",
     "profile --companion": f"profile {MODEL} --input 2x2 --companion",
     "profile --base": "profile {}/profile.json --base",
+    "report --companion": f"report {MODEL} -o {{}}/out.html --companion",
+    "report --base": f"report {MODEL} -o {{}}/out.html --base",
     "serve --token-file": "serve {}/store --port 0 --token-file",
     "store check --store": "store check --store",
     "store gc --store": "store gc --store",
@@ -43,7 +45,7 @@ READING = {
 """A call of each option that names something to be read, without what it names."""
 STREAMS = {"symbolicate --log"}
 """What is read as it comes, and may have no end."""
-WRITING = {"--output", "--manifest"}
+WRITING = {"--output", "--manifest", "--html", "--access-log"}
 HANDED_TO_WRITE = {"split --companion", "redact --companion"}
 
 
