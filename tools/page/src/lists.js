@@ -100,6 +100,7 @@ export function tableSection({title, columns, rows, links}, goToFile) {
         title: name,
         value: (row) => rows[n][row],
         as: figures[n] ? "number" : "text",
+        words: (row) => rows[n][row], // lines and handles, as they stand in other texts
       })),
       ...(links?.some(Boolean)
         ? [{title: "Source", value: (row) => (links[row] ? "shown on Enter" : "")}]
