@@ -115,7 +115,7 @@ def _positions(source: Source, *, limits: Limits) -> SourcesFacts:
     from archive.page.sources import ArchiveSources  # noqa: PLC0415 (only --source needs it)
 
     with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
-        return ArchiveSources(opened, bytes).columns()
+        return ArchiveSources(opened).columns()
 
 
 def _positions_row(reading: Reading[SourcesFacts]) -> Row:

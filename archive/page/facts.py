@@ -151,7 +151,7 @@ class _Making:
     def _add_ranged(self, facts: dict[str, Any], account: Account) -> None:
         """Add what TorchScript's source ranges lead to."""
         opened, has_text = self._opened, self._shown.has_text
-        places = self._attempt("sources", lambda: ArchiveSources(opened, self._shown.shown))
+        places = self._attempt("sources", lambda: ArchiveSources(opened, self._shown))
         sources = self._attempt("sources", places.facts) if places and has_text else None
         coded = places if sources else None
         self._add(facts, "modules", lambda: modules_facts(opened, account, coded))

@@ -255,7 +255,7 @@ def _whole_files(opened: Archive) -> Facts:
         for table, add in TRACED:
             add(table(), opened, traced)
         return traced.facts()
-    return ArchiveSources(opened, Shown.FULL.shown).facts()
+    return ArchiveSources(opened).facts()
 
 
 def _starts(file: Facts) -> dict[int, int]:

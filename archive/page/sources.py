@@ -18,10 +18,11 @@ import numpy as np
 
 from archive.base.strings import decoded
 from archive.formats.record_kinds import code_of
+from archive.page.shown import Shown
 from archive.page.units import Units, differences, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from archive.base.columns import Ints
     from archive.debuginfo.tables import SourceTable
@@ -60,16 +61,19 @@ class SourceFile:
         text: its bytes.
         lines: where a line begins that does not follow on the one before it, in bytes, and its number.
         bases: the first byte of each fragment, by number.
+        sizes: how many bytes each has, in the same order.
     """
 
     def __init__(self, name: bytes, fragments: Iterable[_Fragment]) -> None:
         self.name = name
         self.lines: list[tuple[int, int]] = []
         self.bases: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
         stitched, size, following = [], 0, -1
         cover = _Cover(0, 0, b"")
         for number, line, text in sorted(fragments, key=lambda one: (one.line, -len(one.text), one.number)):
             at = cover.place(line, text)
+            self.sizes[number] = len(text)
             if at >= 0:
                 self.bases[number] = at
                 continue
@@ -97,6 +101,13 @@ def stack_lines(text: bytes) -> list[tuple[int, int]]:
         lines.append((at, int(call["line"])))
         at += len(line) + 1
     return lines
+
+
+def _without_folders(text: bytes, shown: Shown) -> bytes:
+    """A text as it is shown: the frames of a Python stack, where paths are not, without folders."""
+    if shown.has_paths or not stack_lines(text):
+        return text
+    return b"\n".join(map(shown.shown, text.split(b"\n")))
 
 
 class _Cover:
@@ -138,7 +149,7 @@ class ArchiveSources:
 
     Args:
         archive: the archive.
-        named: gives the name of a file as the page shows it.
+        shown: whether files, also those in Python stacks, are shown with their folders.
 
     Attributes:
         files: the files, in the order of their names.
@@ -154,14 +165,14 @@ class ArchiveSources:
         left_out: bytes of source text that the page has no place for.
     """
 
-    def __init__(self, archive: Archive, named: Callable[[bytes], bytes]) -> None:
+    def __init__(self, archive: Archive, shown: Shown = Shown.FULL) -> None:
         self._name = archive.file
         self._allowance = archive.allowance
         self._table = archive.range_table
         self._allowance.take(ROW_BYTES * len(self._table), "places of source ranges")
         self._allowance.take(SOURCE_BYTES * len(self._table.sources), "sources")
         self.left_out = 0
-        self.files, number = self._files(named)
+        self.files, number = self._files(shown)
         self.file, self.start, self.end, self.line = self._places(number)
         self.records: list[CodeRecord] = []
         self.record = np.full(len(self._table), -1, np.int64)
@@ -174,7 +185,7 @@ class ArchiveSources:
                 self.record[rows.start : rows.stop] = len(self.records)
                 self.records.append(CodeRecord(code, bytes(archive.records[code].view()), rows))
 
-    def _files(self, named: Callable[[bytes], bytes]) -> tuple[list[SourceFile], Ints]:
+    def _files(self, shown: Shown) -> tuple[list[SourceFile], Ints]:
         """The files, and the fragment of each source, or -1 (s)."""
         sources = self._table.sources
         fragments: dict[tuple[bytes, int, bytes], int] = {}
@@ -193,8 +204,8 @@ class ArchiveSources:
             with self._allowance.lent(2 * length, "texts of sources"):
                 fact = sources[source]
                 longest = self._allowance.limits.name_bytes
-                name = named(b"" if fact.filename is None else bytes(fact.filename.data[-longest:]))
-                key = name, fact.starting_line, bytes(fact.text)
+                name = b"" if fact.filename is None else bytes(fact.filename.data[-longest:])
+                key = shown.shown(name), fact.starting_line, _without_folders(bytes(fact.text), shown)
                 if key not in fragments:
                     size += length
                     cost = FRAGMENT_BYTES + 2 * length + NEWLINE_BYTES * key[2].count(b"\n")
@@ -210,13 +221,13 @@ class ArchiveSources:
         count = int(number.max(initial=-1)) + 1
         file_of, base, size = (np.full(count + 1, -1, np.int64) for _ in range(3))
         line_of = np.zeros(count + 1, np.int64)
-        np.maximum.at(size, number, self._table.sources.lengths)
         line_of[number] = self._table.sources.line
         newlines = []
         for index, one in enumerate(self.files):
             fragments = np.fromiter(one.bases, np.int64, len(one.bases))
             file_of[fragments] = index
             base[fragments] = np.fromiter(one.bases.values(), np.int64, len(one.bases))
+            size[fragments] = np.fromiter(one.sizes.values(), np.int64, len(one.sizes))
             newlines.append(np.flatnonzero(np.frombuffer(one.text, np.uint8) == ord("\n")))
         fragment = number[self._table.source]
         file, low = file_of[fragment], base[fragment]

@@ -217,6 +217,21 @@ def test_a_page_without_source_has_no_path_and_no_line_of_it(kind: str) -> None:
     assert facts["head"]["source"] == "none"
 
 
+def test_stacks_of_traced_operations_have_no_folders_either() -> None:
+    path = FIXTURES / "oracles" / "traced_stack.ptl"
+    whole, short = facts_of(path), facts_of(path, Shown.BASENAME)
+    texts = [file["text"] for file in short["sources"]["files"]]
+    assert [text for text in texts if "/" in text] == []
+    assert any("/" in file["text"] for file in whole["sources"]["files"])
+    assert sum(text.count("\n") for text in texts) == sum(
+        file["text"].count("\n") for file in whole["sources"]["files"]
+    )
+    for record in short["sources"]["records"]:
+        pair = Pair(short["sources"], record)
+        for row, file in enumerate(pair.file):
+            assert file < 0 or pair.start[row] + pair.length[row] <= units(texts[file])
+
+
 def test_base_names_have_no_folders() -> None:
     files = facts_of(STACK, Shown.BASENAME)["sources"]["files"]
     assert files

@@ -47,10 +47,10 @@ def test_a_page_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_pat
 
 def test_source_text_beyond_its_share_is_counted() -> None:
     with archive.open(STACK, limits=Limits(memory=1 << 22)) as opened:
-        whole = ArchiveSources(opened, lambda name: name)
+        whole = ArchiveSources(opened)
         assert whole.left_out == 0
     with archive.open(STACK, limits=Limits(compared_bytes=300)) as opened:
-        some = ArchiveSources(opened, lambda name: name)
+        some = ArchiveSources(opened)
     assert some.left_out > 0
     assert sum(len(file.text) for file in some.files) < sum(len(file.text) for file in whole.files)
     assert sum(len(file.text) for file in some.files) <= 300 + len(some.files)
