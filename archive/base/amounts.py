@@ -12,7 +12,7 @@ AMOUNT = r"[0-9]{1,18}(?:\.[0-9]{1,9})?\s*(?:[KMGT](?:i?B)?|B)?"
 AMOUNT_WORDS = "K or KiB is 1024, KB 1000, likewise M, G and T"
 """What help texts say of units."""
 KIB = 1024
-_PARTS = re.compile(r"([0-9]+)\.?([0-9]*)\s*([KMGT]?)(I?B?)")
+_PARTS = r"([0-9]+)\.?([0-9]*)\s*([KMGT]?)(I?B?)"
 
 
 def parsed_amount(text: str) -> int:
@@ -24,7 +24,7 @@ def parsed_amount(text: str) -> int:
     Raises:
         ValueError: it is no amount.
     """
-    parts = _PARTS.fullmatch(text.upper())
+    parts = re.fullmatch(_PARTS, text.upper())
     if not parts or not re.fullmatch(AMOUNT, text, re.IGNORECASE):
         raise ValueError(f"no amount: {text!r}")
     whole, fraction, prefix, byte = parts.groups()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 STORE_VARIABLE = "DEBUG_ARCHIVE_STORE"
 """The environment variable that names the store."""
-BOUND = re.compile(rf"(?P<name>[a-z_]+)=(?P<number>{AMOUNT})", re.IGNORECASE)
+BOUND = rf"(?P<name>[a-z_]+)=(?P<number>{AMOUNT})"
+"""The pattern of a bound; few commands are given one, and none compiles it at its start."""
 
 
 def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Limits:
@@ -34,7 +35,7 @@ def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]
     known = [field.name for field in fields(Limits)]
     given: dict[str, int] = {}
     for value in values:
-        bound = BOUND.fullmatch(value)
+        bound = re.fullmatch(BOUND, value, re.IGNORECASE)
         if not bound:
             raise click.BadParameter(f"expected NAME=NUMBER like memory=4G; found {shown(value)}")
         if bound["name"] not in known:
