@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ENDING = ".html"
 INDEX = f"index{ENDING}"
+MOST_CAUSES = 1_000
+"""Causes of refusals that are listed; files of others are counted together."""
 COLUMNS = ("file", "kind", "size", "debug_bytes", "release", "findings", "page")
 
 
@@ -65,7 +67,10 @@ class FolderPage:
             ["bytes of debug info", sum(files["debug_bytes"])],
             ["findings", sum(files["findings"])],
         ]
-        refused = [[plain(why), count] for why, count in self._refused.most_common()]
+        told = self._refused.most_common(MOST_CAUSES)
+        more = self._refused.total() - sum(count for _, count in told)
+        told += [("other causes", more)] if more else []
+        refused = [[plain(why), count] for why, count in told]
         folder = {"name": plain(self._name), "totals": totals, "files": files, "refused": refused}
         return {"version": VERSION, "folder": folder}
 
@@ -73,7 +78,7 @@ class FolderPage:
         """The page; of very many files, the first ones, with the sums of all."""
         facts = self.facts()
         data, rows = packed(facts), len(self._rows)
-        while len(data) > MOST_BYTES:
+        while len(data) > MOST_BYTES and rows:
             rows //= 2
             files = {name: column[:rows] for name, column in facts["folder"]["files"].items()}
             told = [f"left out of this page: {len(self._rows) - rows:,} files", len(self._rows) - rows]

@@ -16,6 +16,7 @@ import pytest
 import archive
 from archive.page import document as documents
 from archive.page.document import document, packed
+from archive.page.folder import FolderPage
 from tests.page.unfolding import unfolded
 from tests.support.commands import called, told, well
 from tests.support.corpus import KINDS
@@ -139,6 +140,17 @@ def test_a_page_of_two_files_shows_both_sizes(tmp_path: Path) -> None:
     assert data_of(out.read_bytes())["sources"]["files"]
     well("report", tmp_path / "c.ptdbg", "-o", out, "--force")
     assert sum(data_of(out.read_bytes())["sizes"]["stored"]) == (tmp_path / "c.ptdbg").stat().st_size
+
+
+def test_causes_of_refusals_are_counted_and_bounded() -> None:
+    folder = FolderPage("models")
+    for number in range(1_500):
+        folder.refuse(f"cause {number}")
+    folder.refuse("cause 7")
+    refused = folder.facts()["folder"]["refused"]
+    assert refused[0] == ["cause 7", 2]
+    assert refused[-1] == ["other causes", 500]
+    assert sum(count for _, count in refused) == 1_501
 
 
 def test_a_folder_gets_a_page_each_and_one_that_lists_them(tmp_path: Path) -> None:
