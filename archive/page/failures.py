@@ -46,7 +46,7 @@ MOST_SOURCES = 32
 """Models whose sources a page holds."""
 MOST_BYTES = 8 << 20
 """Bytes of packed data."""
-FRAME_FILE = re.compile(rb'(?m)^(  File ")[^"\n]*[/\\](?=[^"\n]*", line \d)')
+FRAME_FILE = re.compile(rb'(\bFile ")[^"\n]*[/\\](?=[^"\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
 """The folders in the two forms in which PyTorch prints a file."""
 
@@ -83,7 +83,9 @@ def failures_facts(
     notes = [*explainer.notes, *([explainer.caveat] if explainer.caveat else []), *models.notes(shown)]
     if explainer.causes.others:
         notes.append(f"{counted(explainer.causes.others, 'failure')} of further causes")
-    places = [_Place(models.of(group)[0], group.cause.file, group.cause.line) for group in groups]
+    places = [
+        _Place(models.of(group)[0], group.cause.file, group.cause.line, group.text or b"") for group in groups
+    ]
     sources = _Sources(models, places, shown) if shown.has_text else None
     has_times = any(group.first_time for group in groups)
     causes: Facts = {
@@ -128,11 +130,20 @@ def _excerpt(text: bytes | None, shown: Shown) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A line of a model's source."""
+    """A line of a model's source, and the text that PyTorch prints of it; b"" where that is not kept."""
 
     model: int
     file: str
     line: int
+    text: bytes
+
+    def choice(self, starts: Sequence[tuple[int, str]]) -> int:
+        """Where the line begins, of some that have its number; -1 where none is the one that is printed.
+
+        Generated files have many lines of one number.
+        """
+        printed = self.text.decode("utf-8", "backslashreplace")
+        return next((at for at, line in starts if not printed or line.strip() in printed), -1)
 
 
 class _Asked:
@@ -224,7 +235,7 @@ class _Sources:
     def _add(self, number: int, places: Sequence[_Place], sources: Facts) -> None:
         """Add the files of a model that have a place."""
         files = {file["name"]: file for file in sources["files"]}
-        taken: dict[str, tuple[int, dict[int, int]]] = {}
+        taken: dict[str, tuple[int, dict[int, list[tuple[int, str]]]]] = {}
         listed: list[Facts] = []
         for place in places:
             file = files.get(plain(place.file))
@@ -234,8 +245,9 @@ class _Sources:
                 taken[place.file] = len(listed), _starts(file)
                 listed.append({**file, "name": self._shown.file(file["name"])})
             index, starts = taken[place.file]
-            if place.line in starts:
-                self._links[place] = [number, index, starts[place.line]]
+            at = place.choice(starts.get(place.line, ()))
+            if at >= 0:
+                self._links[place] = [number, index, at]
         if listed:
             self._facts[number] = {"sources": {"files": listed, "records": []}}
 
@@ -258,14 +270,14 @@ def _whole_files(opened: Archive) -> Facts:
     return ArchiveSources(opened).facts()
 
 
-def _starts(file: Facts) -> dict[int, int]:
-    """Where each line of a file begins, in UTF-16 units, by its number; the first where there are several."""
+def _starts(file: Facts) -> dict[int, list[tuple[int, str]]]:
+    """Where the lines of each number begin in a file, in UTF-16 units, and the lines."""
     numbers = dict(map(tuple, file["lines"]))
-    starts: dict[int, int] = {}
+    starts: dict[int, list[tuple[int, str]]] = {}
     at, number = 0, 1
     for line in file["text"].split("\n"):
         number = numbers.get(at, number)
-        starts.setdefault(number, at)
+        starts.setdefault(number, []).append((at, line))
         units = len(line) if line.isascii() else len(line.encode("utf-16-le", "surrogatepass")) // 2
         at, number = at + units + 1, number + 1
     return starts

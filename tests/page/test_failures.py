@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
+import archive
+from archive.failures.explainer import LogExplainer
+from archive.page.failures import failures_facts
+from archive.page.shown import Shown
+from tests.exported.test_logs import FAILING, text
 from tests.page.browser import data_of
 from tests.support.commands import called, run
+from tests.support.exported import EXPORTED
+from tests.support.reports import Report, cases
 
 FLEET = Path("fixtures/fleet")
 LOG = (FLEET / "unique.log").read_bytes()
@@ -144,3 +151,44 @@ def test_a_page_replaces_only_what_it_may(tmp_path: Path) -> None:
 def test_a_page_is_of_a_log() -> None:
     done = called("symbolicate", FLEET / "Ranker.ptdbg", "488", "--html", "f.html")
     assert (done.exit_code, "are for logs" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("report", cases(), ids=lambda report: report.path.name)
+def test_each_kind_of_failure_of_torchscript_opens_at_its_line(report: Report) -> None:
+    check_lines(report.path, report.stripped)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_each_failure_of_an_exported_program_opens_at_its_line(name: str) -> None:
+    check_lines(EXPORTED / f"{name}.pt2", text(name, "interpreter.stripped"))
+
+
+def check_lines(model: Path, log: bytes) -> None:
+    """Causes link to the line that their text marks; without paths, no text has a folder of a file."""
+    with archive.open(model) as opened:
+        explainer = LogExplainer.of(opened)
+        explainer.causes.room = 1 << 20
+        b"".join(explainer.explain([log]))
+        full, base = (
+            failures_facts(explainer, opened, "app.log", shown) for shown in (Shown.FULL, Shown.BASENAME)
+        )
+    for cause in causes_of(full):
+        if cause["link"] is not None:
+            source = full["models"][0]["sources"]["files"][cause["link"][1]]
+            units = source["text"].encode("utf-16-le")[2 * cause["link"][2] :]
+            assert units.decode("utf-16-le").partition("\n")[0].strip() in cause["excerpt"]
+        assert cause["link"] is not None or not cause["file"]
+    for cause in causes_of(base):
+        assert not re.search(r'File "[^"\n]*/[^"\n]*", line', cause["excerpt"])
+
+
+def test_what_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    whole = data_of(page_of(tmp_path, LOG))
+    rows = len(causes_of(whole))
+    monkeypatch.setattr("archive.page.failures.MOST_BYTES", 4_000)
+    less = data_of(page_of(tmp_path, LOG))
+    assert 0 < len(causes_of(less)) < rows
+    assert causes_of(less) == [{**cause, "link": None} for cause in causes_of(whole)][: len(causes_of(less))]
+    notes = " ".join(less["failures"]["notes"])
+    assert "sources of some models are left out" in notes
+    assert f"{rows - len(causes_of(less))} causes left out" in notes

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FIRST_BYTES, LAST_BYTES = 512, 128
 """The parts of a line in which a time is looked for: Docker's JSON has it at the end."""
+COLONS = 2
+"""Of a clock."""
 NEAREST = 8
 """Lines above a failure in which its time is looked for."""
 MOST_INTERVALS = 48
@@ -25,6 +27,7 @@ LEAP_YEAR = 2000
 """Stands for the year where a log has none."""
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 CLOCK = rb"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+SOME_CLOCK = re.compile(rb"\d:\d\d:\d\d")
 WITH_YEAR = re.compile(
     rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]"
     + CLOCK
@@ -65,12 +68,16 @@ class LogTimes:
         return None
 
     def _in(self, line: bytes) -> LogTime | None:
-        for form in self._forms:
-            match = form.search(line[:FIRST_BYTES]) or form.search(line[-LAST_BYTES:])
-            time = _time_of(match) if match else None
-            if time is not None:
-                self._forms = (form,)
-                return time
+        if line.count(b":") < COLONS:  # most lines: a search costs twenty times as much
+            return None
+        ends = line[:FIRST_BYTES], line[FIRST_BYTES:][-LAST_BYTES:]
+        for end in filter(SOME_CLOCK.search, ends):
+            for form in self._forms:
+                match = form.search(end)
+                time = _time_of(match) if match else None
+                if time is not None:
+                    self._forms = (form,)
+                    return time
         return None
 
 
