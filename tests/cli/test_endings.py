@@ -38,7 +38,7 @@ COMMANDS = {
     "inspect": Command(["inspect", MODEL], "archive.cli.inspect.inspect"),
     "symbolicate": Command(["symbolicate", MODEL, HANDLE], "archive.reader.archive.symbolicate"),
     "log": Command(["symbolicate", MODEL], "archive.failures.explainer.Lines.take"),
-    "verify": Command(["verify", MODEL], "archive.cli.verify.verify"),
+    "verify": Command(["verify", MODEL], "archive.cli.verify.verification"),
     "sizes": Command(["sizes", MODEL], "archive.describe.sizes.measure.sizes"),
     "split": Command(["split", MODEL, "-o", "{}/m"], "archive.rewrite.split.collect"),
     "migrate": Command(

@@ -144,6 +144,7 @@ def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) ->
         "diagnostics": [
             {"severity": finding.severity, "record": "", "place": "", "message": finding.message}
         ],
+        "checked": [],
     }
 
 
