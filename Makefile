@@ -72,6 +72,8 @@ demo: .venv-core/.ready
 	$(call show,debug-archive join build/device.ptl -c build/model.ptdbg -o build/joined.ptl --force)
 	$(call show,debug-archive shrink fixtures/oracles/traced_stack.ptl -o build/compact.ptl --force)
 	$(call show,debug-archive migrate fixtures/releases/torch-1.9.0/unicode.ptl -o build/latest.ptl --to latest --force)
+	$(call show,debug-archive report fixtures/oracles/plain_stack.ptl -o build/report.html --force)
+	@printf "\nOpen in a browser: %s\n" "$(CURDIR)/build/report.html"
 
 demo-backend: venv = .venv
 demo-backend: .venv/.ready
