@@ -93,6 +93,20 @@ def top_option(words: str, name: str = "rows", default: int | None = 20) -> Call
     )
 
 
+def source_option(words: str) -> Callable[[FC], FC]:
+    """``--source``: how much of the model's source a page shows; the command takes it as ``show``."""
+    from archive.page.shown import Shown  # noqa: PLC0415 (few commands write pages)
+
+    return click.option(
+        "--source",
+        "show",
+        type=click.Choice([choice.value for choice in Shown]),
+        default=Shown.FULL.value,
+        show_default=True,
+        help=words,
+    )
+
+
 def config_option(words: str, what: str) -> Callable[[FC], FC]:
     """``--config``: a TOML file with a table of the command; by default the nearest that has it."""
     return click.option(

@@ -56,14 +56,7 @@ REPORTED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
     type=click.Path(),
     help="Show what grew since this file, or those of this folder.",
 )
-@click.option(
-    "--source",
-    "show",
-    type=click.Choice([choice.value for choice in Shown]),
-    default=Shown.FULL.value,
-    show_default=True,
-    help="Show source text and paths, only base names of files, or neither.",
-)
+@options.source_option("Show source text and paths, only base names of files, or neither.")
 @options.force_option()
 @takes_reader()
 def command(
@@ -209,8 +202,8 @@ class _FileReport:
 def _line(made: Report) -> str:
     """The page in words: its size, what it shows, and how much it has no place for."""
     holds = {
-        Shown.FULL: "holds source text and paths",
-        Shown.BASENAME: "holds source text",
+        Shown.FULL: "may hold source text and paths",
+        Shown.BASENAME: "may hold source text",
         Shown.NONE: "holds no source text",
     }
     parts = [f"{made.page_size:,} bytes", holds[made.source], *made.left_out]

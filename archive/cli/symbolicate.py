@@ -150,14 +150,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     type=click.Path(),
     help="Write a page of the causes, for a browser, in the place of the log.",
 )
-@click.option(
-    "--source",
-    "show",
-    type=click.Choice([choice.value for choice in Shown]),
-    default=Shown.FULL.value,
-    show_default=True,
-    help="On the page, show source text and paths, only base names of files, or neither.",
-)
+@options.source_option("On the page, show source text and paths, only base names of files, or neither.")
 @options.force_option()
 @options.no_map_option
 @options.limit_option

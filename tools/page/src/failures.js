@@ -12,8 +12,8 @@ const STEPS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588";
 const COLUMNS = 16; // of a row's picture of counts over time
 const MOST_MODELS = 200; // rows of the table of models
 const SOURCE = new Map([
-  ["full", "This page holds source text and paths of those who built the models."],
-  ["basename", "This page holds source text of the models; of paths, the file names alone."],
+  ["full", "This page may hold source text and paths of those who built the models."],
+  ["basename", "This page may hold source text of the models; of paths, the file names alone."],
 ]);
 
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);

@@ -5,8 +5,8 @@ import {linkTo} from "./state.js";
 import {bytes, count, counted, percent, shown} from "./texts.js";
 
 const SOURCE = new Map([
-  ["full", "This page holds source text and paths of the one who built the model."],
-  ["basename", "This page holds source text of the model; of paths, the file names alone."],
+  ["full", "This page may hold source text and paths of the one who built the model."],
+  ["basename", "This page may hold source text of the model; of paths, the file names alone."],
 ]);
 
 export function headOf(head) {
