@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-AMOUNT = r"[0-9]{1,18}(?:\.[0-9]{1,9})?\s*(?:[KMGT](?:i?B)?|B)?"
-"""The pattern of an amount, in capital or small letters."""
+AMOUNT = r"(?ai:[0-9]{1,18}(?:\.[0-9]{1,9})?\s*(?:[KMGT](?:i?B)?|B)?)"
+"""The pattern of an amount, in capital or small letters of ASCII, whatever the flags around it."""
 AMOUNT_WORDS = "K or KiB is 1024, KB 1000, likewise M, G and T"
 """What help texts say of units."""
 KIB = 1024
@@ -25,7 +25,7 @@ def parsed_amount(text: str) -> int:
         ValueError: it is no amount.
     """
     parts = re.fullmatch(_PARTS, text.upper())
-    if not parts or not re.fullmatch(AMOUNT, text, re.IGNORECASE):
+    if not parts or not re.fullmatch(AMOUNT, text):
         raise ValueError(f"no amount: {text!r}")
     whole, fraction, prefix, byte = parts.groups()
     base = 1000 if byte == "B" else KIB

@@ -152,13 +152,13 @@ class _Writing:
     def _check(self, files: FoundFiles, index: str) -> None:
         """Refuse pages that exist, unless they may be replaced, and two of one name."""
         check_folder_of(index)
-        seen: dict[str, str] = {}
+        seen = {index: "the list of all pages"}
         for file in files.files:
             page = joined(self.out, page_of(file.relative))
             if page in seen:
                 raise click.UsageError(f"{seen[page]} and {file.label} would have the same page {page}")
             seen[page] = file.label
-        for page in (index, *seen):
+        for page in seen:
             if exists(page):
                 check_target(page, force=self.force)
 
@@ -207,7 +207,7 @@ def _line(made: Report) -> str:
         Shown.NONE: "holds no source text",
     }
     parts = [f"{made.page_size:,} bytes", holds[made.source], *made.left_out]
-    return f"{'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def _facts(made: Report, out: str) -> ReportFacts:

@@ -212,6 +212,8 @@ def command(
         store = os.environ.get(options.STORE_VARIABLE)
     if not words and store is None:
         raise click.UsageError("give FILE, or --store STORE")
+    if page is None and (force or Shown(show) is not Shown.FULL):
+        raise click.UsageError("--source and --force are for --html: all else shows the source")
     files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
     wanted = words[len(files) :]
     is_one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)

@@ -23,11 +23,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from posixpath import commonpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
 from archive.failures.models.models import Models
+from archive.page.bounding import MOST_BYTES, Facts
 from archive.page.document import document, packed
 from archive.page.shown import Shown
 from archive.page.sources import ArchiveSources
@@ -44,13 +45,9 @@ if TYPE_CHECKING:
 VERSION = 1
 MOST_SOURCES = 32
 """Models whose sources a page holds."""
-MOST_BYTES = 8 << 20
-"""Bytes of packed data."""
-FRAME_FILE = re.compile(rb'(\bFile ")[^"\n]*[/\\](?=[^"\n]*", line \d)')
+FRAME_FILE = re.compile(rb'(\bFile ")[^"\n]*[/\\](?=[^"/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
 """The folders in the two forms in which PyTorch prints a file."""
-
-Facts = dict[str, Any]
 
 
 def failures_page(
@@ -303,7 +300,9 @@ def _cut(facts: Facts, sources: int, rows: int) -> Facts:
     all_rows = len(failures["causes"]["count"])
     causes = {name: column[:rows] for name, column in failures["causes"].items()}
     causes["link"] = [link if link and link[0] in numbers else None for link in causes["link"]]
-    notes = [*failures["notes"], "sources of some models are left out: the page would be too large"]
+    notes = [*failures["notes"]]
+    if len(numbers) < sum(map(bool, facts["models"])):
+        notes.append("sources of some models are left out: the page would be too large")
     if rows < all_rows:
         rest = sum(failures["causes"]["count"][rows:])
         notes.append(f"{counted(all_rows - rows, 'cause')} left out, of {counted(rest, 'failure')}")

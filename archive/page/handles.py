@@ -36,7 +36,7 @@ class HandleFacts:
     """
 
     def __init__(self, opened: Archive, sources: ArchiveSources, *, linked: bool) -> None:
-        self._table = opened.handle_table
+        self._opened = opened
         self._allowance = opened.allowance
         self._sources, self._linked = sources, linked
         self._frames: dict[tuple[int, str], Frame] = {}
@@ -45,7 +45,7 @@ class HandleFacts:
 
     def facts(self) -> dict[str, Any] | None:
         """The columns; None where there are no handles."""
-        table = self._table
+        table = self._opened.handle_table
         if table is None or not len(table):
             return None
         rows = self._sources.rows_with(table.tag)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-FOLDERS, NAMED_FOLDERS = re.compile(rb".*[/\\]", re.DOTALL), re.compile(r".*[/\\]", re.DOTALL)
+FOLDERS, NAMED_FOLDERS = re.compile(rb"\A.*[/\\]", re.DOTALL), re.compile(r"\A.*[/\\]", re.DOTALL)
+"""The folders of a name. Not anchored, a search begins anew at each byte of a name without any."""
 
 
 class Shown(StrEnum):

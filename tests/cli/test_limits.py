@@ -140,3 +140,10 @@ def test_what_deflates_best_is_listed(command: str, tmp_path: Path) -> None:
     done = run(command, archive_with("extra/big", len(DATA), tmp_path))
     assert done.returncode == 0
     assert b"2,000,000" in done.stdout
+
+
+@pytest.mark.parametrize("amount", ["4\u212a", "4k\u0131b", "4\u017f", "\u0664K"])
+def test_amounts_are_ascii(amount: str) -> None:
+    done = run("inspect", MODEL, "--limit", f"memory={amount}")
+    assert done.returncode == 2
+    assert b"expected NAME=NUMBER" in done.stderr

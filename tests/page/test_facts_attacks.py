@@ -8,6 +8,8 @@ import pytest
 
 import archive
 from archive.base.limits import Limits
+from archive.page.failures import FRAME_FILE
+from archive.page.shown import Shown
 from archive.page.sources import ArchiveSources
 from tests.attacks.attack import problems
 from tests.attacks.catalogue import ATTACKS
@@ -54,3 +56,16 @@ def test_source_text_beyond_its_share_is_counted() -> None:
     assert some.left_out > 0
     assert sum(len(file.text) for file in some.files) < sum(len(file.text) for file in whole.files)
     assert sum(len(file.text) for file in some.files) <= 300 + len(some.files)
+
+
+@pytest.mark.parametrize("name", [b"a" * (1 << 20), "a" * (1 << 20), b"a/" * (1 << 19) + b"b.py"])
+def test_folders_of_long_names_are_taken_off_in_one_pass(name: bytes | str) -> None:
+    """With a search that began anew at each byte, a name of 64 KiB took half a minute."""
+    last = Shown.BASENAME.shown(name) if isinstance(name, bytes) else Shown.BASENAME.file(name)
+    assert last == (b"b.py" if isinstance(name, bytes) and b"/" in name else name)
+
+
+def test_folders_of_long_lines_are_taken_off_in_one_pass() -> None:
+    slashes = b'  File "' + b"/" * (1 << 18)
+    assert FRAME_FILE.sub(rb"\1", slashes) == slashes
+    assert FRAME_FILE.sub(rb"\1", slashes + b'a.py", line 3') == b'  File "a.py", line 3'

@@ -142,6 +142,26 @@ def test_a_page_of_two_files_shows_both_sizes(tmp_path: Path) -> None:
     assert sum(data_of(out.read_bytes())["sizes"]["stored"]) == (tmp_path / "c.ptdbg").stat().st_size
 
 
+def test_the_page_of_a_file_called_index_is_not_the_list_of_all(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("index", "a.ptl"):
+        (models / name).write_bytes(STACK.read_bytes())
+    done = called("report", models, "-o", tmp_path / "pages", "--force")
+    assert done.exit_code == 2
+    assert "the list of all pages and " in done.stderr
+    assert not (tmp_path / "pages").exists()
+
+
+@pytest.mark.parametrize("record", ["callstack_debug_map.pkl", "mobile_debug_handles.pkl", "data.pkl"])
+def test_a_record_that_cannot_be_read_leaves_the_other_sections(record: str, tmp_path: Path) -> None:
+    (tmp_path / "m.ptl").write_bytes(tampered(STACK, {record: lambda data: data[:20]}))
+    well("report", tmp_path / "m.ptl", "-o", tmp_path / "r.html")
+    data = data_of((tmp_path / "r.html").read_bytes())
+    assert data["left_out"]
+    assert sum(data["sizes"]["stored"]) == (tmp_path / "m.ptl").stat().st_size
+
+
 def test_causes_of_refusals_are_counted_and_bounded() -> None:
     folder = FolderPage("models")
     for number in range(1_500):

@@ -16,6 +16,7 @@ from archive.page.shown import Shown
 from tests.exported.test_logs import FAILING, text
 from tests.page.browser import data_of
 from tests.support.commands import called, run
+from tests.support.corpus import ORACLES
 from tests.support.exported import EXPORTED
 from tests.support.reports import Report, cases
 
@@ -192,3 +193,14 @@ def test_what_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch,
     notes = " ".join(less["failures"]["notes"])
     assert "sources of some models are left out" in notes
     assert f"{rows - len(causes_of(less))} causes left out" in notes
+    monkeypatch.setattr("archive.page.failures.MOST_BYTES", 1_000)
+    without = " ".join(data_of(page_of(tmp_path, LOG, "--source", "none"))["failures"]["notes"])
+    assert "causes left out" in without
+    assert "sources of some models" not in without
+
+
+def test_source_and_force_are_refused_where_no_page_is_written() -> None:
+    for words in (["42", "--source", "none"], ["42", "--force"], ["--source", "basename"]):
+        done = called("symbolicate", ORACLES / "plain_stack.ptl", *words)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "--source and --force are for --html" in done.stderr
