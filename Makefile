@@ -66,7 +66,7 @@ demo: .venv-core/.ready
 	$(call show,debug-archive inspect fixtures/oracles/plain_stack.ptl)
 	$(call show,debug-archive symbolicate fixtures/oracles/plain_stack.ptl 1445)
 	@mkdir -p build
-	$(call show,debug-archive split fixtures/oracles/plain_unicode.ptl -o build/device.ptl -c build/model.ptdbg --force)
+	$(call show,debug-archive split fixtures/oracles/plain_unicode.ptl -o build/device.ptl -c build/model.ptdbg --handles keep --force)
 	$(call show,cat fixtures/oracles/plain_unicode.stripped.txt)
 	$(call show,debug-archive symbolicate build/model.ptdbg < fixtures/oracles/plain_unicode.stripped.txt)
 	$(call show,debug-archive join build/device.ptl -c build/model.ptdbg -o build/joined.ptl --force)

@@ -23,7 +23,7 @@ from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.check.loading import CHECKS, Fault, ParsedRecords, has_checks
+from archive.check.loading import CHECKS, Fault, Loader, ParsedRecords, has_checks
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
@@ -196,7 +196,9 @@ def _check_loads(
     for check in CHECKS:
         severity: Severity = "note" if check.of_release else "error"
         faults = report.attempt("", partial(list[Fault], check.faults(facts)))
-        report.looked(faults is not None, "check", "made that PyTorch 2.13 makes when it loads an archive")
+        applies = check.loader is not Loader.LITE or BYTECODE in archive.records
+        looked_at = faults is not None and applies
+        report.looked(looked_at, "check", "made that PyTorch 2.13 makes when it loads an archive")
         for fault in faults or ():
             told = prefix + check.told(facts)
             if fault.what:

@@ -155,7 +155,10 @@ class _Asked:
         many = Counter[str]()
         for group in groups:
             many.update(dict.fromkeys(group.models, group.count))
-        self._files = [file for file, _ in many.most_common()] if isinstance(asked, Models) else [asked.file]
+        if isinstance(asked, Models):
+            self._files = [file for file, _ in many.most_common()]
+        else:
+            self._files = [asked.file] if groups else []
         self._numbers = {file: number for number, file in enumerate(self._files)}
         self.labels = [plain(label) for label in _labels(self._files)]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
+from archive.check.loading import CHECKS, Loader
 from archive.check.verify import verification
 from tests.support.commands import told
-from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, KINDS
+from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, KINDS, RELEASES
 from tests.support.sampling import sampled
 from tests.support.tampering import LOWERED, PLAIN, STACK, tampered
 
@@ -70,3 +72,15 @@ def test_json_has_the_sentences() -> None:
     assert facts["checked"] == verification(STACK).checked
     assert facts["diagnostics"] == []
     assert f"{len(archive.open(STACK).records)} records read whole" in verification(STACK).checked
+
+
+def test_checks_of_the_lite_interpreter_are_not_counted_where_it_has_no_code() -> None:
+    made = re.compile(r"([0-9]+) checks made that PyTorch 2.13 makes")
+    script, lite = (
+        int(match[1])
+        for path in (RELEASES / "torch-1.4.0/nested.pt", STACK)
+        for match in map(made.match, verification(path).checked)
+        if match
+    )
+    assert script == sum(check.loader is not Loader.LITE for check in CHECKS)
+    assert lite == len(CHECKS)

@@ -50,7 +50,8 @@ def test_the_files_are_as_it_tells(tmp_path: Path) -> None:
     assert shown["split"]["out_size"] == (tmp_path / "new" / "device.ptl").stat().st_size
     assert (tmp_path / "new" / "joined.ptl").read_bytes() == (ORACLES / "plain_stack.ptl").read_bytes()
     with archive.open(ORACLES / "plain_stack.ptl") as opened:
-        assert shown["model"]["handles"] == len(opened.handles)
+        texts = [str(opened.symbolicate(handle)) for handle in opened.handles]
+        assert shown["model"]["handles"] == sum("<--- HERE" in text for text in texts) < len(texts)
         found = opened.symbolicate(shown["failure"]["handles"])
     assert shown["explained"]["module_hierarchy"] == found.module_hierarchy
     assert shown["explained"]["text"] == (ORACLES / "plain_stack.txt").read_text("utf-8")
@@ -75,7 +76,7 @@ def test_it_prints_each_step_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.stderr == ""
     titles = re.findall(r"^(\d+)\. .+\n─+$", done.stdout, re.MULTILINE)
     assert titles == ["1", "2", "3", "4", "5"]
-    assert "device.ptl     5,509    44.2%   model and debug handles\n" in done.stdout
+    assert "device.ptl     5,496    44.1%   model and debug handles\n" in done.stdout
     assert "return F.linear(input, self.weight, self.bias)\n               ~~~~~~~~ <--- HERE" in done.stdout
     assert "joined.ptl is the original file, byte for byte" in done.stdout
     assert "All of it compared and true" in done.stdout

@@ -204,3 +204,9 @@ def test_source_and_force_are_refused_where_no_page_is_written() -> None:
         done = called("symbolicate", ORACLES / "plain_stack.ptl", *words)
         assert (done.exit_code, done.stdout) == (2, "")
         assert "--source and --force are for --html" in done.stderr
+
+
+def test_a_log_without_failures_names_no_model(tmp_path: Path) -> None:
+    page = page_of(tmp_path, b"all is well\n", models=ORACLES / "plain_stack.ptl")
+    assert data_of(page)["failures"]["models"] == []
+    assert data_of(page)["models"] == []

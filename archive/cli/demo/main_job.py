@@ -15,10 +15,13 @@ import archive
 from archive.base.output import check_target, replacing
 from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
 from archive.failures.explainer import LogExplainer
+from archive.reader.recognition import FileKind
 from archive.render.making import Sized, join_text, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive import Symbolication
 
 MODEL_FILE, DEVICE_FILE, COMPANION_FILE, JOINED_FILE = "model.ptl", "device.ptl", "model.ptdbg", "joined.ptl"
 LOG_FILE = "device.txt"
@@ -70,14 +73,20 @@ def _model(folder: Path) -> DemoStep:
     diagnostics = archive.verify(path)
     check(not diagnostics, f"{MODEL_FILE} is well")
     with archive.open(path) as opened:
-        handles = len(opened.handles)
+        check(opened.recognised.kind is FileKind.LITE, f"{MODEL_FILE} is for the lite interpreter")
+        handles = sum(_has_source(opened.symbolicate(handle)) for handle in opened.handles)
         account = archive.sizes(opened)
     text = (
-        f"{MODEL_FILE} was written by PyTorch 2.13 for its lite interpreter: {account.size:,} bytes,\n"
+        f"{MODEL_FILE} is for PyTorch's lite interpreter: {account.size:,} bytes,\n"
         f"{account.debug_bytes:,} of them debug info, which leads {handles:,} debug handles to source."
     )
     facts = {"path": str(path), "bytes": account.size, "debug": account.debug_bytes, "handles": handles}
     return DemoStep("model", "A model for a device", text, facts)
+
+
+def _has_source(found: Symbolication) -> bool:
+    """Whether a frame of a handle shows a line of the model."""
+    return any(frame.range is not None and not frame.range.source.is_null for frame in found.frames)
 
 
 def _split(folder: Path, *, force: bool) -> DemoStep:
@@ -87,12 +96,16 @@ def _split(folder: Path, *, force: bool) -> DemoStep:
         ClaimError: the small file and the companion do not make the original again.
     """
     names = (MODEL_FILE, DEVICE_FILE, COMPANION_FILE)
-    made = archive.split(*(folder / name for name in names), force=force)
+    # With the handles as they are, PyTorch prints of the small file what the log has.
+    made = archive.split(*(folder / name for name in names), handles="keep", force=force)
     check(made.exact, f"{DEVICE_FILE} and {COMPANION_FILE} make {MODEL_FILE} again")
     sizes = map(Sized, names, (made.size, made.out_size, made.companion_size))
     facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
     return DemoStep(
-        "split", "The debug info split off, before it is shipped", table(split_text(made, *sizes)), facts
+        "split",
+        "The debug info split off (--handles keep), before it is shipped",
+        table(split_text(made, *sizes)),
+        facts,
     )
 
 
