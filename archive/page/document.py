@@ -75,9 +75,9 @@ def document(packed_data: bytes, title: str) -> bytes:
     return _filled(
         _part("page.html"),
         {
-            "policy": html.escape(policy(script, nonce)),
+            "policy": text_of(policy(script, nonce)),
             "nonce": nonce,
-            "title": html.escape(for_terminal(title.replace("\n", " ").replace("\t", " "))),
+            "title": text_of(title),
             "style": style,
             "data": data,
             "script": script,
@@ -87,11 +87,20 @@ def document(packed_data: bytes, title: str) -> bytes:
 
 def policy(script: str, nonce: str) -> str:
     """What a browser lets the page do: run its script, apply its style, and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'nonce-{nonce}'; "
+        f"default-src 'none'; script-src '{hash_of(script)}'; style-src 'nonce-{nonce}'; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+def hash_of(element: str) -> str:
+    """How a policy names a script or a style that it lets in."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()}"
+
+
+def text_of(value: object) -> str:
+    """A text as HTML, in one line, with nothing in it that cannot be seen."""
+    return html.escape(for_terminal(str(value).replace("\n", " ").replace("\t", " ")))
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -28,6 +28,7 @@ from starlette.responses import Response
 import archive
 from archive.base.errors import ArchiveError, shown
 from archive.server.companions import Companions
+from archive.server.desk import Desk
 from archive.server.logs import Logs
 from archive.server.people import PeopleRoutes
 from archive.server.problems import GONE, HttpProblem, answer_refusals, answer_to
@@ -232,6 +233,7 @@ class Service:
         self._spool = Spool(settings.spool)
         self.workers = Workers(settings)
         metrics = Metrics(self.workers, self._spool)
+        desk = Desk(settings, self._spool, self.workers, metrics.count)
         app = FastAPI(
             title="debug-archive",
             version=archive.__version__,
@@ -240,10 +242,10 @@ class Service:
             redoc_url=None,
         )
         for part in (
-            Logs(settings, self._spool, self.workers, metrics.count),
+            Logs(desk),
             Companions(settings, self._spool, self.workers, self._store),
             OperationsRoutes(self._store, metrics),
-            PeopleRoutes(settings, self._spool, self.workers, self._store, metrics.count, app.openapi),
+            PeopleRoutes(desk, self._store, app.openapi),
         ):
             app.include_router(part.router)
         answer_refusals(app)

@@ -156,11 +156,7 @@ class Companions:
             every = self._store.entries()
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-        entries = [
-            entry
-            for entry in every
-            if prefix in (None, entry.prefix) and (name in entry.file or name in entry.facts.top)
-        ]
+        entries = [entry for entry in every if prefix in (None, entry.prefix) and entry.has_in_name(name)]
         page = [entry for entry in entries if entry.archive_id > after][: limit + 1]
         following = page[limit - 1].archive_id if len(page) > limit else None
         content = {

@@ -80,8 +80,10 @@ def _multipart(body: bytes, content_type: str) -> list[FormField]:
             return fields
         head, gap, value = part.partition(b"\r\n\r\n")
         name = NAME.search(head)
-        if not gap or name is None or len(head) > LONGEST_HEAD:
-            break
+        if not gap or len(head) > LONGEST_HEAD:
+            raise FormError(f"a field of a form has no end of its headers within {LONGEST_HEAD:,} bytes")
+        if name is None:
+            raise FormError("a field of a form has no name")
         file = FILE_NAME.search(head)
         base = re.split(rb"[/\\]", file[1])[-1] if file else b""
         fields.append(FormField(_text(name[1]), _text(base), value if file else _with_newlines(value)))

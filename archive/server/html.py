@@ -1,12 +1,10 @@
 """Pages without a script, for people: HTML in the style of the report, with its policy.
 
-Whatever comes from names and files goes through :func:`text`.
+Whatever comes from names and files goes through :func:`~archive.page.document.text_of`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import re
 from functools import cache
@@ -15,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from archive.page.document import BUNDLE
-from archive.render.texts import for_terminal
+from archive.page.document import BUNDLE, hash_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +31,6 @@ PRIVATE = {
 }
 """Headers of all pages: nobody learns where the reader was, shows the page in another, or keeps it."""
 LINKS = (("/", "Explain a log"), ("/report", "Report on a model"), ("/models", "Models"), ("/docs", "HTTP"))
-
-
-def text(value: object) -> str:
-    """A text as HTML, in one line, with nothing in it that cannot be seen."""
-    return html.escape(for_terminal(str(value).replace("\n", " ").replace("\t", " ")))
 
 
 def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -63,14 +55,14 @@ def page(
     content = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)}: debug-archive</title><style>{_style()}</style></head><body>"
-        f"<header><h1>{text(title)}</h1></header>"
+        f"<title>{text_of(title)}: debug-archive</title><style>{_style()}</style></head><body>"
+        f"<header><h1>{text_of(title)}</h1></header>"
         f'<nav class="sections" aria-label="Pages"><ul>{links}</ul></nav>'
         f"<main><section>{body}</section></main></body></html>"
     )
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'self'; {NO_FRAMES}"
+        f"default-src 'none'; style-src '{hash_of(_style())}'; base-uri 'none'; form-action 'self'; "
+        f"{NO_FRAMES}"
     )
     every = {"Content-Security-Policy": policy, **PRIVATE, **(headers or {})}
     return Response(content.encode("utf-8", "backslashreplace"), status, every, MEDIA_TYPE)
@@ -81,10 +73,14 @@ def headers_of(start: bytes) -> dict[str, str]:
 
     Args:
         start: the first bytes of the page.
+
+    Raises:
+        ValueError: it has no policy.
     """
     policy = POLICY.search(start)
-    own = html.unescape(policy[1].decode()) if policy else "default-src 'none'"
-    return {"Content-Security-Policy": f"{own}; {NO_FRAMES}", **PRIVATE}
+    if policy is None:
+        raise ValueError(f"a page without a policy in its first {HEAD_BYTES:,} bytes")
+    return {"Content-Security-Policy": f"{html.unescape(policy[1].decode())}; {NO_FRAMES}", **PRIVATE}
 
 
 @cache

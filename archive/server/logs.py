@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import ExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
 from starlette.responses import Response
 
 from archive.server import work
 from archive.server.problems import JSON, HttpProblem, documented
-from archive.server.spool import receive
-from archive.server.work import HandlesRequest, LogRequest, Pattern, Refused
+from archive.server.work import HandlesRequest, LogRequest, Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
-    from starlette.types import Receive, Scope, Send
-
-    from archive.server.settings import Settings
-    from archive.server.spool import Spool, SpoolFile
+    from archive.server.desk import Desk
     from archive.server.work import Explained
-    from archive.server.workers import Workers
 
-PIECE = 1 << 18
-"""Bytes of an answer that are sent at once."""
 TEXT = "text/plain; charset=utf-8"
 ENCODINGS = ("", "identity", "gzip")
 ABOUT = """\
@@ -40,20 +31,12 @@ and the explained log; `{"handles": …}` gives the source behind the handles of
 class Logs:
     """The routes of logs.
 
-    Args:
-        count: counts the failures of a log.
-
     Attributes:
         router: the routes.
     """
 
-    def __init__(
-        self, settings: Settings, spool: Spool, workers: Workers, count: Callable[[Explained], None]
-    ) -> None:
-        self._settings = settings
-        self._spool = spool
-        self._workers = workers
-        self._count = count
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self.router = APIRouter()
         self.router.add_api_route(
             "/v1/symbolicate",
@@ -76,74 +59,15 @@ class Logs:
         if request.headers.get("content-encoding", "").lower() not in ENCODINGS:
             raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: gzip is known, and none")
         is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
-        with ExitStack() as stack:
-            body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))
-            await receive(request, body, self._settings)
-            if is_json:
-                explained = await worked(self._workers, request, work.explain_json, body.path, answer.path)
-            else:
-                explained = await worked(
-                    self._workers, request, work.explain_text, body.path, answer.path, id, model
-                )
-            headers = {}
-            if explained is not None:
-                self._count(explained)
-                counts = explained._asdict().items()
-                headers = {f"Debug-Archive-{name.capitalize()}": str(count) for name, count in counts}
-            body.remove()
-            answer.count(answer.path.stat().st_size)
-            return SpooledAnswer(answer, stack.pop_all(), headers, JSON if is_json else TEXT)
+        if is_json:
+            return await self._desk.answer(request, JSON, _counts, work.explain_json)
+        return await self._desk.answer(request, TEXT, _counts, work.explain_text, id, model)
 
 
-async def worked(
-    workers: Workers,
-    request: Request,
-    task: Callable[..., Explained | Refused | None],
-    *arguments: object,
-) -> Explained | None:
-    """What a worker says, unless the client leaves before.
-
-    Raises:
-        HttpProblem: the work is refused.
-        ClientDisconnect: the client left.
-    """
-    working = asyncio.ensure_future(workers.run(task, *arguments))
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        result = await working
-    finally:
-        for future in (working, leaving):
-            future.cancel()
-    if isinstance(result, Refused):
-        raise HttpProblem(result.status, result.detail)
-    return result
-
-
-class SpooledAnswer(Response):
-    """An answer that lies in a file; the file is removed when it is sent, or when it cannot be.
-
-    Args:
-        answer: the file.
-        stack: removes it.
-    """
-
-    def __init__(self, answer: SpoolFile, stack: ExitStack, headers: dict[str, str], media_type: str) -> None:
-        super().__init__(headers={**headers, "Content-Length": str(answer.size)}, media_type=media_type)
-        self._answer = answer
-        self._stack = stack
-
-    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
-        """Send the answer."""
-        with self._stack, self._answer.path.open("rb") as file:
-            await send(
-                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-            )
-            while piece := file.read(PIECE):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+def _counts(explained: Explained | None, _: Path) -> dict[str, str]:
+    """The counts of a log's failures, as headers."""
+    counts = explained._asdict() if explained else {}
+    return {f"Debug-Archive-{name.capitalize()}": str(count) for name, count in counts.items()}
 
 
 REQUEST = {

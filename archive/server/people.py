@@ -6,7 +6,6 @@ the spool as long as a request takes.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -16,22 +15,20 @@ from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations
 from starlette.responses import Response
 
 from archive.base.errors import ArchiveError, counted
+from archive.page.document import text_of
 from archive.server import html, work
 from archive.server.forms import MULTIPART
-from archive.server.logs import SpooledAnswer, worked
 from archive.server.problems import HttpProblem
 from archive.server.settings import LONGEST_NAME
-from archive.server.spool import receive
 from archive.store.entries import COMPANIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Any
 
-    from archive.server.settings import Settings
-    from archive.server.spool import Spool
+    from archive.server.desk import Desk
     from archive.server.work import Explained
-    from archive.server.workers import Workers
     from archive.store.store import Store
 
 MOST_ROWS = 1_000
@@ -59,27 +56,15 @@ class PeopleRoutes:
     """The pages of people.
 
     Args:
-        count: counts the failures of a log.
         schema: describes the requests of programs.
 
     Attributes:
         router: the routes.
     """
 
-    def __init__(  # noqa: PLR0917 (the parts of a service)
-        self,
-        settings: Settings,
-        spool: Spool,
-        workers: Workers,
-        store: Store,
-        count: Callable[[Explained], None],
-        schema: Callable[[], dict[str, Any]],
-    ) -> None:
-        self._settings = settings
-        self._spool = spool
-        self._workers = workers
+    def __init__(self, desk: Desk, store: Store, schema: Callable[[], dict[str, Any]]) -> None:
+        self._desk = desk
         self._store = store
-        self._count = count
         self._schema = schema
         self.router = APIRouter(include_in_schema=False, default_response_class=Response)
         route = self.router.add_api_route
@@ -100,22 +85,11 @@ class PeopleRoutes:
 
     async def _answer(self, request: Request, task: Callable[..., Any]) -> Response:
         """What a worker makes of a form; a refusal is a page, too."""
-        content_type = request.headers.get("content-type", "")
+        content_type = request.headers.get("content-type", "")[:LONGEST_NAME]
         try:
-            with ExitStack() as stack:
-                body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))
-                await receive(request, body, self._settings)
-                words = content_type[:LONGEST_NAME]
-                explained = await worked(self._workers, request, task, body.path, answer.path, words)
-                if explained is not None:
-                    self._count(explained)
-                body.remove()
-                answer.count(answer.path.stat().st_size)
-                with answer.path.open("rb") as file:
-                    headers = html.headers_of(file.read(html.HEAD_BYTES))
-                return SpooledAnswer(answer, stack.pop_all(), headers, html.MEDIA_TYPE)
+            return await self._desk.answer(request, html.MEDIA_TYPE, _own_policy, task, content_type)
         except HttpProblem as problem:
-            why = f'<p class="notice" role="alert">{html.text(problem.detail)}</p>'
+            why = f'<p class="notice" role="alert">{text_of(problem.detail)}</p>'
             form = MODEL_FORM if task is work.report_of else LOG_FORM
             return html.page(problem.status.phrase, why + form, problem.status, problem.headers)
 
@@ -126,13 +100,13 @@ class PeopleRoutes:
         try:
             every = self._store.entries()
         except (ArchiveError, OSError) as error:
-            return html.page("Models", f"<p>{html.text(error)}</p>", HTTPStatus.SERVICE_UNAVAILABLE)
-        entries = [entry for entry in every if name in entry.file or name in entry.facts.top]
+            return html.page("Models", f"<p>{text_of(error)}</p>", HTTPStatus.SERVICE_UNAVAILABLE)
+        entries = [entry for entry in every if entry.has_in_name(name)]
         rows = [
             (
-                html.text(entry.file),
-                html.text(entry.facts.top),
-                f'<a href="{COMPANIONS}/{quote(entry.archive_id)}">{html.text(entry.archive_id)}</a>',
+                text_of(entry.file),
+                text_of(entry.facts.top),
+                f'<a href="{COMPANIONS}/{quote(entry.archive_id)}">{text_of(entry.archive_id)}</a>',
                 f"{entry.prefix or ''}",
                 f"{entry.size:,}",
             )
@@ -140,7 +114,7 @@ class PeopleRoutes:
         ]
         rest = f"; the first {MOST_ROWS:,} are shown" if len(entries) > MOST_ROWS else ""
         search = (
-            f'<form action="/models"><label>Name <input name="name" value="{html.text(name)}"></label></form>'
+            f'<form action="/models"><label>Name <input name="name" value="{text_of(name)}"></label></form>'
         )
         titles = ("File", "Top module", "Archive id", "Handle prefix", "Bytes of its debug info")
         count = f"<p>{counted(len(entries), 'model')} of {len(every):,}{rest}</p>"
@@ -151,28 +125,31 @@ class PeopleRoutes:
         return html.page("Requests over HTTP", described(self._schema()))
 
 
+def _own_policy(_: Explained | None, page: Path) -> dict[str, str]:
+    with page.open("rb") as file:
+        return html.headers_of(file.read(html.HEAD_BYTES))
+
+
 def described(schema: dict[str, Any]) -> str:
     """A description of requests as HTML."""
-    parts = [f"<p>{html.text(schema['info'].get('description', ''))}</p>"]
+    parts = [f"<p>{text_of(schema['info'].get('description', ''))}</p>"]
     parts.append('<p><a href="/openapi.json">openapi.json</a> has all of it, for programs.</p>')
     for path, methods in schema["paths"].items():
         for method, about in methods.items():
-            parts.append(f"<h2><code>{html.text(method.upper())} {html.text(path)}</code></h2>")
-            parts += [
-                f"<p>{html.text(about[key])}</p>" for key in ("summary", "description") if about.get(key)
-            ]
+            parts.append(f"<h2><code>{text_of(method.upper())} {text_of(path)}</code></h2>")
+            parts += [f"<p>{text_of(about[key])}</p>" for key in ("summary", "description") if about.get(key)]
             parameters = [
                 (
-                    f"<code>{html.text(one['name'])}</code>",
-                    html.text(one["in"]),
-                    html.text(one.get("description", "")),
+                    f"<code>{text_of(one['name'])}</code>",
+                    text_of(one["in"]),
+                    text_of(one.get("description", "")),
                 )
                 for one in about.get("parameters", [])
             ]
             if parameters:
                 parts.append(html.table(("Parameter", "In", "What it says"), parameters))
             answers = [
-                (html.text(status), html.text(answer.get("description", "")))
+                (text_of(status), text_of(answer.get("description", "")))
                 for status, answer in about.get("responses", {}).items()
             ]
             parts.append(html.table(("Answer", "When"), answers))

@@ -66,6 +66,10 @@ class CompanionEntry:
         """Name and id: ``Ranker@3f9a1234abcd``."""
         return label_of(self.file, self.archive_id)
 
+    def has_in_name(self, part: str) -> bool:
+        """Whether the name of its file, or of its top class, has a part."""
+        return part in self.file or part in self.facts.top
+
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry(CompanionEntry):

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from archive.server.forms import FormError, fields_of
+from archive.server.html import headers_of
 from archive.store.store import Store
 from tests.page.browser import data_of
 from tests.page.test_failures import HIDDEN, HOSTILE
@@ -206,5 +207,24 @@ def test_fields_are_read_as_they_were_written() -> None:
     assert (fields["a"].value, fields["f"].value, fields["f"].file) == (b"1\n2", b"\r\n--no\r\n", "y.log")
     fields = fields_of(b"a=1%0D%0A2+3&b", URLENCODED["Content-Type"])
     assert (fields["a"].value, fields["b"].value) == (b"1\n2 3", b"")
-    with pytest.raises(FormError):
-        fields_of(b"{}", "application/json")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "why"),
+    [
+        (b"{}", "application/json", "a form is wanted"),
+        (form({"a": b"1"}, {})[:-8], MULTIPART["Content-Type"], "does not end"),
+        (form({"a": b"1"}, {}).replace(b"name=", b"called="), MULTIPART["Content-Type"], "has no name"),
+        (form({"a" * 4096: b"1"}, {}), MULTIPART["Content-Type"], "no end of its headers within 4,096"),
+    ],
+)
+def test_what_is_no_form_is_told(body: bytes, content_type: str, why: str) -> None:
+    with pytest.raises(FormError, match=why):
+        fields_of(body, content_type)
+
+
+def test_a_page_is_not_given_out_without_its_policy(server: Running) -> None:
+    page = dropped(server, LOG).data
+    assert "script-src" in headers_of(page)["Content-Security-Policy"]
+    with pytest.raises(ValueError, match="without a policy"):
+        headers_of(page.replace(b"Content-Security-Policy", b"refresh"))
