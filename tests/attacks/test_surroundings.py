@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import sqlite3
 import stat
 import subprocess
@@ -22,6 +21,7 @@ from tests.attacks.zips import archive_of
 from tests.support.commands import run
 from tests.support.kin import id_of, kin
 from tests.support.processes import PATIENCE
+from tests.support.terminals import terminal
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -150,21 +150,18 @@ def test_a_closed_pipe_is_told_from_findings() -> None:
 
 def on_terminal(*arguments: str) -> bytes:
     """What a command writes to a terminal."""
-    controller, terminal = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
     words = [sys.executable, "-m", "archive", *arguments]
-    with subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE, env=environment
-    ):
-        os.close(terminal)
-        found = b""
-        try:
-            while piece := os.read(controller, 1 << 16):
-                found += piece
-        except OSError:  # Linux says so when the last writer has closed a terminal
-            assert found
-    os.close(controller)
-    return found
+    with terminal() as seen:
+        subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=seen.file,
+            stderr=subprocess.PIPE,
+            env=environment,
+            check=False,
+        )
+    return seen.shown
 
 
 @pytest.mark.usefixtures("folder")

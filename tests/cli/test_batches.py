@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from tests.support.corpus import ORACLES, RELEASES
 from tests.support.documents import files_of
 from tests.support.processes import becomes
 from tests.support.sampling import sampled
+from tests.support.terminals import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -296,15 +296,12 @@ def test_an_interrupted_command_leaves_nothing_half_written(to_all: bool, tmp_pa
 
 
 def test_progress_is_for_a_terminal_alone(models: Path, tmp_path: Path) -> None:
-    terminal, theirs = pty.openpty()
     command = [sys.executable, "-c", "from archive.cli import main; main()", "shrink", str(models), "-j", "1"]
-    done = subprocess.run(
-        [*command, "-o", tmp_path / "out"], stdout=subprocess.PIPE, stderr=theirs, check=False
-    )
-    os.close(theirs)
-    shown = os.read(terminal, 1 << 16)
-    os.close(terminal)
-    assert b"shrinking" in shown
-    assert b"broken.pt: " in shown
+    with terminal() as seen:
+        done = subprocess.run(
+            [*command, "-o", tmp_path / "out"], stdout=subprocess.PIPE, stderr=seen.file, check=False
+        )
+    assert b"shrinking" in seen.shown
+    assert b"broken.pt: " in seen.shown
     assert b"\x1b" not in done.stdout
     assert done.stdout.count(b"\n") == 4

@@ -15,6 +15,7 @@ from archive.cli.showing import DECLARATIONS
 from tests.cli.test_lost_output import commands
 from tests.support.commands import called, run, well
 from tests.support.corpus import FIXTURES, ORACLES
+from tests.support.terminals import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,30 +167,17 @@ def unstyled(text: str) -> str:
 
 def on_terminal(*words: object, lines: int = 12, **environment: str) -> bytes:
     """What a command writes to a terminal of so many lines, whose keyboard it reads."""
-    import fcntl  # noqa: PLC0415 (where there are terminals)
-    import struct  # noqa: PLC0415
-    import termios  # noqa: PLC0415
-
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, 100, 0, 0))
-    left_out = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PAGER", "LESS"}
-    env = {name: value for name, value in os.environ.items() if name not in left_out}
-    env |= {"TERM": "xterm", **environment}
-    command = [*PROGRAM, *map(str, words)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
-        os.close(theirs)
-        parts = []
-        while True:
-            try:
-                part = os.read(ours, 1 << 16)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            parts.append(part)
-    os.close(ours)
-    assert process.returncode in {0, 1}
-    return b"".join(parts)
+    with terminal(lines, 100) as seen:
+        done = subprocess.run(
+            [*PROGRAM, *map(str, words)],
+            stdin=seen.file,
+            stdout=seen.file,
+            stderr=seen.file,
+            env={**os.environ, "TERM": "xterm", **environment},
+            check=False,
+        )
+    assert done.returncode in {0, 1}
+    return seen.shown
 
 
 def test_a_terminal_shows_styles_unless_it_is_told_not_to() -> None:

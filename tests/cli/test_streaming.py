@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from tests.support.commands import run
 from tests.support.corpus import RELEASES
 from tests.support.documents import file_of
 from tests.support.faults import fill
+from tests.support.terminals import terminal
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 COMMANDS = {
@@ -60,13 +60,12 @@ def test_what_fails_writes_nothing_to_standard_output(folder: Path) -> None:
 
 
 def test_a_terminal_takes_no_model(folder: Path) -> None:
-    terminal, theirs = pty.openpty()
     words = [sys.executable, "-c", "from archive.cli import main; main()", "shrink", "whole.ptl", "-o", "-"]
-    done = subprocess.run(words, cwd=folder, stdout=theirs, stderr=subprocess.PIPE, check=False)
-    os.close(theirs)
-    os.close(terminal)
+    with terminal() as seen:
+        done = subprocess.run(words, cwd=folder, stdout=seen.file, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert done.stderr == b"debug-archive: standard output: is a terminal, and models are no text\n"
+    assert not seen.shown
 
 
 def test_a_device_is_refused_and_the_way_out_named(folder: Path) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import sys
-import termios
 import unicodedata
-from contextlib import suppress
-from threading import Thread
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -25,6 +21,7 @@ from archive.render.texts import for_terminal
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.tampering import PLAIN, packed, tampered
+from tests.support.terminals import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,34 +68,19 @@ def on_terminal(*arguments: object, stdin: bytes = b"") -> str:
 
 def styled(*arguments: object, stdin: bytes = b"") -> str:
     """The same with styles."""
-    ours, theirs = pty.openpty()
-    attributes = termios.tcgetattr(theirs)
-    attributes[1] &= ~termios.OPOST  # line ends stay as they are
-    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
-    parts: list[bytes] = []
-
-    def read() -> None:
-        with suppress(OSError):  # the other end is closed
-            while part := os.read(ours, 1 << 16):
-                parts.append(part)
-
-    reader = Thread(target=read)
-    reader.start()
-    with CliRunner().isolation(stdin) as (_, err, _):
+    with terminal() as seen, CliRunner().isolation(stdin) as (_, err, _):
         with (
-            os.fdopen(theirs, "w", encoding="utf-8") as terminal,
+            open(seen.file, "w", encoding="utf-8", closefd=False) as stdout,
             mock.patch.dict(os.environ, COLUMNS=WIDE),
-            mock.patch.object(sys, "stdout", terminal),
+            mock.patch.object(sys, "stdout", stdout),
             mock.patch.object(sys, "argv", ["debug-archive", *map(str, arguments)]),
             pytest.raises(SystemExit) as ended,
         ):
             main()
         sys.stderr.flush()
         said = err.getvalue()
-    reader.join()
-    os.close(ours)
     assert ended.value.code in (0, 1, 2), said
-    return b"".join(parts).decode() + said.decode()
+    return seen.shown.decode() + said.decode()
 
 
 COMMANDS = {
