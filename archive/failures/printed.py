@@ -38,7 +38,7 @@ FRAME_HEADER = re.compile(
 )
 """A frame's first line."""
 FRAME = b'  File "'
-CALL = re.compile(rb"(?P<file>[^\n]+)\((?P<line>[0-9]+)\): (?P<function>[^\n]*)")
+CALL = re.compile(rb"(?P<file>[^\n]+)\((?P<line>[0-9]{1,9})\): (?P<function>[^\n]*)")
 """A line of a traced operation's Python stack: ``/home/ann/net.py(12): forward``."""
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')

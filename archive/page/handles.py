@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.strings import decoded
+from archive.debuginfo.sites import SELF
+from archive.debuginfo.symbolicate import TOP_FUNCTION, UNKNOWN_FUNCTION
 from archive.page.units import plain
 
 if TYPE_CHECKING:
@@ -16,9 +18,6 @@ MOST_FRAMES = 1_000_000
 """Frames of all handles together; handles beyond are left out: frames that stacks share are told for each."""
 ROW_BYTES, FRAME_BYTES = 400, 16
 """Bytes of memory that a handle costs, and each frame of it."""
-UNKNOWN_FUNCTION, TOP_FUNCTION = "FunctionName_UNKNOWN", "<unknown>"
-SELF = "SELF"
-"""The instance of a call that a module makes to itself."""
 
 Frame = list[Any]
 
@@ -71,11 +70,11 @@ class HandleFacts:
         """The path of the module in which a handle's operation is, and the frames, outermost first."""
         steps: list[str] = []
         frames: list[Frame] = []
-        function = TOP_FUNCTION
+        function = decoded(TOP_FUNCTION)
         for frame in table.frames(row):
             frames.append(self._frame(int(self._calls[frame]), function))
             name = int(table.function[frame])
-            function = UNKNOWN_FUNCTION if name < 0 else self._string(table, name)
+            function = decoded(UNKNOWN_FUNCTION) if name < 0 else self._string(table, name)
             module = int(table.module[frame])
             if module >= 0:
                 instance = self._string(table, int(table.module_instance[module]))

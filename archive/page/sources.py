@@ -10,13 +10,13 @@ file, or none. Each of their lines has the number of its own frame.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from archive.base.strings import decoded
+from archive.failures.printed import CALL
 from archive.formats.record_kinds import code_of
 from archive.page.shown import Shown
 from archive.page.units import Units, differences, plain
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.render.documents import SourceRecordFacts, SourcesFacts
 
-CALL = re.compile(rb".+\((?P<line>[0-9]{1,9})\): .*", re.DOTALL)
-"""A frame of a Python stack, as PyTorch records it for a traced operation."""
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""
 SHARE = 8

@@ -42,10 +42,7 @@ class Shown:
     """A demo without steps."""
 
     FAILURES = ()
-
-    @staticmethod
-    def check_targets(*_: object, **__: object) -> None:
-        """Refuse nothing."""
+    FILES = ()
 
     @staticmethod
     def steps(*_: object, **__: object) -> tuple[()]:

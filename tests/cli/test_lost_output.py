@@ -175,7 +175,7 @@ def prepared(name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     if name in NEED_TORCH:
         pytest.importorskip("torch", exc_type=ImportError)
     shutil.copytree(folder, tmp_path / "made")
-    shown = mock.Mock(steps=lambda *_, **__: (), FAILURES=())
+    shown = mock.Mock(steps=lambda *_, **__: (), FAILURES=(), FILES=())
     monkeypatch.setattr("archive.cli.demo.command._backend_steps", lambda: shown)
     return tmp_path / "made"
 

@@ -28,6 +28,7 @@ from archive.rewrite.split import Split
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.strategies import patient
 from tests.support.tampering import packed
+from tests.support.terminals import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,23 +174,12 @@ def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> Non
 
 def on_a_terminal(width: int, *arguments: object) -> str:
     """The output of a command on a terminal of this width; its bars are on another one's standard error."""
-    ours, theirs = os.openpty()
     command = [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)]
     env = {**os.environ, "COLUMNS": str(width), "TERM": "xterm"}
-    with subprocess.Popen(command, stdout=theirs, env=env) as process:
-        os.close(theirs)
-        parts = []
-        while True:
-            try:
-                part = os.read(ours, 1 << 16)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            parts.append(part)
-    os.close(ours)
-    assert process.returncode in {0, 1}
-    return ESCAPE.sub("", b"".join(parts).decode())
+    with terminal() as seen:
+        done = subprocess.run(command, stdout=seen.file, env=env, check=False)
+    assert done.returncode in {0, 1}
+    return ESCAPE.sub("", seen.shown.decode())
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from archive.base.facts import dataclass
+from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.render.fitted_table import lines_of
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 TEXT_WIDTH = 100
 """Columns of a step's tables, wherever they are printed."""
-PRINTED_HANDLES = re.compile(r"Debug info for handle\(s\): debug_handles:\{([-\d,]+)\}, was not found\.")
 
 
 class ClaimError(Exception):
@@ -48,9 +47,9 @@ def check(holds: object, claim: str) -> None:
 
 
 def handles_in(text: str) -> list[int]:
-    """The debug handles that the lite interpreter names when it has no debug info."""
-    handles = PRINTED_HANDLES.search(text)
-    return [int(handle) for handle in handles[1].split(",")] if handles else []
+    """The debug handle that the lite interpreter names when it has no debug info, if it names one."""
+    printed = HANDLES_NOT_FOUND.search(text.encode())
+    return [int(printed["joined"] or printed["single"])] if printed else []
 
 
 def table(printed: Printed) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import one_line
+from archive.base.output import check_target
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 
@@ -62,7 +63,8 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="debug-archive-")))
         else:
             folder = out
-            shown.check_targets(folder, force=force)
+            for name in shown.FILES:
+                check_target(folder / name, force=force)
             folder.mkdir(parents=True, exist_ok=True)
         return _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
 
@@ -77,8 +79,8 @@ def _main_steps() -> ModuleType:
 def _backend_steps() -> ModuleType:
     """The module with the steps of ``--backend``."""
     with options.importing_pytorch("--backend"):
-        from archive.cli.demo import steps  # noqa: PLC0415 (imports PyTorch)
-    return steps
+        from archive.cli.demo import backend_job  # noqa: PLC0415 (imports PyTorch)
+    return backend_job
 
 
 def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> ExitStatus:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.output import check_target, replacing
+from archive.base.output import replacing
 from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
 from archive.failures.explainer import LogExplainer
 from archive.reader.recognition import FileKind
@@ -25,20 +25,12 @@ if TYPE_CHECKING:
 
 MODEL_FILE, DEVICE_FILE, COMPANION_FILE, JOINED_FILE = "model.ptl", "device.ptl", "model.ptdbg", "joined.ptl"
 LOG_FILE = "device.txt"
+FILES = (MODEL_FILE, DEVICE_FILE, COMPANION_FILE, LOG_FILE, JOINED_FILE)
+"""All that are made."""
 SOURCE_FILE = "source.txt"
 HERE = Path(__file__).parent
 FAILURES = (ClaimError,)
 """Raised by steps that do not show what they claim."""
-
-
-def check_targets(folder: Path, *, force: bool) -> None:
-    """Refuse a folder in which one of the files would be replaced.
-
-    Raises:
-        ArchiveError: one exists, and ``force`` is not given.
-    """
-    for name in (MODEL_FILE, DEVICE_FILE, COMPANION_FILE, LOG_FILE, JOINED_FILE):
-        check_target(folder / name, force=force)
 
 
 def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.backend.pytorch import GENERATED_FILE
 from archive.cli.demo import stock_program
 from archive.cli.demo.claims import check, handles_in
+from archive.debuginfo.symbolicate import HIERARCHY_HEADING
+from archive.failures.printed import ORIGINAL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TOLERANCE = 1e-5
 """The largest difference of results that different kernels of PyTorch may compute."""
-ORIGINAL_TITLE = "Traceback of TorchScript, original code"
 # A frame's heading, then lines up to the marking, of which the last one is the marked line. A range in a
 # traceback has lines of context before it, and may have more lines than one.
 MARKED_LINE = re.compile(
@@ -26,7 +27,6 @@ MARKED_LINE = re.compile(
     r"(?P<text>[^\n]*)\n *~+ <--- HERE",
     re.MULTILINE,
 )
-PRINTED_HIERARCHY = re.compile(r"Module hierarchy:(.*)")
 
 
 class MarkedLine(NamedTuple):
@@ -58,13 +58,13 @@ class StockRun(NamedTuple):
 
     def facts(self) -> dict[str, object]:
         """The run for JSON."""
-        hierarchy = PRINTED_HIERARCHY.search(self.error)
+        hierarchy = self.error.partition(HIERARCHY_HEADING.decode())[2].partition("\n")[0]
         return {
             "file": self.file,
             "same": is_same(self.difference),
             "difference": self.difference,
             "handles": handles_in(self.error),
-            "module_hierarchy": hierarchy[1] if hierarchy else None,
+            "module_hierarchy": hierarchy or None,
             "lines": [line._asdict() for line in shown_lines(self.error)],
             "text": self.error,
         }
@@ -115,7 +115,7 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
 
 def shown_lines(text: str) -> list[MarkedLine]:
     """The lines of the model's source that a traceback of PyTorch marks, outermost first."""
-    _, _, original = text.rpartition(ORIGINAL_TITLE)
+    _, _, original = text.rpartition(ORIGINAL.decode())
     lines = [
         MarkedLine(match["file"], int(match["number"]), match["text"].strip())
         for match in MARKED_LINE.finditer(original)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
 from archive.backend.profile.profile import duration
-from archive.base.output import check_target
 from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
 from archive.cli.demo.stock import check_same, is_same, run_stock, shown_lines
 from archive.failures.explainer import LogExplainer
@@ -31,18 +30,10 @@ DEMO_BACKEND = "aten"
 LITE_FILE, SCRIPT_FILE = "host.ptl", "host.pt"
 DEVICE_FILE, COMPANION_FILE = "device.ptl", "model.ptdbg"
 TRACE_FILE = "trace.json"
+FILES = (LITE_FILE, SCRIPT_FILE, TRACE_FILE, DEVICE_FILE, COMPANION_FILE)
+"""All that are made."""
 FAILURES = (ClaimError, LoweringError, BackendError)
 """Raised by steps that do not show what they claim."""
-
-
-def check_targets(folder: Path, *, force: bool) -> None:
-    """Refuse a folder in which one of the files would be replaced.
-
-    Raises:
-        ArchiveError: one exists, and ``force`` is not given.
-    """
-    for name in (LITE_FILE, SCRIPT_FILE, TRACE_FILE, DEVICE_FILE, COMPANION_FILE):
-        check_target(folder / name, force=force)
 
 
 def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
