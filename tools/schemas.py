@@ -3,7 +3,7 @@
     python -m tools.schemas             writes them
     python -m tools.schemas --check     tells which differ from those that would be written; status 1 then
 
-They are made of the classes that :mod:`archive.render.documents` and the rooms declare, whose docstrings
+They are made of the classes that :mod:`archive.render.document_facts` and the rooms declare, whose docstrings
 are the descriptions. Objects have no other keys than those that are described.
 """
 
@@ -26,8 +26,9 @@ from archive.describe.effects import EffectsInspection
 from archive.describe.inspect import Inspection
 from archive.describe.listing import ZipListing
 from archive.privacy.redact.result import CompanionRedaction, Redaction
-from archive.render import documents
-from archive.render.documents import Made, Unread, schema_name
+from archive.render import document_facts
+from archive.render.document_facts import Made
+from archive.render.documents import Unread, schema_name
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join
@@ -41,21 +42,25 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 READ: dict[str, list[type]] = {
-    "inspect": [Inspection, ZipListing, EffectsInspection, documents.SourcesFacts, Unread],
-    "symbolicate": [documents.Symbolications, documents.NamedSources, documents.LogCauses],
-    "verify": [documents.Verified],
-    "leaks": [documents.LeaksFacts, Unread],
-    "sizes": [documents.SizesFacts, documents.WeightsFacts, documents.ChangesFacts, Unread],
-    "report": [documents.ReportFacts, Unread],
-    "diff": [documents.DiffFacts, documents.Lonely, Unread],
-    "digest": [documents.DigestFacts],
-    "profile": [documents.ProfileFacts, documents.SavedProfileFacts, documents.ProfileComparison],
-    "store ls": [documents.EntryFacts],
-    "store get": [documents.GivenFacts],
-    "store check": [documents.Verified],
-    "store rm": [documents.RemovedFacts],
-    "store gc": [documents.CleanedFacts],
-    "demo": [documents.DemoFacts],
+    "inspect": [Inspection, ZipListing, EffectsInspection, document_facts.SourcesFacts, Unread],
+    "symbolicate": [document_facts.Symbolications, document_facts.NamedSources, document_facts.LogCauses],
+    "verify": [document_facts.Verified],
+    "leaks": [document_facts.LeaksFacts, Unread],
+    "sizes": [document_facts.SizesFacts, document_facts.WeightsFacts, document_facts.ChangesFacts, Unread],
+    "report": [document_facts.ReportFacts, Unread],
+    "diff": [document_facts.DiffFacts, document_facts.Lonely, Unread],
+    "digest": [document_facts.DigestFacts],
+    "profile": [
+        document_facts.ProfileFacts,
+        document_facts.SavedProfileFacts,
+        document_facts.ProfileComparison,
+    ],
+    "store ls": [document_facts.EntryFacts],
+    "store get": [document_facts.GivenFacts],
+    "store check": [document_facts.Verified],
+    "store rm": [document_facts.RemovedFacts],
+    "store gc": [document_facts.CleanedFacts],
+    "demo": [document_facts.DemoFacts],
 }
 """Commands, and what they tell of a file: one of these."""
 MADE: dict[str, tuple[type, list[type]]] = {
@@ -67,7 +72,7 @@ MADE: dict[str, tuple[type, list[type]]] = {
     "migrate": (Made, [Migration]),
     "lite": (Made, [Lite]),
     "convert": (Made, [Conversion, Canonical]),
-    "store add": (documents.AddedFacts, [documents.EntryFacts]),
+    "store add": (document_facts.AddedFacts, [document_facts.EntryFacts]),
 }
 """Commands that tell what became of a file, and with it, where all went well, what their work gave."""
 CHANGES = [Change, TensorChange, TextChange]
@@ -77,7 +82,7 @@ UNTOLD: dict[type, set[str]] = {Migration: {"data"}}
 
 
 def schema(command: str) -> dict[str, Any]:
-    """The schema of a command's documents."""
+    """The schema of a command's document_facts."""
     if command in READ:
         definitions, alternatives = _definitions(READ[command])
     else:
@@ -107,7 +112,7 @@ def _definitions(classes: list[type]) -> tuple[dict[str, Any], list[dict[str, An
     """The definitions of classes and of all that they refer to, and a reference to each of the classes."""
     for class_ in classes:
         _complete(sys.modules[class_.__module__])
-    changes = CHANGES if documents.DiffFacts in classes else []
+    changes = CHANGES if document_facts.DiffFacts in classes else []
     every = [*classes, *changes]
     references, definitions = msgspec.json.schema_components(every, ref_template="#/$defs/{name}")
     if changes:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
-    from archive.render.documents import DiffFacts
+    from archive.render.document_facts import DiffFacts
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
 COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}

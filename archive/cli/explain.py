@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Style
     from archive.failures.models.models import Models
     from archive.page.shown import Shown
-    from archive.render.documents import LogCauses
+    from archive.render.document_facts import LogCauses
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""

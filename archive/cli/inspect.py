@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.describe.inspect import Inspection
-    from archive.render.documents import SourcesFacts
+    from archive.render.document_facts import SourcesFacts
 
 LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archive.failures.lookups.instructions import MethodInstruction
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.lookups.nodes import ProgramNode
-    from archive.render.documents import NamedSources
+    from archive.render.document_facts import NamedSources
 
 
 def print_nodes(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.reading import FoundFiles, Reading
     from archive.cli.reading import FileReader
-    from archive.render.documents import ReportFacts
+    from archive.render.document_facts import ReportFacts
 
 REPORTED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
 """The kinds of files in folders that get a page."""

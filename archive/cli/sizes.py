@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Judged, Measures
     from archive.render.as_csv import CsvTable
-    from archive.render.documents import ChangesFacts, FileHead, SizesFacts, VerdictFacts
+    from archive.render.document_facts import ChangesFacts, FileHead, SizesFacts, VerdictFacts
     from archive.render.fitted_table import FittedTable
     from archive.render.sizes import Amount
 

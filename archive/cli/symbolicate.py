@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Limits, Symbolication
     from archive.failures.lookups.handles import Position
-    from archive.render.documents import Symbolications
+    from archive.render.document_facts import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.render.ci import SarifLevel
-    from archive.render.documents import Verified
+    from archive.render.document_facts import Verified
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that are checked. A pointer may stand for a model, so it gets a row."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
-    from archive.render.documents import SourceRecordFacts, SourcesFacts
+    from archive.render.document_facts import SourceRecordFacts, SourcesFacts
 
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from archive.describe.inspect import Inspection
     from archive.describe.listing import ZipListing
-    from archive.render.documents import LeaksFacts
+    from archive.render.document_facts import LeaksFacts
 
 
 class CsvTable:

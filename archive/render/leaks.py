@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from archive.privacy.leaks import Finding, LeakKind, Leaks, Place
-    from archive.render.documents import FoundAt, LeaksFacts
+    from archive.render.document_facts import FoundAt, LeaksFacts
 
 STEPS = 3
 """Steps of a path in JSON that a table shows."""

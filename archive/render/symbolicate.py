@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.exported.traces import FrameMark, Trace
-    from archive.render.documents import (
+    from archive.render.document_facts import (
         Causes,
         Frame,
         InstructionFacts,

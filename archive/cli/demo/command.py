@@ -18,7 +18,7 @@ from archive.cli.status import ExitStatus
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from archive.render.documents import DemoFacts
+    from archive.render.document_facts import DemoFacts
 
 
 @click.command("demo")
