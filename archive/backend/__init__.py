@@ -9,8 +9,8 @@ PyTorch. The steps of lowering and running, each by its file:
 3. A backend of the ``registry`` preprocesses the graphs to a state: ``aten/`` and ``demo/`` are backends.
 4. ``lower/links`` generates TorchScript that executes the state, and ``lower/lowering`` makes a module of it.
 5. ``lower/saving`` saves this module with the model's source behind each debug handle.
-6. ``delegate`` runs it in this process, ``effectful`` also does its side effects; ``profile/`` shows where
-   its time goes, and where that of any archive goes that stock PyTorch runs.
+6. ``delegate`` runs it in this process, ``effectful`` also does its side effects. ``stock/`` profiles any
+   archive in stock PyTorch.
 
 ``conformance/`` tests a backend. A backend's ``preprocess`` gets the graphs as the model has them: it can
 simplify them by :func:`folded`, and refuse an operation by a :class:`LoweringError` with the message that
@@ -27,9 +27,6 @@ from archive.backend.lower.links import Ahead
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.reloading import load_archive
 from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
-from archive.backend.profile.profile import Profile
-from archive.backend.profile.stock.running import profile_archive
-from archive.backend.profile.timeline import Recording
 from archive.backend.registry import (
     Backend,
     Link,
@@ -40,6 +37,9 @@ from archive.backend.registry import (
     register_backend,
     unregister_backend,
 )
+from archive.backend.stock.running import profile_archive
+from archive.debuginfo.profiles.profile import Profile
+from archive.debuginfo.profiles.timeline import Recording
 from archive.effects.errors import LoweringError
 from archive.effects.replay.errors import GuardError
 

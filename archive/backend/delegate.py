@@ -19,13 +19,13 @@ from archive.backend.lower import codegen
 from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
 from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
-from archive.backend.profile.places import place_of
-from archive.backend.profile.profile import Profile
-from archive.backend.profile.timeline import Recording
 from archive.backend.pytorch import tensors_in
 from archive.backend.registry import find_backend
 from archive.base.errors import ArchiveError
 from archive.base.mapped import Mapped
+from archive.debuginfo.profiles.places import place_of
+from archive.debuginfo.profiles.profile import Profile
+from archive.debuginfo.profiles.timeline import Recording
 from archive.effects.errors import LoweringError
 from archive.reader.opening import open as open_archive
 

@@ -1,8 +1,7 @@
-"""Facts about PyTorch: archives that it writes for a moment, whose source a line is, what it says."""
+"""Facts about PyTorch: archives that it writes for a moment, and what it says."""
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,17 +42,8 @@ def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> 
         yield path
 
 
-GENERATED_FILE = "<string>"
-"""The filename that PyTorch records for source that was compiled from a string."""
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
 """The first line of errors in TorchScript, whose last line is the message; other errors begin with it."""
-PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
-"""Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
-
-
-def is_pytorchs(filename: str) -> bool:
-    """Whether a source file is part of PyTorch."""
-    return PYTORCH_FILE.search(filename) is not None
 
 
 def shown(span: SourceRange | None, whole: bytes | None = None) -> str:

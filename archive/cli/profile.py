@@ -13,14 +13,15 @@ from archive.base.output import check_target
 from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
-from archive.describe.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
+from archive.debuginfo.profiles.profile import writer_of
+from archive.debuginfo.profiles.saved import VIEWS, compared, is_saved_profile, read_profile, saved_profile
 from archive.render.profile import comparison_text, rows_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from archive.describe.profiles import SavedProfile
+    from archive.debuginfo.profiles.saved import SavedProfile
 
 TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
 """A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""
@@ -123,8 +124,6 @@ def command(
     if before is not None and view == SOURCE:
         raise click.UsageError("--base compares modules, lines or operators")
     stock = _stock()
-    from archive.backend.profile.profile import writer_of  # noqa: PLC0415 (imports PyTorch)
-
     for output in outputs:  # refused before anything runs
         writer_of(output)
         check_target(output, force=force)
@@ -177,7 +176,7 @@ def _stock() -> ModuleType:
         UsageError: PyTorch cannot be imported.
     """
     with options.importing_pytorch("profile"):
-        from archive.backend.profile.stock import running  # noqa: PLC0415 (imports PyTorch)
+        from archive.backend.stock import running  # noqa: PLC0415 (imports PyTorch)
     return running
 
 

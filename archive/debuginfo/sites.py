@@ -1,11 +1,22 @@
-"""The origin of an operation: its own range, and the calls on the way to it."""
+"""The origin of an operation: its own range, the calls on the way to it, and whose source that is."""
 
 from __future__ import annotations
+
+import re
 
 from archive.base.facts import dataclass
 
 SELF = "SELF"
 """TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""
+GENERATED_FILE = "<string>"
+"""The filename that PyTorch records for source that was compiled from a string."""
+PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
+"""Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
+
+
+def is_pytorchs(filename: str) -> bool:
+    """Whether a source file is part of PyTorch."""
+    return PYTORCH_FILE.search(filename) is not None
 
 
 @dataclass(frozen=True, slots=True)

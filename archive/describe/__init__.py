@@ -1,6 +1,5 @@
 """A file → what is in it, and how much.
 
 ``inspect`` and ``sizes`` are the commands. ``listing`` lists a zip that is no archive, ``effects`` what a
-method changes, ``program_facts`` what is in exported programs and compiled models. ``profiles`` reads
-profiles that were saved.
+method changes, ``program_facts`` what is in exported programs and compiled models.
 """

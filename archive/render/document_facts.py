@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from archive.batches.jobs import OutcomeKind
     from archive.compare.changes import Change
     from archive.compare.digest import Of
-    from archive.describe.profiles import ProfileChange, SavedRow
+    from archive.debuginfo.profiles.saved import ProfileChange, SavedRow
     from archive.describe.sizes import Size, SizeChange, View, WeightSize
     from archive.privacy.leaks import LeakKind
 

@@ -25,9 +25,9 @@ from archive.render.symbolicate import symbolication_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from archive.backend.profile.profile import Profile
-    from archive.backend.profile.timeline import ProfileRow
     from archive.compare.changes import Diff
+    from archive.debuginfo.profiles.profile import Profile
+    from archive.debuginfo.profiles.timeline import ProfileRow
     from archive.debuginfo.symbolicate import Symbolication
     from archive.describe.sizes.account import Account
     from archive.privacy.leaks.findings import Leaks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.describe.profiles import ProfileChange, SavedProfile
+    from archive.debuginfo.profiles.saved import ProfileChange, SavedProfile
 
 HEADINGS = {"module": "module", "line": "line", "operator": "operator"}
 NAME_WIDTH, TEXT_WIDTH = 28, 32

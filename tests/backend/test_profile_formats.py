@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch", exc_type=ImportError)
 
-from archive.backend.profile.profile import duration, size, table
 from archive.base.errors import ArchiveError
+from archive.debuginfo.profiles.profile import duration, size, table
 from tests.backend.chrome_trace import BROKEN, problems, x
 from tests.backend.speedscope import problems as speedscope_problems
 from tests.backend.speedscope import times
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from archive.backend.profile.profile import Profile
+    from archive.debuginfo.profiles.profile import Profile
 
 pytestmark = pytest.mark.torch
 

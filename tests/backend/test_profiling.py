@@ -19,9 +19,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Delegate, lower, lowered_archive
-from archive.backend.profile.places import SourceLine, place_of
-from archive.backend.profile.profile import Profile, table
-from archive.backend.profile.timeline import ProfileRow, Recording
+from archive.debuginfo.profiles.places import SourceLine, place_of
+from archive.debuginfo.profiles.profile import Profile, table
+from archive.debuginfo.profiles.timeline import ProfileRow, Recording
 from tests.support.profiles import (
     ADD_1,
     FC_0,
@@ -41,7 +41,7 @@ from tests.support.profiles import (
 )
 
 if TYPE_CHECKING:
-    from archive.backend.profile.places import OperationPlace
+    from archive.debuginfo.profiles.places import OperationPlace
 
 pytestmark = pytest.mark.torch
 

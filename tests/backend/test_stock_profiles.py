@@ -14,9 +14,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Delegate, lower, save_lowered
-from archive.backend.profile.places import common_place
-from archive.backend.profile.stock.places import GeneratedCode
-from archive.backend.profile.stock.running import LiteMethod, example_tensor, profile_archive
+from archive.backend.stock.places import GeneratedCode
+from archive.backend.stock.running import LiteMethod, example_tensor, profile_archive
+from archive.debuginfo.profiles.places import common_place
 from tests.backend.chrome_trace import problems
 from tests.backend.speedscope import problems as speedscope_problems
 from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed, counts, placing
@@ -24,7 +24,7 @@ from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.backend.profile.profile import Profile
+    from archive.debuginfo.profiles.profile import Profile
 
 pytestmark = [
     pytest.mark.torch,

@@ -15,15 +15,15 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend.profile.places import place_of
-from archive.backend.profile.profile import Profile
-from archive.backend.profile.timeline import Recording
+from archive.debuginfo.profiles.places import place_of
+from archive.debuginfo.profiles.profile import Profile
+from archive.debuginfo.profiles.timeline import Recording
 from tests.support.corpus import ORACLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.backend.profile.places import OperationPlace
+    from archive.debuginfo.profiles.places import OperationPlace
     from archive.debuginfo.symbolicate import Symbolication
 
 # --- a model with lists

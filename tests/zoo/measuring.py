@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend import LoweringError, lower, save_lowered
-from archive.backend.pytorch import GENERATED_FILE, is_pytorchs
+from archive.debuginfo.sites import GENERATED_FILE, is_pytorchs
 from tests.zoo import state_program, stock_program
 from tests.zoo.stock_program import UNOPTIMIZED, difference, plain
 

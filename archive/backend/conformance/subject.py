@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from archive.backend.graph.graphs import Graph, Operation
-    from archive.backend.profile.timeline import Recording
+    from archive.debuginfo.profiles.timeline import Recording
 
 # --- subject
 

@@ -20,9 +20,9 @@ import torch
 from archive.backend.graph.graphs import Block, Graph, Operation, StackCall
 from archive.backend.graph.nodes import Graphs
 from archive.backend.graph.objects import HeldObject, OwnObjects, attribute_of, class_of
-from archive.backend.pytorch import GENERATED_FILE, shown
+from archive.backend.pytorch import shown
 from archive.debuginfo.model import SourceRange
-from archive.debuginfo.sites import SELF
+from archive.debuginfo.sites import GENERATED_FILE, SELF
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:

@@ -42,9 +42,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from archive.backend.pytorch import GENERATED_FILE
 from archive.base.strings import Text
-from archive.debuginfo.sites import CallStep, Site, Span
+from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
 from archive.formats.record_kinds import range_records_of
 
 if TYPE_CHECKING:

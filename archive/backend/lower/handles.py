@@ -18,9 +18,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from archive.backend.lower.carried import write_table
-from archive.backend.pytorch import is_pytorchs
 from archive.base.strings import decoded
-from archive.debuginfo.sites import Site, Span
+from archive.debuginfo.sites import Site, Span, is_pytorchs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -21,10 +21,10 @@ from archive.backend.lower.carried import carrying, marked, write_sites
 from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.lower.handles import shown_range
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
-from archive.backend.pytorch import GENERATED_FILE, message_of
+from archive.backend.pytorch import message_of
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import NO_TAG
-from archive.debuginfo.sites import CallStep, Site, Span
+from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
 from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import DELEGATED, code_of

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
-from archive.backend.profile.profile import duration
 from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
 from archive.cli.demo.stock import check_same, is_same, run_stock, shown_lines
+from archive.debuginfo.profiles.profile import duration
 from archive.failures.explainer import LogExplainer
 from archive.render.making import Sized, split_text
 

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.backend.pytorch import GENERATED_FILE
 from archive.cli.demo import stock_program
 from archive.cli.demo.claims import check, handles_in
+from archive.debuginfo.sites import GENERATED_FILE
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING
 from archive.failures.printed import ORIGINAL
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from archive.backend.profile.places import NO_SOURCE, UNKNOWN_NAME
 from archive.base.errors import one_line
+from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from archive.backend.profile.places import OperationPlace
+    from archive.debuginfo.profiles.places import OperationPlace
 
     Segment = tuple[int, int, "TimedOperation"]
     """A part of a lane's time: start and end (ns), and the innermost operation that runs then."""
@@ -61,7 +61,7 @@ class TimedOperation:
         handle: its debug handle.
         name: the operator's name.
         place: its module and source lines.
-        lane: number of its lane, from 0; see :mod:`archive.backend.profile.timeline`.
+        lane: number of its lane, from 0; see :mod:`archive.debuginfo.profiles.timeline`.
     """
 
     start_ns: int

@@ -21,23 +21,22 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from archive.backend.errors import NO_HANDLE
-from archive.backend.profile.places import NO_SOURCE
-from archive.backend.profile.stacks import folded_stacks, speedscope
-from archive.backend.profile.timeline import Timeline
-from archive.backend.pytorch import is_pytorchs
 from archive.base.errors import ArchiveError, one_line
 from archive.base.notebooks import shown_by
 from archive.base.output import replacing
 from archive.base.strings import decoded
+from archive.debuginfo.profiles.places import NO_SOURCE
+from archive.debuginfo.profiles.stacks import folded_stacks, speedscope
+from archive.debuginfo.profiles.timeline import Timeline
+from archive.debuginfo.sites import is_pytorchs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.backend.profile.places import ModuleLevel, OperationPlace
-    from archive.backend.profile.timeline import MemoryChange, ProfileRow, Recording, Segment
     from archive.base.output import Target
     from archive.debuginfo.model import Source
+    from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace
+    from archive.debuginfo.profiles.timeline import MemoryChange, ProfileRow, Recording, Segment
 
     Event = dict[str, Any]
     By = Literal["module", "line", "operator"]
@@ -186,7 +185,7 @@ def _memory_events(timeline: Timeline, change: MemoryChange) -> Iterator[Event]:
 
 def _arguments(timeline: Timeline, handle: int, place: OperationPlace) -> Event:
     arguments: Event = {"Module Hierarchy": place.hierarchy, "Backend": timeline.backend}
-    if handle > NO_HANDLE:
+    if handle >= 0:
         arguments["Debug Handle"] = handle
     lines = {"Source": place.source}
     if place.innermost != place.source:
@@ -297,11 +296,11 @@ class Profile(Timeline):
         return f"{table(self, by='module')}\n\n{lines}"
 
     def table(self, *, by: By = "module", most: int = 20) -> str:
-        """The sums as text: see :func:`archive.backend.profile.profile.table`."""
+        """The sums as text: see :func:`archive.debuginfo.profiles.profile.table`."""
         return table(self, by=by, most=most)
 
     def listing(self) -> str:
-        """The model's source with the times of each line: see :mod:`archive.backend.profile.profile`."""
+        """The model's source with the times of each line: see :mod:`archive.debuginfo.profiles.profile`."""
         return listing(self, self._sources)
 
     def facts(self) -> dict[str, Any]:
@@ -318,15 +317,15 @@ class Profile(Timeline):
         }
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The trace: see :mod:`archive.backend.profile.profile`."""
+        """The trace: see :mod:`archive.debuginfo.profiles.profile`."""
         return chrome_trace(self)
 
     def folded(self) -> str:
-        """Folded stacks: see :mod:`archive.backend.profile.stacks`."""
+        """Folded stacks: see :mod:`archive.debuginfo.profiles.stacks`."""
         return folded_stacks(self)
 
     def speedscope(self) -> dict[str, Any]:
-        """The file for speedscope: see :mod:`archive.backend.profile.stacks`."""
+        """The file for speedscope: see :mod:`archive.debuginfo.profiles.stacks`."""
         return speedscope(self)
 
     def save(self, path: Target, *, force: bool = False) -> None:

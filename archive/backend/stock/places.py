@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.backend.profile.places import (
+from archive.base.errors import one_line
+from archive.debuginfo.profiles.places import (
     INSTANCES_WITHOUT_LEVEL,
     ModuleLevel,
     OperationPlace,
@@ -31,14 +32,13 @@ from archive.backend.profile.places import (
     model_line,
     place_of,
 )
-from archive.backend.pytorch import is_pytorchs
-from archive.base.errors import one_line
+from archive.debuginfo.sites import is_pytorchs
 from archive.formats.record_kinds import CODE, code_of, code_record, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from archive.backend.profile.places import SourceLine
+    from archive.debuginfo.profiles.places import SourceLine
     from archive.debuginfo.symbolicate import Symbolication
     from archive.reader.archive import Archive
 

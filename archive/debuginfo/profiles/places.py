@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.backend.pytorch import GENERATED_FILE, is_pytorchs
 from archive.base.errors import one_line
 from archive.base.strings import decoded
-from archive.debuginfo.sites import SELF
+from archive.debuginfo.sites import GENERATED_FILE, SELF, is_pytorchs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,13 +14,13 @@ from collections import defaultdict
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.backend.profile.places import NO_SOURCE
+from archive.debuginfo.profiles.places import NO_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.backend.profile.places import OperationPlace
-    from archive.backend.profile.timeline import Segment, Timeline
+    from archive.debuginfo.profiles.places import OperationPlace
+    from archive.debuginfo.profiles.timeline import Segment, Timeline
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 EXPORTER = "debug-archive"
