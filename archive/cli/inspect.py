@@ -9,7 +9,7 @@ import click
 import archive
 from archive.base.errors import one_line
 from archive.cli import printing
-from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
@@ -45,7 +45,7 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
     is_flag=True,
     help="Print which byte of generated code comes from which byte of the model's source; with --json.",
 )
-@takes_reader(csv=True)
+@takes_reader(forms=[CSV])
 def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: FileReader) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
@@ -64,10 +64,10 @@ def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: F
       debug-archive inspect models/ --json | jq -r '.files[] | .file + " " + .archive_id'
     """  # noqa: D301 (click reads the backspace)
     single = is_single(files)
-    if effects and (reader.as_csv or not single):
+    if effects and (reader.form == CSV or not single):
         raise click.UsageError("--effects is of one file, and no table")
     if positions:
-        if effects or reader.as_csv or not reader.as_json:
+        if effects or reader.form == CSV or not reader.as_json:
             raise click.UsageError("--source goes with --json, and without --effects")
         listing = reader.listing(files, READ_KINDS)
         return reader.several(listing, reader.of_bytes(_positions), "inspecting", _positions_row)
@@ -104,7 +104,7 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
         return Row(lines=[f"{name}: {summary_text(facts)}"])
 
     read = reader.of_bytes(_contents if reader.as_json else summarise)
-    status = reader.several(files, read, "inspecting", row, table=INSPECT)
+    status = reader.several(files, read, "inspecting", row, text=INSPECT)
     if not reader.as_json:
         printing.write_line(total_text(summaries, len(files.files)))
     return status

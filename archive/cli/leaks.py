@@ -11,7 +11,7 @@ from archive.base.errors import counted
 from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
-from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
@@ -52,7 +52,7 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
-@takes_reader(annotations=True, sarif=True, csv=True)
+@takes_reader(annotations=True, sarif=True, forms=[CSV])
 def command(
     files: tuple[str, ...],
     *,
@@ -99,9 +99,7 @@ def command(
             return run.single(name_of(files[0]), found, examples)
         rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
         listing = reader.listing(files, LISTED_KINDS)
-        status = reader.several(
-            listing, reader.of_bytes(search), "reading", run.row, rules=rules, table=LEAKS
-        )
+        status = reader.several(listing, reader.of_bytes(search), "reading", run.row, rules=rules, text=LEAKS)
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status

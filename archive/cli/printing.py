@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from archive.render.as_csv import CsvTable
     from archive.render.fitted_table import Line, Printed
 
 STANDARD_ERROR = "standard error"
@@ -118,26 +117,46 @@ class JsonDocument:
         _put_json(self._document.end(), aside=self._aside)
 
 
-class CsvDocument:
-    """Rows of CSV, written a file at a time: :mod:`archive.render.as_csv`."""
+class FactsText(Protocol):
+    """A form of facts about files: :mod:`archive.render.as_csv`, :mod:`archive.render.stacks`."""
 
-    def __init__(self, table: CsvTable) -> None:
-        self._table = table
-        _put_text(table.head, aside=False)
+    @property
+    def head(self) -> str:
+        """What stands before all files."""
+
+    @property
+    def tail(self) -> str:
+        """What stands behind them."""
+
+    def lines(self, file: str, facts: Any) -> Iterator[str]:  # noqa: ANN401 (each form has its facts)
+        """The text of a file, in pieces."""
+
+
+class TextDocument:
+    """Facts in another form than JSON, written a file at a time."""
+
+    def __init__(self, form: FactsText) -> None:
+        self._form = form
+        _put_text(form.head, aside=False)
 
     def add(self, facts: object) -> None:
-        """Write the rows of a file; one that could not be read has none.
+        """Write the lines of a file; one that could not be read has none.
 
         Raises:
-            OSError: it cannot be written; the error names it.
+            OSError: it cannot be written; the error names standard output.
         """
         told = facts if isinstance(facts, dict) else {"file": getattr(facts, "file", "")}
         if "error" not in told:
-            for line in self._table.lines(told["file"], facts):
+            for line in self._form.lines(told["file"], facts):
                 write(line.encode())
 
     def end(self) -> None:
-        """Write nothing more."""
+        """Write what ends it.
+
+        Raises:
+            OSError: it cannot be written; the error names standard output.
+        """
+        write(self._form.tail.encode())
 
 
 def _put_json(text: str, *, aside: bool) -> None:

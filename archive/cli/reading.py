@@ -31,12 +31,13 @@ from archive.render.ci import sarif
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from click.decorators import FC
+
     from archive import Limits
     from archive.base.mapped import Source
     from archive.batches.inputs import InputFile
     from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
-    from archive.render.as_csv import CsvTable
     from archive.render.ci import SarifResult
     from archive.render.fitted_table import Printed
 
@@ -52,15 +53,25 @@ _jobs_option = click.option(
     show_default=f"number of CPUs; 1 for up to {FEW} files",
     help="How many files to read at a time.",
 )
-TEXT, JSON, CSV = "text", "json", "csv"
-_format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice([TEXT, JSON, CSV]),
-    default=TEXT,
-    show_default=True,
-    help="Print tables and lines, JSON as --json does, or rows of CSV under a line of headings.",
-)
+TEXT, JSON, CSV, FOLDED, SPEEDSCOPE = "text", "json", "csv", "folded", "speedscope"
+FORMS = {
+    CSV: "rows of CSV under a line of headings",
+    FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
+    SPEEDSCOPE: "the same for speedscope.app",
+}
+"""What ``--format`` prints besides tables and JSON."""
+
+
+def _format_option(forms: Sequence[str]) -> Callable[[FC], FC]:
+    *first, last = (FORMS[form] for form in forms)
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice([TEXT, JSON, *forms]),
+        default=TEXT,
+        show_default=True,
+        help=f"Print tables and lines, JSON as --json does, {'; '.join([*first, f'or {last}'])}.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +105,10 @@ class FileReader:
         jobs: the number of processes, if it is given.
         mapped: whether files are mapped.
         limits: what a hostile file may cost.
-        as_json: whether facts are printed, as JSON or CSV.
-        as_csv: whether they are printed as CSV.
+        as_json: whether facts are printed, in whichever form.
         as_sarif: whether findings are printed as SARIF.
         annotations: take what a CI shows beside files.
+        form: of facts that are printed: JSON, CSV and so on.
     """
 
     jobs: int | None
@@ -106,16 +117,22 @@ class FileReader:
     as_json: bool
     as_sarif: bool
     annotations: Annotations
-    as_csv: bool = False
+    form: str = TEXT
 
     def source(self, file: str) -> Source:
         """What a file's bytes are read from."""
         return source_of(file, mapped=self.mapped)
 
-    def document(self, table: CsvTable | None) -> printing.JsonDocument | printing.CsvDocument | None:
-        """What facts are written to; None where they are not printed."""
-        if self.as_csv and table is not None:
-            return printing.CsvDocument(table)
+    def document(
+        self, text: printing.FactsText | None
+    ) -> printing.JsonDocument | printing.TextDocument | None:
+        """What facts are written to; None where they are not printed.
+
+        Args:
+            text: the form that ``--format`` asks for, if that is not JSON.
+        """
+        if self.form in FORMS and text is not None:
+            return printing.TextDocument(text)
         return printing.JsonDocument() if self.as_json else None
 
     def of_bytes(self, function: Callable[..., FactsT], **options: object) -> Callable[[InputFile], FactsT]:
@@ -140,7 +157,7 @@ class FileReader:
         *,
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
-        table: CsvTable | None = None,
+        text: printing.FactsText | None = None,
     ) -> ExitStatus:
         """Read files, and print a row of each, in their order, as soon as it is there.
 
@@ -151,7 +168,7 @@ class FileReader:
             row_of: gives the row of a file; it is called in this process.
             more: rows that are of no file.
             rules: kinds of findings, and a sentence about each; for SARIF.
-            table: the rows of CSV.
+            text: the form that ``--format`` asks for, if that is not JSON.
 
         Returns:
             The gravest status of a row.
@@ -161,7 +178,7 @@ class FileReader:
         count = len(files.files)
         workers = self.jobs or (1 if count <= FEW else os.cpu_count() or 1)
         status = ExitStatus.WELL
-        document = self.document(table)
+        document = self.document(text)
         results: list[SarifResult] = []
 
         def write(row: Row, beside_bar: Tracker) -> None:
@@ -206,7 +223,7 @@ def takes_reader(
     annotations: bool = False,
     sarif: bool = False,
     mapped: bool = True,
-    csv: bool = False,
+    forms: Sequence[str] = (),
 ) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
     """Let a command take the options of :class:`FileReader` as one ``reader``; the innermost decorator.
 
@@ -214,11 +231,11 @@ def takes_reader(
         annotations: whether there is ``--annotations``.
         sarif: whether there is ``--sarif``.
         mapped: whether there is ``--no-map``.
-        csv: whether there is ``--format csv``.
+        forms: what ``--format`` prints besides text and JSON; without any, there is no such option.
     """
     options = [_jobs_option]
     options += [annotations_option] * annotations + [no_map_option] * mapped + [limit_option]
-    options += [sarif_option] * sarif + [_format_option] * csv + [json_option()]
+    options += [sarif_option] * sarif + ([_format_option(forms)] if forms else []) + [json_option()]
 
     def decorated(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         @wraps(command)
@@ -235,12 +252,13 @@ def takes_reader(
         ) -> ExitStatus:
             if as_sarif and as_json:
                 raise click.UsageError("--sarif is JSON of another form: give one of both")
-            as_csv = form == CSV
-            if as_csv and (as_json or as_sarif):
-                raise click.UsageError("--format csv, --json and --sarif are three forms: give one of them")
+            if form in FORMS and (as_json or as_sarif):
+                raise click.UsageError(
+                    f"--format {form}, --json and --sarif are three forms: give one of them"
+                )
             facts = as_json or form != TEXT
             notes = annotations_of(annotations, aside=facts or as_sarif)
-            return command(**others, reader=FileReader(jobs, mapped, limits, facts, as_sarif, notes, as_csv))
+            return command(**others, reader=FileReader(jobs, mapped, limits, facts, as_sarif, notes, form))
 
         for option in reversed(options):
             with_reader = option(with_reader)

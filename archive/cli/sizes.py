@@ -15,7 +15,17 @@ from archive.batches.inputs import InputFile
 from archive.batches.places import exists, is_folder, joined, last_part
 from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
-from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.reading import (
+    CSV,
+    FOLDED,
+    SPEEDSCOPE,
+    Row,
+    files_argument,
+    is_single,
+    problem_line,
+    status_of,
+    takes_reader,
+)
 from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
@@ -31,10 +41,10 @@ if TYPE_CHECKING:
 
     from archive.batches.reading import FoundFiles, Reading
     from archive.cli.ci import Annotations
+    from archive.cli.printing import FactsText
     from archive.cli.reading import FileReader
     from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Judged, Measures
-    from archive.render.as_csv import CsvTable
     from archive.render.document_facts import ChangesFacts, FileHead, SizesFacts, VerdictFacts
     from archive.render.fitted_table import FittedTable
     from archive.render.sizes import Amount
@@ -86,7 +96,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"
 )
-@takes_reader(annotations=True, csv=True)
+@takes_reader(annotations=True, forms=[CSV, FOLDED, SPEEDSCOPE])
 def command(
     files: tuple[str, ...],
     base: str | None,
@@ -127,9 +137,13 @@ def command(
       debug-archive sizes models/ -j 8
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
+      debug-archive sizes model.pt2 --by weights --format folded > sizes.folded
     """  # noqa: D301 (click reads the backspace)
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
-    question = Question(View(view), depth, budgets, reader.limits)
+    if base is not None and reader.form == SPEEDSCOPE:
+        raise click.UsageError("speedscope shows no differences: --format folded does, in flamegraph.pl")
+    is_stacked = reader.form in {FOLDED, SPEEDSCOPE}
+    question = Question(View(view), depth, budgets, reader.limits, is_stacked)
     run = _Measuring(
         _FileQuestion(question, base, budget_file, reader.mapped),
         reader,
@@ -190,7 +204,7 @@ class _Measuring:
             if judged.verdict.problem and judged.rule is None:
                 raise click.UsageError(judged.verdict.problem)
         self._gate.take(name_of(name), measures)
-        document = self._reader.document(self._table)
+        document = self._reader.document(self._text(many=False))
         if document is not None:
             document.add(self._facts(measures))
             document.end()
@@ -207,7 +221,8 @@ class _Measuring:
         """
         self._check(files)
         base, totals = self._asked.base, self._totals
-        status = self._reader.several(files, self._asked.of, "measuring", self._row, table=self._table)
+        text = self._text(many=True)
+        status = self._reader.several(files, self._asked.of, "measuring", self._row, text=text)
         if not self._reader.as_json:
             of_files = (files_text if base is None else changed_files_text)(totals.files, self._amount)
             printing.show([of_files, "", self._shown(totals.size, totals.old_size, totals)])
@@ -265,15 +280,23 @@ class _Measuring:
             return sizes_text(new, measures.labels, view, self._rows, amount=self._amount)
         return difference_text(old, new, measures.changes, view, self._rows, amount=self._amount)
 
-    @property
-    def _table(self) -> CsvTable:
-        """The columns of CSV."""
-        if self._asked.base is not None:
+    def _text(self, *, many: bool) -> FactsText:
+        """The form that ``--format`` asks for, if it is neither text nor JSON."""
+        since_base = self._asked.base is not None
+        if self._asked.question.stacked:
+            from archive.render.stacks import FoldedSizes, SpeedscopeSizes  # noqa: PLC0415 (few ask for stacks)
+
+            if self._reader.form == SPEEDSCOPE:
+                return SpeedscopeSizes()
+            return FoldedSizes(many=many, since_base=since_base)
+        if since_base:
             return CHANGES
         return WEIGHTS if self._asked.question.view is View.WEIGHTS else SIZES
 
-    def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts:
-        """The sizes, or the changes since an old file, and the verdicts on budgets, for JSON."""
+    def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts | Measures:
+        """The sizes, or the changes since an old file, and the verdicts on budgets; stacks as they are."""
+        if self._asked.question.stacked:
+            return measures
         head, view = _head(measures), self._asked.question.view
         budgets = [_verdict_facts(judged) for judged in measures.judged]
         if self._asked.base is None:

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.describe.sizes.account import DEBUG, STRUCTURE, steps_of
-from archive.formats.record_kinds import RecordKind
+from archive.describe.sizes.account import steps_of
+from archive.describe.sizes.stacks import CONTAINER, GROUPS, WEIGHTS, bounded_steps, group_of
 from archive.page.units import plain
 
 if TYPE_CHECKING:
     from archive.describe.sizes.account import Account, Piece, Weight
 
-MOST_STEPS = 24
-"""Steps of a path below which the rest is one: no model is deeper, and names that are made up may be."""
-FILE, WEIGHTS, CODE, DEBUG_INFO, CONTAINER, OTHER = (
-    "file",
-    "weights",
-    "code",
-    "debug info",
-    "container",
-    "other",
-)
-KINDS = (FILE, WEIGHTS, CODE, DEBUG_INFO, CONTAINER, OTHER)
-"""The first level below the file, which is the first of them itself."""
-CODE_KINDS = frozenset(
-    {
-        RecordKind.MODULES,
-        RecordKind.CONSTANTS,
-        RecordKind.CODE,
-        RecordKind.BYTECODE,
-        RecordKind.PROGRAM,
-        RecordKind.COMPILED,
-        RecordKind.SHARED_OBJECT,
-        RecordKind.CPP,
-        RecordKind.EFFECTS,
-        RecordKind.OBJECT,
-    }
-)
+KINDS = ("file", *GROUPS)
+"""The kind of the file itself, and of what stands below it."""
 
 
 class SizeTree:
@@ -66,7 +42,7 @@ class SizeTree:
         self._has_base = base is not None
 
     def _row(self, piece: Piece, *, is_companion: bool) -> int:
-        kind = DEBUG_INFO if is_companion else kind_of_piece(piece)
+        kind = group_of(piece, is_companion=is_companion)
         row = self._child(0, kind, KINDS.index(kind))
         for step in _steps(piece, kind):
             row = self._child(row, step, KINDS.index(kind))
@@ -102,17 +78,6 @@ class SizeTree:
         }
 
 
-def kind_of_piece(piece: Piece) -> str:
-    """The first level that bytes belong to."""
-    if piece.kind in DEBUG:
-        return DEBUG_INFO
-    if piece.kind in STRUCTURE:
-        return CONTAINER
-    if piece.weight or piece.kind == RecordKind.TENSOR:
-        return WEIGHTS
-    return CODE if piece.kind in CODE_KINDS else OTHER
-
-
 def _steps(piece: Piece, kind: str) -> list[str]:
     """The steps of a piece's path below the first level."""
     if kind == WEIGHTS:
@@ -122,9 +87,7 @@ def _steps(piece: Piece, kind: str) -> list[str]:
         record = [] if kind == CONTAINER or piece.record is None else piece.record.split("/")
         part = [] if piece.part is None or piece.part == piece.kind else [piece.part]
         steps, separator = [piece.kind, *record, *part], "/"
-    if len(steps) > MOST_STEPS:
-        steps = [*steps[: MOST_STEPS - 1], separator.join(steps[MOST_STEPS - 1 :])]
-    return list(map(str, steps))
+    return list(map(str, bounded_steps(steps, separator)))
 
 
 def _what(weight: Weight | None) -> str:

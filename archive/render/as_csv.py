@@ -37,6 +37,11 @@ class CsvTable:
         """The first line."""
         return _line(self.columns)
 
+    @property
+    def tail(self) -> str:
+        """Nothing ends the rows."""
+        return ""
+
     def lines(self, file: str, facts: object) -> Iterator[str]:
         """The lines of a file."""
         for row in self._rows(facts):

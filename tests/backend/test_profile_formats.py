@@ -15,8 +15,6 @@ pytest.importorskip("torch", exc_type=ImportError)
 from archive.base.errors import ArchiveError
 from archive.debuginfo.profiles.profile import duration, size, table
 from tests.backend.chrome_trace import BROKEN, problems, x
-from tests.backend.speedscope import problems as speedscope_problems
-from tests.backend.speedscope import times
 from tests.support.profiles import (
     ADD_0,
     FC_0,
@@ -30,6 +28,8 @@ from tests.support.profiles import (
     recording,
     traced,
 )
+from tests.support.speedscope import problems as speedscope_problems
+from tests.support.speedscope import times
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:

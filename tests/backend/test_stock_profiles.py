@@ -18,8 +18,8 @@ from archive.backend.stock.places import GeneratedCode
 from archive.backend.stock.running import LiteMethod, example_tensor, profile_archive
 from archive.debuginfo.profiles.places import common_place
 from tests.backend.chrome_trace import problems
-from tests.backend.speedscope import problems as speedscope_problems
 from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed, counts, placing
+from tests.support.speedscope import problems as speedscope_problems
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
@@ -9,6 +10,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.describe.sizes import sizes
 from archive.describe.sizes.account import View, by_size, changes
 from archive.describe.sizes.budgets import verdict
+from archive.describe.sizes.stacks import stacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,12 +32,14 @@ class Question:
         depth: levels of folders or modules that labels keep.
         budgets: budgets for labels of the view.
         limits: what a hostile file may cost.
+        stacked: whether stacks for flame graphs are asked for.
     """
 
     view: View
     depth: int | None = None
     budgets: Sequence[SizeBudget] = ()
     limits: Limits = DEFAULT_LIMITS
+    stacked: bool = False
 
     def account(self, source: Source) -> Account:
         """The labelled bytes of a file.
@@ -44,7 +48,7 @@ class Question:
             ArchiveError: it is no zip and no companion, or contradicts itself.
             OSError: it cannot be read.
         """
-        inside, weights = self.view in VIEWS_OF_INSIDES, self.view is View.WEIGHTS
+        inside, weights = self.view in VIEWS_OF_INSIDES, self.stacked or self.view is View.WEIGHTS
         return sizes(source, inside=inside, weights=weights, limits=self.limits)
 
 
@@ -67,6 +71,7 @@ class Measures:
         labels: sizes by the view.
         base: the same of the file that it is compared with; None where there is none.
         judged: the outcomes of its budgets.
+        stacks: stored bytes by stack, where these are asked for: see :mod:`archive.describe.sizes.stacks`.
     """
 
     file: str
@@ -75,6 +80,7 @@ class Measures:
     labels: Mapping[str, Size]
     base: Measures | None = None
     judged: Sequence[Judged] = ()
+    stacks: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     @property
     def changes(self) -> dict[str, SizeChange]:
@@ -166,4 +172,5 @@ def _measures(
     account: Account, question: Question, base: Measures | None = None, judged: Sequence[Judged] = ()
 ) -> Measures:
     labels = account.by(question.view, question.depth)
-    return Measures(account.file, account.size, account.debug_bytes, labels, base, judged)
+    by_stack = stacks(account, question.view, question.depth) if question.stacked else {}
+    return Measures(account.file, account.size, account.debug_bytes, labels, base, judged, by_stack)
