@@ -137,7 +137,8 @@ class _Writing:
         files = self.reader.listing(names, REPORTED_KINDS, skipped)
         index = joined(self.out, INDEX)
         self._check(files, index)
-        folder = FolderPage(one_line(", ".join(names)))
+        titles = names if self.shown.has_paths else [self.shown.file(name.rstrip("/\\")) for name in names]
+        folder = FolderPage(one_line(", ".join(titles)))
         read = _FileReport(
             self.out, self.base, self.shown, self.force, self.reader.limits, self.reader.mapped
         )

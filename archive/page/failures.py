@@ -1,4 +1,4 @@
-"""The causes of a log's failures → one page: each opens as the text that PyTorch prints, at its line.
+"""The causes of a log's failures → one page: each opens as it is explained in the log, at its line.
 
 ::
 
@@ -12,7 +12,7 @@ that say why failures stay so, and what was left out; ``causes``.
 ``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
 ``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
 (times as the log has them, or ""), ``times`` (counts in equal intervals of one span that all causes share, or
-null where no line has a time), ``excerpt`` (the text that PyTorch prints; "" where none is shown), ``link``:
+null where no line has a time), ``excerpt`` (the explanation in the log; "" where none is shown), ``link``:
 numbers of a model and of a file of its sources, and the position there at which the line begins; or null.
 
 Each of the second ``models`` has the ``sources`` that links lead to, as a report has them, without records.
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 VERSION = 1
 MOST_SOURCES = 32
 """Models whose sources a page holds."""
+MOST_NOTES, LONGEST_NOTE = 200, 1_000
+"""Notes on a page, and characters of one."""
 FRAME_FILE = re.compile(rb'(\bFile ")[^"\n]*[/\\](?=[^"/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
 """The folders in the two forms in which PyTorch prints a file."""
@@ -76,8 +78,8 @@ def failures_facts(
 ) -> Facts:
     """The data of that page."""
     groups = explainer.causes.top()
-    models = _Asked(asked, groups)
-    notes = [*explainer.notes, *([explainer.caveat] if explainer.caveat else []), *models.notes(shown)]
+    models = _Asked(asked, groups, shown)
+    notes = [*explainer.notes, *([explainer.caveat] if explainer.caveat else [])]
     if explainer.causes.others:
         notes.append(f"{counted(explainer.causes.others, 'failure')} of further causes")
     places = [
@@ -100,7 +102,8 @@ def failures_facts(
     }
     if any(group.text is None for group in groups) and shown.has_text:
         short = sum(group.text is None for group in groups)
-        notes.append(f"{counted(short, 'cause')} without PyTorch's text: the page has no room for it")
+        notes.append(f"{counted(short, 'cause')} without an explanation: the page has no room for it")
+    notes += [*(sources.left_out if sources else ()), *models.notes()]
     return {
         "version": VERSION,
         "failures": {
@@ -110,14 +113,26 @@ def failures_facts(
             "unexplained": explainer.unknown,
             "source": shown.value,
             "interval": explainer.causes.times.width,
-            "notes": [plain(note) for note in (*notes, *(sources.left_out if sources else ()))],
+            "notes": _shown_notes(notes, shown),
         },
         "models": sources.facts() if sources else [{} for _ in models.labels],
     }
 
 
+def _shown_notes(notes: Sequence[str], shown: Shown) -> list[str]:
+    """Notes as they are shown: where paths are not, without those that may have some."""
+    told = [note for note in notes if shown.has_paths or not re.search(r"[/\\]", note)]
+    if len(told) < len(notes):
+        told.append(
+            f"{counted(len(notes) - len(told), 'note')} that may have paths: --source full shows them"
+        )
+    cut = [plain(note[:LONGEST_NOTE]) for note in told[:MOST_NOTES]]
+    more = len(told) - len(cut)
+    return [*cut, f"{counted(more, 'further note')}"] if more else cut
+
+
 def _excerpt(text: bytes | None, shown: Shown) -> str:
-    """The text that PyTorch prints, as far as it is shown."""
+    """An explanation, as far as it is shown."""
     if not text or not shown.has_text:
         return ""
     if not shown.has_paths:
@@ -127,7 +142,7 @@ def _excerpt(text: bytes | None, shown: Shown) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A line of a model's source, and the text that PyTorch prints of it; b"" where that is not kept."""
+    """A line of a model's source, and its explanation; b"" where that is not kept."""
 
     model: int
     file: str
@@ -147,11 +162,12 @@ class _Asked:
     """The models that explain failures, those with most first.
 
     Attributes:
-        labels: their names, without the folders that all have.
+        labels: their names, as :func:`_labels` gives them.
     """
 
-    def __init__(self, asked: Archive | Models, groups: Sequence[CauseGroup]) -> None:
+    def __init__(self, asked: Archive | Models, groups: Sequence[CauseGroup], shown: Shown) -> None:
         self._asked = asked
+        self._shown = shown
         many = Counter[str]()
         for group in groups:
             many.update(dict.fromkeys(group.models, group.count))
@@ -160,19 +176,19 @@ class _Asked:
         else:
             self._files = [asked.file] if groups else []
         self._numbers = {file: number for number, file in enumerate(self._files)}
-        self.labels = [plain(label) for label in _labels(self._files)]
+        self.labels = [plain(label) for label in _labels(self._files, shown)]
 
     def of(self, group: CauseGroup) -> list[int]:
         """The numbers of the models of a cause."""
         return [self._numbers[file] for file in group.models] or [0]
 
-    def notes(self, shown: Shown) -> list[str]:
+    def notes(self) -> list[str]:
         """What is to be said of models that cannot be read, or have no failures."""
         if not isinstance(self._asked, Models):
             return []
         unread, idle = self._asked.unread, len(self._asked) - len(self._files)
         notes = [f"{counted(idle, 'model')} without failures here"] if idle > 0 else []
-        if unread and not shown.has_paths:
+        if unread and not self._shown.has_paths:
             return [*notes, f"{counted(len(unread), 'model')} not read"]
         return [*notes, *(f"not read: {file}: {why}" for file, why in unread.items())]
 
@@ -190,12 +206,18 @@ class _Asked:
             return facts
 
 
-def _labels(files: Sequence[str]) -> list[str]:
-    """Names of files without the folders that all of them are in."""
+def _labels(files: Sequence[str], shown: Shown) -> list[str]:
+    """Names of files; of several with one name, with the folders that not all are in, or numbered."""
     paths = [file.replace("\\", "/") for file in files]
     names = [path.rpartition("/")[2] for path in paths]
     if len(set(names)) == len(names):
         return names
+    if not shown.has_paths:
+        many, seen, labels = Counter(names), Counter[str](), []
+        for name in names:
+            seen[name] += 1
+            labels.append(name if many[name] == 1 else f"{name} ({seen[name]} of {many[name]})")
+        return labels
     try:
         above = commonpath(paths)
     except ValueError:  # some are relative, and others not
@@ -284,7 +306,10 @@ def _starts(file: Facts) -> dict[int, list[tuple[int, str]]]:
 
 
 def _fitted(facts: Facts) -> bytes:
-    """Data that fit on a page: sources of the last models go first, then the rarest causes; notes say so."""
+    """Data that fit on a page; notes say what does not.
+
+    Sources of the last models go first, then the rarest causes, and with them the models that no other has.
+    """
     data = packed(facts)
     with_sources = sum(map(bool, facts["models"]))
     while len(data) > MOST_BYTES and with_sources:
@@ -299,18 +324,28 @@ def _fitted(facts: Facts) -> bytes:
 
 def _cut(facts: Facts, sources: int, rows: int) -> Facts:
     """Data of so many causes, with the sources of so many models."""
-    failures, numbers = facts["failures"], [n for n, model in enumerate(facts["models"]) if model][:sources]
-    all_rows = len(failures["causes"]["count"])
+    failures, all_rows = facts["failures"], len(facts["failures"]["causes"]["count"])
     causes = {name: column[:rows] for name, column in failures["causes"].items()}
-    causes["link"] = [link if link and link[0] in numbers else None for link in causes["link"]]
+    named = sorted({number for numbers in causes["models"] for number in numbers})
+    place = {number: index for index, number in enumerate(named)}
+    shown = [number for number in named if facts["models"][number]][:sources]
+    causes["models"] = [[place[number] for number in numbers] for numbers in causes["models"]]
+    causes["link"] = [
+        [place[link[0]], *link[1:]] if link and link[0] in shown else None for link in causes["link"]
+    ]
     notes = [*failures["notes"]]
-    if len(numbers) < sum(map(bool, facts["models"])):
+    if len(shown) < sum(map(bool, facts["models"])):
         notes.append("sources of some models are left out: the page would be too large")
     if rows < all_rows:
         rest = sum(failures["causes"]["count"][rows:])
         notes.append(f"{counted(all_rows - rows, 'cause')} left out, of {counted(rest, 'failure')}")
     return {
         **facts,
-        "failures": {**failures, "causes": causes, "notes": notes},
-        "models": [model if n in numbers else {} for n, model in enumerate(facts["models"])],
+        "failures": {
+            **failures,
+            "models": [failures["models"][number] for number in named],
+            "causes": causes,
+            "notes": notes,
+        },
+        "models": [facts["models"][number] if number in shown else {} for number in named],
     }

@@ -58,6 +58,26 @@ def test_each_cause_opens_at_its_marked_line(browser: Browser, tmp_path: Path) -
         assert seen.console == []
 
 
+@pytest.mark.parametrize(("show", "sides"), [("full", 2), ("none", 0)])
+def test_a_side_that_shows_nothing_is_not_there(
+    browser: Browser, tmp_path: Path, show: str, sides: int
+) -> None:
+    page_of(tmp_path, LOG, "--source", show)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        assert seen.page.locator(".cause .side >> visible=true").count() == sides
+        assert seen.text(".cause h3")
+
+
+def test_only_words_of_pytorch_are_called_so(browser: Browser, tmp_path: Path) -> None:
+    for text, title in (("Traceback of TorchScript", "As PyTorch prints it"), ("a node", "The explanation")):
+        file = tmp_path / "f.html"
+        file.write_bytes(document(packed(hostile([text, "others"])), "log"))
+        with opened(browser, file) as seen:
+            seen.reach_all()
+            assert seen.text(".cause .picker >> nth=0") == title
+
+
 def test_keys_open_a_cause(browser: Browser, tmp_path: Path) -> None:
     page_of(tmp_path, LOG)
     with opened(browser, tmp_path / "failures.html") as seen:

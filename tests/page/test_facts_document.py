@@ -173,6 +173,19 @@ def test_causes_of_refusals_are_counted_and_bounded() -> None:
     assert sum(count for _, count in refused) == 1_501
 
 
+@pytest.mark.parametrize(
+    ("show", "title"), [("full", "{}/models"), ("basename", "models"), ("none", "models")]
+)
+def test_the_page_of_a_folder_has_its_path_where_paths_are_shown(
+    tmp_path: Path, show: str, title: str
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "a.ptl").write_bytes(STACK.read_bytes())
+    called("report", f"{tmp_path}/models", "-o", tmp_path / "pages", "--source", show)
+    page = data_of((tmp_path / "pages" / "index.html").read_bytes())
+    assert page["folder"]["name"] == title.format(tmp_path)
+
+
 def test_a_folder_gets_a_page_each_and_one_that_lists_them(tmp_path: Path) -> None:
     models, out = tmp_path / "models", tmp_path / "pages"
     (models / "in").mkdir(parents=True)

@@ -199,6 +199,60 @@ def test_what_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch,
     assert "sources of some models" not in without
 
 
+def test_a_model_that_no_cause_names_is_left_out_with_the_causes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    others = [line for line in LOG.splitlines(keepends=True) if b"{259710398" not in line]
+    log = 2 * FAILURE + b"".join(others)  # the most frequent cause is of the model with fewest failures
+    whole = data_of(page_of(tmp_path, log))["failures"]
+    monkeypatch.setattr("archive.page.failures.MOST_BYTES", 600)
+    less = data_of(page_of(tmp_path, log))["failures"]
+    rows = len(less["causes"]["count"])
+    named, before = (
+        [[page["models"][number] for number in numbers] for numbers in page["causes"]["models"][:rows]]
+        for page in (less, whole)
+    )
+    assert named == before
+    assert named[0] == ["Ranker.ptdbg"]
+    assert whole["models"].index("Ranker.ptdbg") == 2
+    assert len(less["models"]) < 3
+
+
+def test_notes_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "Ranker.ptdbg").write_bytes((FLEET / "Ranker.ptdbg").read_bytes())
+    for number in range(5):
+        (models / f"{'long' * 50}{number}.ptdbg").write_bytes((FLEET / "Ranker.ptdbg").read_bytes()[:-9])
+    monkeypatch.setattr("archive.page.failures.MOST_NOTES", 3)
+    monkeypatch.setattr("archive.page.failures.LONGEST_NOTE", 100)
+    notes = data_of(page_of(tmp_path, FAILURE, models=models))["failures"]["notes"]
+    assert [note.startswith("not read: ") for note in notes] == [False, True, True, False]
+    assert notes[-1] == "3 further notes"
+    assert max(map(len, notes)) == 100
+
+
+@pytest.mark.parametrize("show", ["full", "basename", "none"])
+def test_models_of_one_name_are_told_apart(tmp_path: Path, show: str) -> None:
+    for name in ("Ranker", "Encoder"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+        (tmp_path / "models" / name / "m.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
+    data = data_of(page_of(tmp_path, LOG, "--source", show, models=tmp_path / "models"))["failures"]
+    names = {"Ranker/m.ptdbg", "Encoder/m.ptdbg"}
+    assert set(data["models"]) == (names if show == "full" else {"m.ptdbg (1 of 2)", "m.ptdbg (2 of 2)"})
+
+
+@pytest.mark.parametrize("show", ["full", "basename", "none"])
+def test_notes_with_paths_are_shown_where_paths_are(tmp_path: Path, show: str) -> None:
+    report = next(report for report in cases() if report.path != ORACLES / "plain_stack.ptl")
+    log = report.stripped + FAILURE
+    page = page_of(tmp_path, log, "--source", show, models=ORACLES / "plain_stack.ptl")
+    notes = " ".join(data_of(page)["failures"]["notes"])
+    assert ("code/__torch__" in notes) == (show == "full")
+    assert ("1 note that may have paths: --source full shows them" in notes) == (show != "full")
+    assert "259710398000000488" in notes
+
+
 def test_source_and_force_are_refused_where_no_page_is_written() -> None:
     for words in (["42", "--source", "none"], ["42", "--force"], ["--source", "basename"]):
         done = called("symbolicate", ORACLES / "plain_stack.ptl", *words)

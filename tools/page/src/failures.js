@@ -238,13 +238,9 @@ class Cause {
     Object.assign(this, {failures, models, lines: null, row: -1, span: spanOf(failures.causes)});
     this.title = make("h3");
     this.facts = make("div");
-    this.text = make("pre", {tabindex: 0, "aria-label": "The text that PyTorch prints"});
-    this.textSide = make(
-      "div",
-      {class: "side"},
-      make("div", {class: "picker"}, make("span", {class: "only"}, "As PyTorch prints it")),
-      this.text,
-    );
+    this.textTitle = make("span", {class: "only"});
+    this.text = make("pre", {tabindex: 0, "aria-label": "The explanation"});
+    this.textSide = make("div", {class: "side"}, make("div", {class: "picker"}, this.textTitle), this.text);
     this.fileName = make("span", {class: "only"});
     this.editor = new Editor({
       label: "Source of the model",
@@ -293,6 +289,9 @@ class Cause {
 
   #showText(text) {
     this.textSide.hidden = !text;
+    this.textTitle.textContent = text.includes("Traceback of TorchScript")
+      ? "As PyTorch prints it"
+      : "The explanation";
     // The line that a mark stands below is shown with its mark, as PyTorch means it.
     const lines = shownText(text).split("\n"),
       marked = lines.findIndex((line) => /^\s*~+/.test(line) && line.includes("<--- HERE"));
