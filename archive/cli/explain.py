@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from select import select
 from stat import S_ISCHR
@@ -19,17 +20,18 @@ from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
+from archive.failures.models.models import Models
 from archive.failures.models.sources import models_in, models_of, store_at
+from archive.failures.rsyslog import MessageFilter
 from archive.reader.recognition import READ_KINDS
 from archive.render.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
     from archive import Archive, Limits
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.models.models import Models
     from archive.page.shown import Shown
     from archive.render.document_facts import LogCauses
 
@@ -90,21 +92,8 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
     broken: list[ArchiveError] = []
     with ExitStack() as stack:
         page = None if log.page is None else stack.enter_context(replacing(log.page, force=log.force))
-        if is_one and not (log.ids or log.names):
-            opened = archive.open(
-                files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
-            )
-            asked: Archive | Models = stack.enter_context(opened)
-            explainer = LogExplainer.of(opened, style=log.style)
-            models = None
-        else:
-            if log.store is None:
-                models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
-            else:
-                models = models_of(store_at(log.store, limits=log.limits))
-            stack.callback(models.close)
-            asked = models
-            explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
+        asked, new = _asked(log, files, companion, stack, is_one=is_one)
+        models, explainer = asked if isinstance(asked, Models) else None, new()
         source = sys.stdin.buffer if log.file is None else stack.enter_context(_opened(log.file))
         if page is not None:
             explainer.causes.room = MOST_TEXTS
@@ -127,6 +116,46 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
     for error in broken:
         raise error
     return status
+
+
+def answer_messages(log: LogTask, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
+    """Answer the messages that rsyslog writes to standard input: arguments as of :func:`explain_log`."""
+    with ExitStack() as stack:
+        asked, new = _asked(log, files, companion, stack, is_one=is_one)
+        new()  # patterns are refused before rsyslog's first message
+        messages = MessageFilter(new, printing.note)
+        for answer in messages.answers(sys.stdin.buffer):
+            printing.write_file(answer)
+            printing.flush()
+        failures = counted(messages.explained + messages.unknown, "failure")
+        printing.note(f"{failures}: {messages.explained:,} explained")
+        unread = bool(asked.unread) if isinstance(asked, Models) else False
+    return ExitStatus.FINDINGS if messages.unknown or unread else ExitStatus.WELL
+
+
+def _asked(
+    log: LogTask, files: Sequence[str], companion: str | None, stack: ExitStack, *, is_one: bool
+) -> tuple[Archive | Models, Callable[[], LogExplainer]]:
+    """The model or models that explain a log, closed by the stack; and what makes an explainer of a log.
+
+    Raises:
+        ArchiveError: the only file cannot be read.
+    """
+    if is_one and not (log.ids or log.names):
+        opened = stack.enter_context(
+            archive.open(
+                files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
+            )
+        )
+        return opened, partial(LogExplainer.of, opened, style=log.style)
+    if log.store is None:
+        models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
+    else:
+        models = models_of(store_at(log.store, limits=log.limits))
+    stack.callback(models.close)
+    return models, partial(
+        explainer_of, models, ids=log.ids, names=log.names, style=log.style, limits=log.limits
+    )
 
 
 def _opened(file: str) -> BinaryIO:

@@ -144,6 +144,13 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
 )
 @click.option(
+    "--filter",
+    "shipper",
+    type=click.Choice(["rsyslog"]),
+    help="Read a log shipper's records from standard input, and answer each with one line, as it asks: for "
+    'rsyslog\'s mmexternal with interface.input="fulljson".',
+)
+@click.option(
     "--html",
     "page",
     metavar="HTML",
@@ -166,6 +173,7 @@ def command(
     names: str | None,
     top: int | None,
     style: str,
+    shipper: str | None,
     page: str | None,
     show: str,
     force: bool,
@@ -202,6 +210,7 @@ def command(
       debug-archive symbolicate companions/ --log app.log.gz --top 20
       debug-archive symbolicate companions/ --log app.log.gz --html failures.html
       debug-archive symbolicate --store http://host:8080 < app.log
+      debug-archive symbolicate --store companions/ --filter rsyslog
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
       debug-archive symbolicate model.pt2 linear_3 cond.true_graph_0/add
@@ -226,15 +235,22 @@ def command(
 
         return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)
     handles = _handles(wanted, is_one=is_one)
+    if shipper is not None and (
+        handles or places or as_json or any(option is not None for option in (log, top, page))
+    ):
+        raise click.UsageError(
+            "--filter answers a log shipper: it goes with FILEs, --store, --id, --model and --style"
+        )
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
-        from archive.cli.explain import LogTask, explain_log  # noqa: PLC0415 (not needed for handles)
+        from archive.cli.explain import LogTask, answer_messages, explain_log  # noqa: PLC0415 (not needed for handles)
 
         task = LogTask(
             log, store, Style(style), ids, names, top, as_json, limits, mapped, page, Shown(show), force
         )
-        return explain_log(task, files, companion, is_one=is_one)
+        explain = explain_log if shipper is None else answer_messages
+        return explain(task, files, companion, is_one=is_one)
     if any(option is not None for option in (log, ids, names, top, page)):
         raise click.UsageError("--log, --id, --model, --top and --html are for logs")
     if is_one:

@@ -44,6 +44,9 @@ ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can b
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
+TORN_NOTE = (
+    "a failure in a line that a container runtime cut, whose pieces are not all there or lie too far apart"
+)
 MAX_NOTES = 100
 MAX_NOTE = 500
 """Characters of a note."""
@@ -148,7 +151,7 @@ class LogExplainer:
         """
         while (line := lines.take()) is not None:
             if line.output is not None:
-                yield line.unchanged(line.output)
+                yield line.written(line.output)
                 continue
             if line.count > 1:
                 self.answers.saw(b"", line.number)  # it tells where another log begins
@@ -159,8 +162,10 @@ class LogExplainer:
             self.answers.saw(line.data, line.number, is_failing=not is_plain)
             if nested == MOST_NESTED:  # strings in a line are as old as the line
                 self._outer = line.data, above
+            if line.is_torn:
+                self._left(line, TORN_NOTE)
             written = self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
-            yield line.unchanged(written)
+            yield line.written(written)
             above.add(line.data)
 
     def _line(self, line: LogLine, lines: Lines, nested: int, above: Above) -> bytes:

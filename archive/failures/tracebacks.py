@@ -271,8 +271,7 @@ def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
 
 def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
     """A line of a log, or another text in its place."""
-    line = stream.line(at)
-    return stream.written(at, others[at]) if at in others else line.unchanged(line.data)
+    return stream.written(at, others[at]) if at in others else stream.line(at).data
 
 
 # --- what a log tells without any model

@@ -107,8 +107,8 @@ def test_lines_are_the_same_however_they_are_read(data: st.DataObject) -> None:
 
 
 def each(line: LogLine) -> list[LogLine]:
-    first, *others = line.parted()
-    return [first, *(each(others[0]) if others else ())]
+    first, others = line.parted()
+    return [first, *(each(others) if others else ())]
 
 
 def shown(line: LogLine | None) -> tuple[bytes, int, bool] | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.facts import dataclass
+from archive.failures.log.cut_lines import whole_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
 MAX_LINE = 1 << 20
 """Bytes; a longer line is cut in pieces, so that any input needs little memory."""
@@ -33,29 +32,39 @@ class LogLine:
         number: its number, from 1; that of the first of several.
         is_whole: whether it is no piece.
         output: what is written in its place, where a failure above it has decided that.
-        pieces: the lines of the log that it was written as, if a container runtime split it; else b"".
         count: how many lines it is.
+        cut_in: the pieces that a container runtime cut it in: the first one's bytes, and the others; None for
+            a line as the log has it.
+        is_torn: whether it is the first piece of a line whose others were not found, and only the whole line
+            had a failure.
     """
 
     data: bytes
     number: int
     is_whole: bool = True
     output: bytes | None = None
-    pieces: bytes = b""
     count: int = 1
+    cut_in: tuple[bytes, list[LogLine]] | None = None
+    is_torn: bool = False
 
-    def parted(self) -> Iterator[LogLine]:
-        """The first of several lines, then the others together; the line itself if it is one."""
+    def parted(self) -> tuple[LogLine, LogLine | None]:
+        """The first of several lines, then the others together; None if it is one."""
         if self.count == 1:
-            yield self
-            return
+            return self, None
         end = self.data.index(b"\n") + 1
-        yield LogLine(self.data[:end], self.number)
-        yield LogLine(self.data[end:], self.number + 1, count=self.count - 1)
+        others = LogLine(self.data[end:], self.number + 1, count=self.count - 1)
+        return LogLine(self.data[:end], self.number), others
 
-    def unchanged(self, written: bytes) -> bytes:
-        """What is written in its place: the lines as they were, if their text is the same."""
-        return self.pieces if self.pieces and written == self.data else written
+    def written(self, text: bytes) -> bytes:
+        """A text in its place: pieces stay where they were if it is theirs, and go if it is not."""
+        if self.cut_in is None:
+            return text
+        first, others = self.cut_in
+        if text == self.data:
+            return first
+        for piece in others:
+            piece.output = b""
+        return text
 
 
 class Lines:
@@ -70,7 +79,7 @@ class Lines:
     def __init__(
         self, log: Iterable[bytes], number: int = 1, is_quiet: Callable[[bytes], bool] | None = None
     ) -> None:
-        self._lines = unsplit(Splitter(number, is_quiet).lines(log))
+        self._lines = whole_lines(Splitter(number, is_quiet).lines(log))
         self._ahead: deque[LogLine] = deque()
         self._size = 0
         self._is_paused = False
@@ -133,7 +142,12 @@ class InnerLines(Lines):
 
     def __init__(self, text: bytes, number: int) -> None:
         super().__init__([text])
-        self._lines = (replace(line, number=number) for line in self._lines)
+        self._lines = map(self._numbered, self._lines)
+        self._number = number
+
+    def _numbered(self, line: LogLine) -> LogLine:
+        line.number = self._number
+        return line
 
 
 class Splitter:
@@ -219,52 +233,6 @@ class Splitter:
         inside = _inside(self._rest, start)
         self._is_in_string = not inside["closed"]
         return inside.end()
-
-
-SPLITS = b" P"
-"""In each line that is continued by another."""
-SPLIT = re.compile(
-    rb"(?P<head>.*?\d\d:\d\d:\d\d\S* (?:stdout|stderr)) (?P<tag>[PF])(?::\S*)?(?: (?P<text>.*))?", re.DOTALL
-)
-"""A line of Kubernetes' container runtimes, which split long ones: all pieces but the last are P."""
-STAMP = re.compile(rb"\S+(?= (?:stdout|stderr)\Z)")
-
-
-def unsplit(lines: Iterator[LogLine]) -> Iterator[LogLine]:
-    """Lines that a container runtime split, whole again. Pieces with lines of others between them stay."""
-    pieces, size = list[LogLine](), 0
-    for line in chain.from_iterable(read.parted() if pieces else (read,) for read in lines):
-        # A pause; or quiet lines, of which none is split; or one that neither is split nor may end one.
-        if not line.data or line.count > 1 or (not pieces and SPLITS not in line.data):
-            yield line
-            continue
-        match = SPLIT.fullmatch(without_end(line.data)) if SPLITS in line.data or pieces else None
-        if pieces and (match is None or not _continues(pieces[0].data, match)):
-            yield from pieces
-            pieces, size = [], 0
-        is_piece = match is not None and line.is_whole
-        pieces.append(line)
-        size += len(line.data)
-        if is_piece and match is not None and match["tag"] == b"P" and size < MAX_LINE:
-            continue
-        yield from [_joined(pieces)] if len(pieces) > 1 and is_piece and size < MAX_LINE else pieces
-        pieces, size = [], 0
-    yield from pieces
-
-
-def _continues(first: bytes, match: re.Match[bytes]) -> bool:
-    """Whether a piece goes on with the line that another piece begins: all but their times is the same."""
-    begun = SPLIT.fullmatch(without_end(first))
-    return begun is not None and STAMP.sub(b"", begun["head"]) == STAMP.sub(b"", match["head"])
-
-
-def _joined(pieces: Sequence[LogLine]) -> LogLine:
-    """The line that was split in pieces, as if it had not been."""
-    parts = [SPLIT.fullmatch(without_end(piece.data)) for piece in pieces]
-    texts = b"".join((part["text"] or b"") if part else b"" for part in parts)
-    head, last = parts[0]["head"] if parts[0] else b"", pieces[-1].data
-    whole = head + b" F " + texts + last[len(without_end(last)) :]
-    return LogLine(whole, pieces[0].number, pieces=b"".join(piece.data for piece in pieces))
 
 
 def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-from archive.failures.log.lines import SPLITS
-
 MARKS = (
     # the lite interpreter, and TorchScript
     b"Debug info for handle",
@@ -51,8 +49,22 @@ have none."""
 
 
 def is_quiet(lines: bytes) -> bool:
-    """Whether no failure begins in whole lines, and a container runtime split none of them."""
-    return SPLITS not in lines and not has_failure(lines)
+    """Whether no failure begins in whole lines, and a container runtime cut none of them."""
+    return not may_be_cut(lines) and not has_failure(lines)
+
+
+def may_be_cut(lines: bytes) -> bool:
+    """Whether some lines may be pieces that others go on with, as a container runtime wrote them.
+
+    Kubernetes' have ``P`` behind a blank; Docker's have no line end in the text before ``"stream"``.
+    """
+    if b" P" in lines:
+        return True
+    if b'"stream":' not in lines:
+        return False
+    ends = lines.count(b'","stream":'), lines.count(b'", "stream":')
+    ended = lines.count(b'\\n","stream":'), lines.count(b'\\n", "stream":')
+    return ends != ended or b'\\\\n"' in lines
 
 
 def has_failure(text: bytes) -> bool:

@@ -1,0 +1,100 @@
+r"""The program that rsyslog's ``mmexternal`` runs on its messages: a record of JSON in, an answer out.
+
+With ``interface.input="fulljson"``, rsyslog writes each message as a line of JSON to the program's standard
+input, and waits for one line of JSON with the properties that change; ``{}`` changes none:
+
+    {"msg": "Debug info for handle(s): debug_handles:{17}, was not found.", "hostname": "web-1", …}
+    {"msg": "Module hierarchy:top(Net).fc(Linear).aten::addmm\nTraceback of TorchScript …"}
+
+The interface: ``plugins/external/INTERFACE.md`` in rsyslog's sources. Messages of all hosts and programs come
+through one such program, so each is explained by itself: what another one names does not count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.json_text import parsed_json
+from archive.failures.explainer import MAX_NOTES
+from archive.failures.log.encodings import quoted
+from archive.failures.log.quiet import has_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+    from archive.failures.explainer import LogExplainer
+
+MOST_BYTES = 16 << 20
+"""Bytes of a record; a longer one is not read. rsyslog's messages have 8 KB, or its ``maxMessageSize``."""
+MOST_VALUES = 10_000
+"""Values of JSON in a record."""
+NOTHING = b"{}\n"
+"""The answer that changes nothing."""
+
+
+class MessageFilter:
+    """Explains the failures in messages, each by itself.
+
+    Args:
+        new: makes an explainer of one message.
+        tell: takes what is to be said of failures that stay as they are: each text once, of at most 100.
+
+    Attributes:
+        explained: failures that were explained.
+        unknown: failures that were not.
+    """
+
+    def __init__(self, new: Callable[[], LogExplainer], tell: Callable[[str], None]) -> None:
+        self._new, self._tell = new, tell
+        self._told = set[str]()
+        self.explained = self.unknown = 0
+
+    def answers(self, records: BinaryIO) -> Iterator[bytes]:
+        """One line for each line that arrives, however broken it is: rsyslog waits for it."""
+        number = 0
+        while record := records.readline(MOST_BYTES + 1):
+            number += 1
+            size = len(record)
+            while len(record) > MOST_BYTES and not record.endswith(b"\n"):
+                record = records.readline(MOST_BYTES + 1)
+                size += len(record)
+            if size > MOST_BYTES:
+                self._note(f"record {number}", f"it has {size:,} bytes; {MOST_BYTES:,} are read at most")
+                yield NOTHING
+            else:
+                yield self._answer(record, number) if has_failure(record) else NOTHING
+
+    def _answer(self, record: bytes, number: int) -> bytes:
+        """The answer to a record that may have a failure."""
+        try:
+            message = _message(record)
+            explainer = self._new()
+            text = b"".join(explainer.explain([message]))
+        except (ArchiveError, OSError) as error:
+            self._note(f"record {number}", str(error))
+            return NOTHING
+        self.explained += explainer.explained
+        self.unknown += explainer.unknown
+        for note in explainer.notes:
+            self._note(f"record {number}", note)
+        return NOTHING if text == message else b'{"msg": %b}\n' % quoted(text, is_ascii=record.isascii())
+
+    def _note(self, place: str, why: str) -> None:
+        if why not in self._told and len(self._told) < MAX_NOTES:
+            self._told.add(why)
+            self._tell(f"{place}: {why}")
+
+
+def _message(record: bytes) -> bytes:
+    """The message of a record.
+
+    Raises:
+        ArchiveError: it is no such record, or not in UTF-8: rsyslog writes other bytes as they are.
+    """
+    value = parsed_json(record, MOST_VALUES)
+    message = value.get("msg") if isinstance(value, dict) else None
+    if not isinstance(message, str):
+        raise ArchiveError(expected='an object with the text "msg"', found="something else")
+    return message.encode("utf-8", "surrogatepass")
