@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from archive.failures.failure import Answer, Answers, Cause
-    from archive.failures.log.lines import LogLine
+    from archive.failures.log.log_line import LogLine
     from archive.reader.archive import Archive
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"

@@ -27,7 +27,7 @@ from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
 from archive.failures.failure import Failure
 from archive.failures.hashed_words import HASH
-from archive.failures.log.lines import ending
+from archive.failures.log.log_line import ending
 from archive.failures.printed import (
     CODE,
     CODE_FOLDERS,

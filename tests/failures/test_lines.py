@@ -25,7 +25,7 @@ from archive.failures.kernels import (
     named_line,
 )
 from archive.failures.kinds import KINDS
-from archive.failures.log.lines import MAX_LINE, InnerLines, Lines, LogLine
+from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
 from archive.failures.log.quiet import MARKS, NUMBER_MARK, URL_MARK, has_failure
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from archive.failures.log.log_line import LogLine
     from archive.failures.models.models import Models
     from tests.support.reports import Report
 

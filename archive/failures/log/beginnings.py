@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.failures.log.forms import LITERAL, Cells, Ended, Form, Prefixed, Quoted, recodings
-from archive.failures.log.lines import Lines, LogLine, without_end
+from archive.failures.log.lines import Lines
+from archive.failures.log.log_line import LogLine, without_end
 from archive.failures.log.quiet import BLANK, NUMBER_MARK, has_failure
 from archive.failures.log.streams import InnerStream, PlainStream
 from archive.failures.log.strings import outer

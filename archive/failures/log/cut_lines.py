@@ -26,7 +26,7 @@ from archive.failures.log.quiet import has_failure, may_be_cut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.failures.log.lines import LogLine
+    from archive.failures.log.log_line import LogLine
 
 MOST_BETWEEN = 200
 """Lines of others that may stand between a line's pieces."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from archive.base.facts import dataclass
 from archive.failures.log.encodings import NUMBERS as LISTED
 from archive.failures.log.encodings import Entities, of_numbers, quoted, unquoted
-from archive.failures.log.lines import STRING, without_end
+from archive.failures.log.lines import STRING
+from archive.failures.log.log_line import without_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

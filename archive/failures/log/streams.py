@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from archive.failures.log.lines import LogLine, ending, without_end
+from archive.failures.log.log_line import LogLine, ending, without_end
 
 if TYPE_CHECKING:
     from archive.failures.log.forms import Form, LinePart

@@ -31,7 +31,8 @@ from archive.failures.log.encodings import (
     quoted,
     unquoted,
 )
-from archive.failures.log.lines import STRING, without_end
+from archive.failures.log.lines import STRING
+from archive.failures.log.log_line import without_end
 from archive.failures.log.quiet import BLANK, NUMBER_MARK, URL_MARK, has_failure
 
 if TYPE_CHECKING:

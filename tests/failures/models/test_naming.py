@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from archive import ArchiveError
 from archive.failures.log.beginnings import Beginning
-from archive.failures.log.lines import Lines, LogLine
+from archive.failures.log.lines import Lines
+from archive.failures.log.log_line import LogLine
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.naming import (
     MAX_PATTERN,

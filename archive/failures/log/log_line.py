@@ -1,0 +1,59 @@
+"""A line of a log, and its end."""
+
+from __future__ import annotations
+
+from archive.base.facts import dataclass
+
+
+@dataclass(slots=True)
+class LogLine:
+    """A line of a log, or a piece of a long one, or several lines that are quiet.
+
+    Attributes:
+        data: the line, with its line end; empty for a pause.
+        number: its number, from 1; that of the first of several.
+        is_whole: whether it is no piece.
+        output: what is written in its place, where a failure above it has decided that.
+        count: how many lines it is.
+        cut_in: the pieces that a container runtime cut it in: the first one's bytes, and the others; None for
+            a line as the log has it.
+        is_torn: whether it is the first piece of a line whose others were not found, and only the whole line
+            had a failure.
+    """
+
+    data: bytes
+    number: int
+    is_whole: bool = True
+    output: bytes | None = None
+    count: int = 1
+    cut_in: tuple[bytes, list[LogLine]] | None = None
+    is_torn: bool = False
+
+    def parted(self) -> tuple[LogLine, LogLine | None]:
+        """The first of several lines, then the others together; None if it is one."""
+        if self.count == 1:
+            return self, None
+        end = self.data.index(b"\n") + 1
+        others = LogLine(self.data[end:], self.number + 1, count=self.count - 1)
+        return LogLine(self.data[:end], self.number), others
+
+    def written(self, text: bytes) -> bytes:
+        """A text in its place: pieces stay where they were if it is theirs, and go if it is not."""
+        if self.cut_in is None:
+            return text
+        first, others = self.cut_in
+        if text == self.data:
+            return first
+        for piece in others:
+            piece.output = b""
+        return text
+
+
+def ending(line: bytes) -> bytes:
+    """The line end that is used in a line's log."""
+    return b"\r\n" if line.endswith(b"\r\n") else b"\n"
+
+
+def without_end(line: bytes) -> bytes:
+    """A line without its line end."""
+    return line.removesuffix(b"\n").removesuffix(b"\r")
