@@ -45,7 +45,7 @@ def rewritten(text: str, folder: Path, printed: Callable[[str, Path], bytes] = t
 
     Args:
         text: of the page.
-        folder: an empty one, where the commands run; they find ``fixtures`` there.
+        folder: an empty one, where the commands run; they find ``fixtures`` and ``examples`` there.
         printed: what a command prints in the folder.
     """
 
@@ -57,7 +57,8 @@ def rewritten(text: str, folder: Path, printed: Callable[[str, Path], bytes] = t
         lines = [line.rstrip() for line in output.decode().splitlines()]  # Markdown shows no blanks at ends
         return "".join(f"{line}\n" for line in lines)
 
-    (folder / "fixtures").symlink_to(ROOT / "fixtures")
+    for name in ("fixtures", "examples"):
+        (folder / name).symlink_to(ROOT / name)
     return BLOCK.sub(lambda match: run(match[1]), text)
 
 

@@ -34,6 +34,7 @@ PLACEHOLDER = "https://example.invalid/"
 YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 PAGE = ROOT / "docs" / "how-to" / "ci.md"
 SHOWN_ADDRESS = "<address of this repository>"
+SHOWN_ACTION = "<owner>/debug-archive@<tag or commit>"
 STRANGER = "python-archive"
 """Another distribution with a package ``archive``."""
 REFUSAL = f"is not this project's package archive, but that of {STRANGER}: install debug-archive anew"
@@ -194,9 +195,9 @@ def strangers(wheel: Path, scratch: Path) -> Iterator[str]:
 
 
 def workflows(scratch: Path) -> Iterator[str]:
-    """The workflow and the hooks that the page about continuous integration shows, and our own."""
+    """The action, and the workflow and the hooks that the page about continuous integration shows."""
     workflow, _, hooks = YAML.findall(PAGE.read_text("utf-8"))
-    (scratch / "models.yml").write_text(workflow)
+    (scratch / "models.yml").write_text(workflow.replace(SHOWN_ACTION, "actions/debug-archive@v1"))
     (scratch / "hooks.yaml").write_text(
         hooks.replace(SHOWN_ADDRESS, f"{PLACEHOLDER}x").replace("<a tag or commit>", "v1")
     )
@@ -208,8 +209,10 @@ def workflows(scratch: Path) -> Iterator[str]:
         "--config",
         ROOT / "tools" / "zizmor.yml",
         scratch / "models.yml",
+        ROOT / "action.yml",
     )
-    yield f"{PAGE.relative_to(ROOT)}: the workflow passes check-jsonschema and zizmor"
+    run(tool("check-jsonschema"), "--builtin-schema", "vendor.github-actions", ROOT / "action.yml")
+    yield f"action.yml and the workflow of {PAGE.relative_to(ROOT)} pass check-jsonschema and zizmor"
     run(tool("pre-commit"), "validate-config", scratch / "hooks.yaml")
     run(tool("pre-commit"), "validate-manifest", ROOT / ".pre-commit-hooks.yaml")
     yield ".pre-commit-hooks.yaml and how it is used: pre-commit validates both"

@@ -80,13 +80,11 @@ def entry_facts(entry: StoreEntry | ServerEntry) -> dict[str, Any]:
 
 
 def added_line(file: str, addition: Addition[StoreEntry] | Addition[ServerEntry]) -> str:
-    """What became of a file."""
+    """What became of a file; the whole archive id, for an app to log."""
     entry = addition.entry
     prefix = f", prefix {entry.facts.prefix}" if entry.facts.prefix else ""
     what = OUTCOMES[addition.outcome]
-    return (
-        f"{file}: {what}, {entry.archive_id[:ID_SHOWN]}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"
-    )
+    return f"{file}: {what}, {entry.archive_id}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"
 
 
 def added_total(counts: Mapping[str, int]) -> str:

@@ -39,7 +39,8 @@ def test_files_and_folders_are_added(path: Path) -> None:
     found = lines("add", FLEET / "Ranker.ptdbg", FLEET, error="left out: 3 (JSON: 1, unknown: 2)")
     kept = Store.open(path).one("Ranker").kept_size
     assert found[0] == (
-        f"{FLEET}/Ranker.ptdbg: added, 765c5a945fdc, prefix 2597103980, 3,727 bytes in {kept:,}"
+        f"{FLEET}/Ranker.ptdbg: added, 765c5a945fdcb44468a450a4c51f42c2, prefix 2597103980, "
+        f"3,727 bytes in {kept:,}"
     )
     assert found[-1] == "3 files: 3 added"
     assert lines("add", FLEET)[-1] == "3 files: 3 kept already"

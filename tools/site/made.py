@@ -32,6 +32,8 @@ NAMES = {
 LANGUAGES = {
     "": "text",
     ".cff": "yaml",
+    ".yml": "yaml",
+    ".sh": "sh",
     ".py": "python",
     ".toml": "toml",
     ".json": "json",

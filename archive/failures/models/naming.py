@@ -16,7 +16,7 @@ from archive.failures.log.forms import TIMES
 from archive.formats.archive_id import ID_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from archive.failures.log.streams import LogStream
     from archive.failures.models.models import Model, Models
@@ -157,8 +157,8 @@ class Naming:
 
     Args:
         models: the models.
-        ids: a pattern whose first group, or whole match, is an archive id, prefix or serialization id. A
-            line in which that is empty names none.
+        ids: a pattern whose first group, or whole match, is an archive id, eight or more of its first digits,
+            a prefix or a serialization id. A line in which that is empty names none.
         names: the same for the name of a file or of the top module's class.
 
     Raises:
@@ -167,11 +167,11 @@ class Naming:
 
     def __init__(self, models: Models, *, ids: str | None = None, names: str | None = None) -> None:
         self._models = models
-        self._patterns = [
-            (Pattern(pattern), known)
-            for pattern, known in ((ids, "by_id"), (names, "by_name"))
-            if pattern is not None
-        ]
+        meanings: tuple[tuple[str | None, Callable[[str], Sequence[Model]]], ...] = (
+            (ids, models.of_id),
+            (names, lambda name: models.by_name.get(name, ())),
+        )
+        self._patterns = [(Pattern(pattern), meant) for pattern, meant in meanings if pattern is not None]
         self._by_pattern = deque[NamingLine](maxlen=MOST_NAMED)
         self._near = deque[NamingLine](maxlen=MOST_NAMED)
         self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
@@ -218,12 +218,11 @@ class Naming:
         self._number = number
         if len(line) > MAX_SEARCHED:
             self._by_pattern.clear()  # it may name another model further on
-        for pattern, known in self._patterns:
+        for pattern, meant in self._patterns:
             name = pattern.found_in(line[:MAX_SEARCHED], number)
             if name:
                 text = decoded(name)
-                by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
-                self._by_pattern.append(NamingLine(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
+                self._by_pattern.append(NamingLine(meant(text), text, number, line[:MAX_SEARCHED]))
                 return
         # Archive ids count wherever they stand: a failure may be of each model.
         hexadecimal = [decoded(word[0]) for word in ARCHIVE_ID.finditer(line)]

@@ -74,6 +74,14 @@ def test_what_a_pattern_finds_holds_until_it_finds_something_else() -> None:
     assert str(naming.named(LINE)) == "line 1001 names 'Stranger'"
 
 
+def test_an_archive_id_may_be_as_short_as_tables_show_it() -> None:
+    archive_id = next(one for one in IDS["Ranker"] if len(one) == 32)
+    for digits, models in ((32, ["Ranker.ptdbg"]), (12, ["Ranker.ptdbg"]), (8, ["Ranker.ptdbg"]), (7, [])):
+        naming = Naming(MODELS, ids=r"id=(\w+)")
+        naming.saw(f"id={archive_id[:digits]}".encode(), 1)
+        assert named(naming) == models
+
+
 @pytest.mark.parametrize("name", ["Ranker", "Encoder", "Detector"])
 def test_ids_are_archive_ids_and_prefixes(name: str) -> None:
     for one in IDS[name]:
