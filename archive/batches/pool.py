@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from archive.base.errors import LONGEST_CAUSE, ArchiveError, shown
+from archive.base.signals import handled_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -100,7 +101,7 @@ def _pooled(
     # Spawned: forks would copy the locks of numpy's and rich's threads.
     with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (work,)) as pool:
         try:
-            with _without_interrupts():
+            with handled_by(signal.SIG_IGN, [signal.SIGINT]):  # processes that are started inherit this
                 futures = {pool.submit(_in_worker, items[place]): place for place in places}
             for future in as_completed(futures):
                 place = futures.pop(future)  # and with it the result, once it is used
@@ -125,7 +126,7 @@ class _Given:
 def _in_worker(item: ItemT) -> Any:  # noqa: ANN401 (the function's result)
     """Call the function in a worker process, which a signal ends once its work has cleaned up."""
     try:
-        with _handled_by(_leave):
+        with handled_by(_leave, ENDING_SIGNALS):
             if _Ending.came:
                 os._exit(INTERRUPTED)  # the signal came between two items
             return _Given.work(item)
@@ -186,27 +187,6 @@ def _end_soon(*_: object) -> None:
     if not _Ending.came:
         _Ending.came = True
         Thread(target=_end_late, daemon=True).start()
-
-
-@contextmanager
-def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
-    """Let a function handle the signals that end a worker."""
-    before = {number: signal.signal(number, handler) for number in ENDING_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C; processes that are started meanwhile inherit this."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 # --- executors

@@ -63,11 +63,10 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
     """Let SIGTERM raise KeyboardInterrupt: nothing is left half written, and no process behind."""
     import signal  # noqa: PLC0415 (a command about a single file does without)
 
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    from archive.base.signals import handled_by  # noqa: PLC0415 (likewise)
+
+    with handled_by(signal.default_int_handler, [signal.SIGTERM]):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def status_of(run: Callable[[], int]) -> int:

@@ -96,10 +96,9 @@ def add_options(command: click.Command, *, hidden: bool = False) -> click.Comman
     """
     own = {word for parameter in command.params for word in parameter.opts}
     for words, settings in DECLARATIONS:
-        if own.isdisjoint(words[0].split("/")[:1] + words[1:] + words[:1]):
-            command.params.append(
-                click.Option(words, expose_value=False, callback=_noted, hidden=hidden, **settings)
-            )
+        option = click.Option(words, expose_value=False, callback=_noted, hidden=hidden, **settings)
+        if own.isdisjoint(option.opts):
+            command.params.append(option)
     if isinstance(command, click.Group):
         for below in command.commands.values():
             add_options(below, hidden=hidden)

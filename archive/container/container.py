@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped
@@ -17,14 +18,13 @@ from archive.container.record import Record, SharedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
     from typing import Self
 
     from archive.base.mapped import Fetched, Source
     from archive.base.ranged import Bytes
 
 
-class Container:
+class Container(Closing):
     """The records of an archive, by name, in the order of the archive's directory.
 
     >>> with Container.open("fixtures/oracles/plain_stack.ptl") as container:
@@ -158,11 +158,3 @@ class Container:
         for record in self.records.values():
             record._forget()  # noqa: SLF001 - the records are part of the container
         self._mapped.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -18,7 +18,7 @@ from archive.describe.program_facts import (
     program_facts,
 )
 from archive.formats.record_kinds import DATA_FOLDER
-from archive.reader.compiled import CompiledModels
+from archive.reader.compiled import compiled_models
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (
     PROGRAM_KINDS,
@@ -127,7 +127,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
                 }
             if recognised.kind in PROGRAM_KINDS:
                 programs = program_facts(archive_in(container).programs)
-                compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
+                compiled = compiled_facts(compiled_models(container), read=not container.is_elsewhere)
             if recognised.kind is FileKind.ETRECORD:
                 methods = method_facts(container)
         except ArchiveError as error:

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from archive.base.bounded import bounded_members
+from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, counted, in_file
 from archive.base.notebooks import shown_by
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
@@ -25,7 +26,7 @@ from archive.formats.record_kinds import (
     place_of_companion,
     range_records_of,
 )
-from archive.reader.compiled import CompiledModels
+from archive.reader.compiled import compiled_models
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import COMPANION, FileKind, recognise_zip
@@ -33,8 +34,6 @@ from archive.reader.records import Rejoined, UniqueTables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from archive.base.limits import Limits
     from archive.base.output import Sink
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
-    from archive.reader.compiled import Spare
+    from archive.reader.compiled import CompiledModel, Spare
     from archive.reader.instructions import Instructions
     from archive.reader.line_digests import LineDigests
     from archive.reader.recognition import Recognised
@@ -60,7 +59,7 @@ EXAMPLES = 3
 
 
 @bounded_members
-class Archive:
+class Archive(Closing):
     """A PyTorch model archive, a companion, or both read as one. :func:`archive.open` makes it.
 
     Use it in a ``with`` statement, or call :meth:`close`. Every property and method raises
@@ -89,14 +88,6 @@ class Archive:
         self._pickles = PickleRecords(self._source)
         self._debug: DebugTables = companion or self._pickles
         self._names: ModuleClassNames = companion if companion and container is None else self._pickles
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the file; views in use stay valid."""
@@ -391,9 +382,9 @@ class Archive:
         return Tensors(self._source, kind, self._container, self.value)
 
     @cached_property
-    def compiled(self) -> CompiledModels:
+    def compiled(self) -> Mapping[str, CompiledModel]:
         """The models that AOTInductor compiled, by name; empty in other archives."""
-        return CompiledModels(self._source, alone=not self.has_code)
+        return compiled_models(self._source, alone=not self.has_code)
 
     @cached_property
     def kernels(self) -> Mapping[str, Kernel]:

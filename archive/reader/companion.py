@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, in_file
 from archive.companion.contents import redacted_id
 from archive.companion.hashed_names import salt_of
@@ -22,8 +23,6 @@ from archive.reader.line_digests import LineDigests
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from types import TracebackType
-    from typing import Self
 
     from archive.base.limits import Allowance
     from archive.base.mapped import Mapped
@@ -73,7 +72,7 @@ class MadeRecord:
         return zlib.crc32(self.view())
 
 
-class Companion:
+class Companion(Closing):
     """A companion file. Its header and directory are read when it is opened, all else when it is asked for.
 
     It gives all that :class:`~archive.reader.archive.Archive` needs: :class:`~.records.Records`,
@@ -107,14 +106,6 @@ class Companion:
 
     def __repr__(self) -> str:
         return f"<Companion {self.file!r}, {self.layout}, of archive {self.archive_id.hex()}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def size(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, KERNELS, RecordKind, kind_in_exported
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from archive.container.record import Record
     from archive.formats.compiled.code import CppCode
@@ -151,32 +150,21 @@ class CompiledModel:
         return value
 
 
-class CompiledModels(Mapping[str, CompiledModel]):
+def compiled_models(source: Records, *, alone: bool = False) -> dict[str, CompiledModel]:
     """The compiled models by name; ``aoti_compile_and_package`` calls the only one ``model``.
 
     Args:
         source: the archive's records, or a companion's.
         alone: whether it is a companion without its archive.
     """
-
-    def __init__(self, source: Records, *, alone: bool = False) -> None:
-        # Only `.pt2` archives have compiled models; a file of a torch.package may have any name.
-        records = source.records if alone or EXPORTED_FORMAT in source.records else ()
-        files: dict[str, dict[str, str]] = {}
-        for record in records:
-            model, folder, file = record.removeprefix(COMPILED).partition("/")
-            if record.startswith(COMPILED) and folder:
-                files.setdefault(model, {})[file] = record
-        self._models = {name: CompiledModel(name, some, source) for name, some in files.items()}
-
-    def __getitem__(self, name: str) -> CompiledModel:
-        return self._models[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
-
-    def __len__(self) -> int:
-        return len(self._models)
+    # Only `.pt2` archives have compiled models; a file of a torch.package may have any name.
+    records = source.records if alone or EXPORTED_FORMAT in source.records else ()
+    files: dict[str, dict[str, str]] = {}
+    for record in records:
+        model, folder, file = record.removeprefix(COMPILED).partition("/")
+        if record.startswith(COMPILED) and folder:
+            files.setdefault(model, {})[file] = record
+    return {name: CompiledModel(name, some, source) for name, some in files.items()}
 
 
 class Spare:

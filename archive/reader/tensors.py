@@ -45,7 +45,7 @@ from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.script import script_tensors
-from archive.reader.compiled import CompiledModels
+from archive.reader.compiled import compiled_models
 from archive.reader.recognition import (
     PACKAGE_KINDS,
     PROGRAM_KINDS,
@@ -308,7 +308,7 @@ def _compiled_tensors(source: Records) -> Iterator[tuple[str, list[tuple[str, Te
     """
     from archive.formats.tensors.compiled import CompiledConstant, compiled_constants  # noqa: PLC0415 (few archives have some)
 
-    for name, model in CompiledModels(source).items():
+    for name, model in compiled_models(source).items():
         constants: list[CompiledConstant] = []
         for file in model.sources:
             with in_file(source.file, model.records[file]):

@@ -18,6 +18,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archive.base.errors import ArchiveError
+from archive.base.signals import handled_by
 from archive.server.app import ACCESS, Service
 from archive.server.settings import (
     BYTES_OF_A_PIECE,
@@ -178,12 +179,8 @@ class _Server(Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Take the signals that end the server, for the time of the block."""
-        before = {number: signal.signal(number, self.handle_exit) for number in ENDING_SIGNALS}
-        try:
+        with handled_by(self.handle_exit, ENDING_SIGNALS):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def bound(host: str, port: int) -> socket.socket:

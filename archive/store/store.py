@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded_members
+from archive.base.closing import Closing
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     from archive.base.diagnostics import Diagnostic
     from archive.base.mapped import Source
@@ -89,7 +88,7 @@ class Given(NamedTuple):
 
 
 @bounded_members
-class Store:
+class Store(Closing):
     """A folder of companions. :meth:`open` opens one; threads and processes may use one at once.
 
     Args:
@@ -136,14 +135,6 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.file!r}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Write the index, if it is not up to date. The store stays usable."""

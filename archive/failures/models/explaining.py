@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, overload
 
 from archive.base.bounded import bounded
+from archive.base.closing import Closing
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
@@ -18,14 +19,14 @@ from archive.failures.models.sources import models_in
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Self, TypeAlias
+    from typing import TypeAlias
 
     from archive.failures.models.models import Models
 
     Sources: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class Explainer:
+class Explainer(Closing):
     """Explains many logs by the same models, each failure by its own; inside a ``with`` statement.
 
     What was read of the models is kept from log to log: of all the facts that name them, and the 256 models
@@ -67,12 +68,6 @@ class Explainer:
         self._new = partial(explainer_of, self._models, ids=ids, names=names, style=style, limits=limits)
         self._new()  # patterns are refused here
         self._is_closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the models that are open."""

@@ -1,0 +1,24 @@
+"""Signals of the process."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
+
+
+@contextmanager
+def handled_by(
+    handler: Callable[[int, FrameType | None], object] | signal.Handlers, numbers: Iterable[int]
+) -> Iterator[None]:
+    """Let a function handle signals for the time of the block, then whatever handled them before."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
