@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import one_line
+from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.sites import GENERATED_FILE, SELF, is_pytorchs
 

@@ -14,11 +14,12 @@ All times are counted from the first event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
+from archive.base.facts import dataclass
 from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_NAME
 
 if TYPE_CHECKING:
