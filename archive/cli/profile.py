@@ -15,7 +15,7 @@ from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.debuginfo.profiles.profile import writer_of
 from archive.debuginfo.profiles.saved import VIEWS, compared, is_saved_profile, read_profile, saved_profile
-from archive.render.profile import comparison_text, rows_text
+from archive.render.profile import comparison_text, rows_text, run_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,9 +146,10 @@ def command(
         return _show_saved(file, saved_profile(facts), before, view, rows, as_json=as_json)
     if as_json:
         printing.write_document({"file": name_of(file), **facts})
+    elif view == SOURCE:
+        printing.show_lines((line, "") for line in (made.listing() or NO_TEXT).split("\n"))
     else:
-        text = made.listing() if view == SOURCE else made.table(by=view, most=rows or ALL_ROWS)
-        printing.write(f"{text or NO_TEXT}\n".encode())
+        printing.show(run_text(made, view, rows or ALL_ROWS))
     return ExitStatus.FINDINGS if made.unknown else ExitStatus.WELL
 
 
@@ -157,15 +158,18 @@ def _show_saved(
 ) -> ExitStatus:
     """Print a saved profile, or what changed since another one."""
     if before is None:
-        text, facts = rows_text(profile, view, rows), {"total_ns": profile.total_ns, view: profile.rows[view]}
+        shown, facts = (
+            rows_text(profile, view, rows),
+            {"total_ns": profile.total_ns, view: profile.rows[view]},
+        )
     else:
         changes = compared(before, profile, view)
-        text = comparison_text(before, profile, changes, view, rows)
+        shown = comparison_text(before, profile, changes, view, rows)
         facts = {"before_ns": before.total_ns, "after_ns": profile.total_ns, "changes": changes}
     if as_json:
         printing.write_document({"file": name_of(file), **facts})
     else:
-        printing.write(f"{text}\n".encode())
+        printing.show(shown)
     return ExitStatus.WELL
 
 

@@ -1,8 +1,8 @@
 """Tables that fit any width and keep their numbers.
 
-On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), texts are wrapped, and numbers
-stay whole; so do those at the end of a place (``…linear.py.d…l, byte 220``). Where that does not suffice,
-each row becomes a name with its other cells below it.
+On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), lines of code their end, texts are
+wrapped, and numbers stay whole; so do those at the end of a place (``…linear.py.d…l, byte 220``). Where that
+does not suffice, each row becomes a name with its other cells below it.
 
 All is drawn here. rich, a tenth of a short command to import, styles what a terminal shows, and wraps what is
 too wide; its own tables take half a millisecond a row.
@@ -21,14 +21,14 @@ from archive.base.facts import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    Holds = Literal["name", "place", "number", "text"]
+    Holds = Literal["name", "place", "code", "number", "text"]
     Line = list[tuple[str, str]]
     """Parts of a line, each with its style."""
     Printed = Iterable["str | FittedTable"]
     """Lines and tables, one below the other."""
 
 GAP = 3
-"""Cells of a terminal between columns."""
+"""Between columns, where a table does not say otherwise."""
 RULE = "─"
 """Drawn below the headings."""
 INDENT = "  "
@@ -41,8 +41,8 @@ SHORTEST_PLACE = 24
 SHORTEST_TEXT = 10
 LONGEST_WORD = 24
 """Longer words of texts are broken where the table would not fit otherwise."""
-SHORTENED = {"name": SHORTEST_NAME, "place": SHORTEST_PLACE}
-"""What loses its middle, and how narrow it may be."""
+SHORTENED = {"name": SHORTEST_NAME, "place": SHORTEST_PLACE, "code": SHORTEST_TEXT}
+"""What is cut, and how narrow it may be."""
 NAME_WEIGHT, TEXT_WEIGHT = 2, 3
 """The column with the largest product of weight and width is narrowed: texts before names."""
 ELLIPSIS = "…"
@@ -84,15 +84,17 @@ def hanging(text: str, width: int) -> Iterator[str]:
 
 @dataclass()
 class FittedTable:
-    """A table whose columns hold names, places, numbers or texts.
+    """A table whose columns hold names, places, lines of code, numbers or texts.
 
     Attributes:
         columns: heading and content of each column.
         rows: cells, and a style for each row.
+        gap: cells of a terminal between columns.
     """
 
     columns: Sequence[tuple[str, Holds]]
     rows: list[tuple[Sequence[str], str]] = field(default_factory=list)
+    gap: int = GAP
 
     @classmethod
     def of(cls, names: str, *numbers: str) -> FittedTable:
@@ -123,7 +125,7 @@ class FittedTable:
             min(width, self._least(at, cells))
             for at, (width, cells) in enumerate(zip(widths, columns, strict=True))
         ]
-        room = most - GAP * (len(widths) - 1)
+        room = most - self.gap * (len(widths) - 1)
         if sum(least) > room:
             return None
         weights = [NAME_WEIGHT if holds in SHORTENED else TEXT_WEIGHT for _, holds in self.columns]
@@ -148,7 +150,7 @@ class FittedTable:
     def _table(self, widths: Sequence[int]) -> Iterator[Line]:
         """The lines of a table: headings, a rule, and the rows."""
         yield from self._row(widths, [heading for heading, _ in self.columns], "bold")
-        yield [(RULE * (sum(widths) + GAP * (len(widths) - 1)), "")]
+        yield [(RULE * (sum(widths) + self.gap * (len(widths) - 1)), "")]
         of_columns = [
             self._fitted(at, width, [cells[at] for cells, _ in self.rows]) for at, width in enumerate(widths)
         ]
@@ -157,7 +159,10 @@ class FittedTable:
 
     def _fitted(self, at: int, width: int, cells: list[str]) -> list[str]:
         """The cells of a column, shortened to its width; numbers and texts are wrapped later."""
-        return shortened(cells, width) if self.columns[at][1] in SHORTENED else cells
+        holds = self.columns[at][1]
+        if holds == "code":
+            return [_without_end(cell, width) for cell in cells]
+        return shortened(cells, width) if holds in SHORTENED else cells
 
     def _row(self, widths: Sequence[int], cells: Sequence[str], style: str) -> Iterator[Line]:
         """The lines of a row: as many as its highest cell has."""
@@ -165,7 +170,7 @@ class FittedTable:
         styles = ["bold" if isinstance(cell, Bold) else style for cell in cells]
         for texts in zip_longest(*of_cells, fillvalue=""):
             padded = map(self._padded, texts, widths, self.columns)
-            cells_with_gaps = [((" " * GAP, ""), cell) for cell in zip(padded, styles, strict=True)]
+            cells_with_gaps = [((" " * self.gap, ""), cell) for cell in zip(padded, styles, strict=True)]
             yield [part for parts in cells_with_gaps for part in parts][1:]
 
     @staticmethod
@@ -261,6 +266,14 @@ def _cut(name: str, width: int) -> str:
     start = set_cell_size(name, head)
     end = set_cell_size(name[::-1], width - 1 - head)[::-1]
     return f"{start.rstrip()}{ELLIPSIS}{end.lstrip()}"
+
+
+def _without_end(code: str, width: int) -> str:
+    if cells_of(code) <= width:
+        return code
+    from rich.cells import set_cell_size  # noqa: PLC0415 (most lines fit)
+
+    return f"{set_cell_size(code, width - 1).rstrip()}{ELLIPSIS}"
 
 
 def _whole(name: str, _: int) -> str:

@@ -41,7 +41,13 @@ LONGEST = 200
 EXAMPLES = 2
 """Texts of a kind of leak."""
 CELL = "text-align:{};vertical-align:top;padding:0 .8em"
-ALIGNED: dict[Holds, str] = {"name": "left", "place": "left", "text": "left", "number": "right"}
+ALIGNED: dict[Holds, str] = {
+    "name": "left",
+    "place": "left",
+    "code": "left",
+    "text": "left",
+    "number": "right",
+}
 
 
 def _shown(parts: Callable[..., Printed]) -> Callable[..., str]:

@@ -1,61 +1,114 @@
-"""Saved profiles as text: what changed between two, and the rows of one."""
+"""Profiles as tables that fit a terminal: a run, the rows of a saved one, and what changed between two."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.debuginfo.profiles.profile import HEADINGS, table_facts
+from archive.render.fitted_table import FittedTable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.debuginfo.profiles.saved import ProfileChange, SavedProfile
+    from archive.debuginfo.profiles.timeline import Timeline
+    from archive.render.fitted_table import Printed
 
-HEADINGS = {"module": "module", "line": "line", "operator": "operator"}
-NAME_WIDTH, TEXT_WIDTH = 28, 32
+GAP = 2
+"""Between columns: with six numbers, more would leave too little of names in 80 columns."""
 NEW, GONE, SAME = "new", "gone", "same"
+
+
+def run_text(timeline: Timeline, view: str, most: int) -> Printed:
+    """The rows of one view, longest self time first, and one that sums up the others.
+
+    Args:
+        timeline: the run.
+        view: what a row stands for.
+        most: rows to show.
+    """
+    facts = table_facts(timeline, view, most)
+    table = _Rows(view, *facts.numbers)
+    for numbers, name, text in facts.rows:
+        table.row(name, text, *numbers)
+    return [facts.head, "", table.fitted]
+
+
+def rows_text(profile: SavedProfile, view: str, most: int) -> Printed:
+    """The rows of one view, longest self time first; times are per run.
+
+    Args:
+        profile: the saved profile.
+        view: what a row stands for.
+        most: rows to show; 0 for all.
+    """
+    rows = profile.rows[view]
+    whole = profile.total_ns or 1
+    table = _Rows(view, "self", "share", "calls", "allocated")
+    for row in rows[:most] if most else rows:
+        numbers = (
+            micros(row.self_ns),
+            f"{row.self_ns / whole:.1%}",
+            f"{row.calls:,.6g}",
+            f"{row.allocated:,.0f}",
+        )
+        table.row(row.name, row.text, *numbers)
+    return [f"{profile.backend}: {micros(profile.total_ns)} a run", "", table.fitted]
 
 
 def comparison_text(
     before: SavedProfile, after: SavedProfile, changes: Sequence[ProfileChange], view: str, most: int
-) -> str:
+) -> Printed:
     """The changes of one view, those of most time first; times are per run.
 
     Args:
+        before: the first profile.
+        after: the second one.
+        changes: what changed from one to the other.
         view: what a row stands for.
         most: rows to show; 0 for all.
     """
-    lines = [f"{before.backend} {micros(before.total_ns)} -> {after.backend} {micros(after.total_ns)}"]
-    lines[0] += f" a run ({_share(before.total_ns, after.total_ns)})"
+    head = f"{before.backend} {micros(before.total_ns)} -> {after.backend} {micros(after.total_ns)}"
+    head += f" a run ({_share(before.total_ns, after.total_ns)})"
     if before.peak_bytes is not None and after.peak_bytes is not None:
-        lines[0] += f", memory {before.peak_bytes:,} B -> {after.peak_bytes:,} B"
-    lines += ["", f"{'before':>12} {'after':>12} {'change':>12} {'':>7}  {HEADINGS[view]}"]
+        head += f", memory {before.peak_bytes:,} B -> {after.peak_bytes:,} B"
+    table = _Rows(view, "before", "after", "change", "%")
     shown = changes[:most] if most else changes
-    lines += map(_change_line, shown)
+    for change in shown:
+        table.row(change.name, change.text, *_numbers(change))
     if len(changes) > len(shown):
         rest = sum(change.difference for change in changes[len(shown) :])
-        lines.append(f"{'':>12} {'':>12} {_signed(rest):>12} {'':>7}  [{len(changes) - len(shown):,} others]")
-    return "\n".join(lines)
+        table.row(f"[{len(changes) - len(shown):,} others]", "", "", "", _signed(rest), "")
+    return [head, "", table.fitted]
 
 
-def rows_text(profile: SavedProfile, view: str, most: int) -> str:
-    """The rows of one view, longest self time first; times are per run."""
-    rows = profile.rows[view]
-    lines = [f"{profile.backend}: {micros(profile.total_ns)} a run", ""]
-    lines.append(f"{'self':>12} {'share':>6} {'calls':>8} {'allocated':>13}  {HEADINGS[view]}")
-    whole = profile.total_ns or 1
-    lines += (
-        f"{micros(row.self_ns):>12} {row.self_ns / whole:>6.1%} {row.calls:>8,.6g} {row.allocated:>13,.0f}  "
-        f"{row.name:<{NAME_WIDTH}} {row.text[:TEXT_WIDTH]}".rstrip()
-        for row in (rows[:most] if most else rows)
-    )
-    return "\n".join(lines)
+class _Rows:
+    """A table of rows, each with its name, its numbers, and its text.
+
+    The class of a module stands with its name, so that six numbers fit beside it.
+    """
+
+    def __init__(self, view: str, *numbers: str) -> None:
+        name, text = HEADINGS[view]
+        self._is_one = view == "module"
+        self.fitted = FittedTable.of(name, *numbers)
+        self.fitted.gap = GAP
+        if text and not self._is_one:
+            self.fitted.columns = [*self.fitted.columns, (text, "code")]
+
+    def row(self, name: str, text: str, *numbers: str) -> None:
+        """Add a row."""
+        if self._is_one and text:
+            name = f"{name} ({text})"
+        has_text = len(self.fitted.columns) > 1 + len(numbers)
+        self.fitted.add(name, *numbers, *([text] if has_text else []))
 
 
-def _change_line(change: ProfileChange) -> str:
+def _numbers(change: ProfileChange) -> list[str]:
     before, after = (row.self_ns if row else None for row in (change.before, change.after))
-    times = " ".join(f"{'' if time is None else micros(time):>12}" for time in (before, after))
+    times = ["" if time is None else micros(time) for time in (before, after)]
     share = NEW if before is None else GONE if after is None else _share(before, after)
-    name = f"{change.name:<{NAME_WIDTH}} {change.text[:TEXT_WIDTH]}".rstrip()
-    return f"{times} {_signed(change.difference):>12} {share:>7}  {name}"
+    return [*times, _signed(change.difference), share]
 
 
 def _share(before: float, after: float) -> str:

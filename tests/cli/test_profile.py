@@ -27,17 +27,22 @@ def saved(path: Path, times: dict[str, int], *, runs: int = 1, peak: int | None 
     return path
 
 
+def shown_lines(*arguments: object) -> list[str]:
+    return [line.rstrip() for line in well(*arguments).splitlines()]
+
+
 def test_saved_profiles_are_compared_a_run(tmp_path: Path) -> None:
     before = saved(tmp_path / "before.json", {"m.py:1": 4000, "m.py:2": 2000, "m.py:3": 500})
     after = saved(tmp_path / "after.json", {"m.py:1": 2000, "m.py:2": 4000, "m.py:4": 100}, runs=2, peak=32)
-    assert well("profile", after, "--base", before, "--by", "line", "-n", "3").splitlines() == [
+    assert shown_lines("profile", after, "--base", before, "--by", "line", "-n", "3") == [
         "TorchScript 6.5 µs -> TorchScript 3.0 µs a run (-53%), memory 96 B -> 32 B",
         "",
-        "      before        after       change          line",
-        "      4.0 µs       1.0 µs      -3.0 µs    -75%  m.py:1                       x = y",
-        "      0.5 µs                   -0.5 µs    gone  m.py:3                       x = y",
-        "                   0.1 µs      +0.1 µs     new  m.py:4                       x = y",
-        "                               +0.0 µs          [1 others]",
+        "line        before   after   change     %  source",
+        "─────────────────────────────────────────────────",
+        "m.py:1      4.0 µs  1.0 µs  -3.0 µs  -75%  x = y",
+        "m.py:3      0.5 µs          -0.5 µs  gone  x = y",
+        "m.py:4              0.1 µs  +0.1 µs   new  x = y",
+        "[1 others]                  +0.0 µs",
     ]
     facts = file_of(well("profile", after, "--base", before, "--by", "operator", "--json"))
     assert (facts["before_ns"], facts["after_ns"]) == (6500, 3050)
@@ -47,12 +52,13 @@ def test_saved_profiles_are_compared_a_run(tmp_path: Path) -> None:
 
 def test_a_saved_profile_is_shown(tmp_path: Path) -> None:
     path = saved(tmp_path / "one.json", {"m.py:1": 3000, "m.py:2": 1000}, runs=2, peak=None)
-    assert well("profile", path, "--by", "line").splitlines() == [
+    assert shown_lines("profile", path, "--by", "line") == [
         "TorchScript: 2.0 µs a run",
         "",
-        "        self  share    calls     allocated  line",
-        "      1.5 µs  75.0%        1            64  m.py:1                       x = y",
-        "      0.5 µs  25.0%        1            64  m.py:2                       x = y",
+        "line      self  share  calls  allocated  source",
+        "───────────────────────────────────────────────",
+        "m.py:1  1.5 µs  75.0%      1         64  x = y",
+        "m.py:2  0.5 µs  25.0%      1         64  x = y",
     ]
     assert file_of(well("profile", path, "--by", "line", "--json"))["line"][0]["self_ns"] == 1500
     assert well("profile", path, "--base", path, "--by", "line").count("same") == 3
@@ -93,7 +99,7 @@ def test_a_run_is_shown_saved_and_compared(model: Path, tmp_path: Path) -> None:
     given = ["profile", model, "--input", "2x4", "--input", "3"]
     modules = well(*given)
     assert modules.startswith("backend lite interpreter: ")
-    assert {line.split()[-2] for line in modules.splitlines()[3:] if "Linear" in line} == {"left", "right"}
+    assert {line.split()[0] for line in modules.splitlines() if "(Linear)" in line} == {"left", "right"}
     trace, stacks = tmp_path / "x.json", tmp_path / "x.folded"
     facts = file_of(well(*given, "--runs", "2", "--json", "-o", trace, "-o", stacks))
     assert (facts["runs"], facts["backend"]) == (2, "lite interpreter")

@@ -1,10 +1,10 @@
 """A profile: a timeline that can be shown as text, and saved for viewers of traces and flame graphs.
 
-As a *table*, 100 columns wide, plain, numbers first as in ``perf report``: a name that is too long loses its
-beginning, a text its end, and the last row sums up the rows that are not shown. Only modules have a total
-time besides their self time: it includes the modules inside them. Memory is shown where it was recorded: that
-of results, where a backend records these, which may be a small part of what operators allocate and free
-inside; or all of PyTorch's allocator.
+As a *table* whose last row sums up the rows that are not shown. Only modules have a total time besides their
+self time: it includes the modules inside them. Memory is shown where it was recorded: that of results, where
+a backend records these, which may be a small part of what operators allocate and free inside; or all of
+PyTorch's allocator. As plain text, a table is 100 columns wide, numbers first as in ``perf report``: a name
+that is too long loses its beginning, a text its end.
 
 As a *listing*: the model's source with the times of each line, like that of ``line_profiler``.
 
@@ -19,7 +19,8 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.notebooks import shown_by
@@ -45,15 +46,31 @@ if TYPE_CHECKING:
 
 TABLE_WIDTH = 100
 NAME_WIDTH = 26
-NUMBER_WIDTHS = (10, 6, 10, 8, 11, 10)
-"""Widths of self time, share, total, calls, bytes, and bytes at the peak."""
+WIDTHS = {"self": 10, "share": 6, "total": 10, "calls": 8, "allocated": 11, "results": 11, "at peak": 10}
+"""Of columns of numbers in plain text, by heading."""
 UNIT = 1024
 """Bytes in a KiB, and so on."""
 HEADINGS = {"module": ("module", "class"), "line": ("line", "source"), "operator": ("operator", "")}
 
 
+class TableFacts(NamedTuple):
+    """What a table shows.
+
+    Attributes:
+        head: a line about the whole run.
+        numbers: headings of its numbers.
+        names: headings of what a row stands for, and of a text beside it; "" where there is none.
+        rows: numbers, name and text of each row.
+    """
+
+    head: str
+    numbers: list[str]
+    names: tuple[str, str]
+    rows: list[tuple[list[str], str, str]]
+
+
 def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
-    """The rows with the longest self times.
+    """The rows with the longest self times, as plain text.
 
     Args:
         timeline: the recording.
@@ -63,22 +80,29 @@ def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
     Raises:
         ValueError: ``by`` is none of the three.
     """
+    facts = table_facts(timeline, by, most)
+    widths = [WIDTHS[heading] for heading in facts.numbers]
+    lines = [(facts.numbers, *facts.names), *facts.rows]
+    return "\n".join([facts.head, "", *(_line(numbers, widths, *names) for numbers, *names in lines)])
+
+
+def table_facts(timeline: Timeline, by: str, most: int) -> TableFacts:
+    """The rows with the longest self times; arguments and errors as those of :func:`table`."""
     if by not in HEADINGS:
         raise ValueError(f"by {by!r}: expected one of {', '.join(HEADINGS)}")
     rows = {"module": timeline.by_module, "line": timeline.by_line, "operator": timeline.by_operator}[by]()
     shown = [True, True, by == "module", True, *[bool(timeline.memory)] * 2]
     memory = "allocated" if timeline.of_allocator else "results"
-    lines = [
-        _head(timeline),
-        "",
-        _line(("self", "share", "total", "calls", memory, "at peak"), *HEADINGS[by], shown),
-    ]
-    lines += [
-        _line(_numbers([row], duration(row.total_ns)), row.name, row.text, shown) for row in rows[:most]
-    ]
+    headings = "self", "share", "total", "calls", memory, "at peak"
+    lines = [(_numbers([row], duration(row.total_ns)), row.name, row.text) for row in rows[:most]]
     if rest := rows[most:]:
-        lines.append(_line(_numbers(rest, ""), f"[{len(rest):,} others]", "", shown))
-    return "\n".join(lines)
+        lines.append((_numbers(rest, ""), f"[{len(rest):,} others]", ""))
+    return TableFacts(
+        _head(timeline),
+        [*compress(headings, shown)],
+        HEADINGS[by],
+        [([*compress(numbers, shown)], name, text) for numbers, name, text in lines],
+    )
 
 
 def duration(ns: int) -> str:
@@ -124,9 +148,9 @@ def _numbers(rows: Sequence[ProfileRow], total: str) -> tuple[str, ...]:
     return duration(own), f"{share:.1%}", total, f"{calls:,}", size(allocated), size(at_peak)
 
 
-def _line(numbers: tuple[str, ...], name: str, text: str, shown: list[bool]) -> str:
-    columns = zip(numbers, NUMBER_WIDTHS, shown, strict=True)
-    line = " ".join(f"{number:>{width}}" for number, width, is_shown in columns if is_shown) + "  "
+def _line(numbers: Sequence[str], widths: Sequence[int], name: str, text: str) -> str:
+    columns = zip(numbers, widths, strict=True)
+    line = " ".join(f"{number:>{width}}" for number, width in columns) + "  "
     if not text:
         return line + _end(name, TABLE_WIDTH - len(line))
     line += f"{_end(name, NAME_WIDTH):<{NAME_WIDTH}} "
