@@ -1,8 +1,8 @@
 """Tables that fit any width and keep their numbers.
 
-On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), lines of code their end, texts are
-wrapped, and numbers stay whole; so do those at the end of a place (``…linear.py.d…l, byte 220``). Where that
-does not suffice, each row becomes a name with its other cells below it.
+On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), lines of code their end, texts
+are wrapped, and numbers stay whole; so do those at the end of a place (``…linear.py.d…l, byte 220``). Where
+that does not suffice, each row becomes a name with its other cells below it.
 
 All is drawn here. rich, a tenth of a short command to import, styles what a terminal shows, and wraps what is
 too wide; its own tables take half a millisecond a row.

@@ -60,7 +60,7 @@ def test_numbers_and_lines_stay_and_code_loses_its_end() -> None:
     row = lines("saved", "line", 80)[4]
     assert row.split()[0].endswith("…ame.py:0")
     assert row.split()[1:6] == ["138,166.0", "µs", "100.0%", "12,345", "123,456,789"]
-    assert row.endswith("  return self.act…")
+    assert row.endswith("  return self.activ…")
 
 
 def test_a_pipe_gets_whole_names() -> None:
