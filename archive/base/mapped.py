@@ -38,6 +38,8 @@ UNRETURNED = 1 << 22
 """Bytes of mapped files that are read before their memory is given back."""
 PIECE = 1 << 16
 """Bytes that are compared at once."""
+UNNAMED = "archive in memory"
+"""How messages call bytes, which have no name."""
 
 
 def placed(source: Source) -> tuple[Source, Location | None]:
@@ -313,7 +315,7 @@ def _label(source: Source) -> str:
     if isinstance(source, (str, os.PathLike)):
         return name_of(os.fsdecode(source))
     name = getattr(source, "name", None)
-    return name if isinstance(name, str) else "archive in memory"
+    return name if isinstance(name, str) else UNNAMED
 
 
 class _Loaded(NamedTuple):

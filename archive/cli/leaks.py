@@ -18,7 +18,7 @@ from archive.privacy.leaks.findings import project_patterns
 from archive.reader.recognition import FileKind
 from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
-from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
+from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies, unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,10 +124,8 @@ class _LeakSearch:
         passed = f"tensors passed over: {leaks.passed_over:,} bytes" if leaks.passed_over else ""
         lines += [line for line in (rest, passed) if line]
         printing.show([leaks_table(shown, examples), "", *lines] if shown else lines)
-        for kind, count in leaks.more.items():
-            printing.note(f"{kind}: {count:,} more, of texts that are not listed")
-        for trouble in leaks.problems:
-            printing.note(trouble)
+        for line in unlisted(leaks):
+            printing.note(line)
         return self._statuses[-1]
 
     def row(self, reading: Reading[Leaks]) -> Row:

@@ -1,7 +1,7 @@
 """An opened archive → the data of its report page → one self-contained HTML file.
 
 ``facts`` puts the data together, and its docstring is their specification; ``head``, ``sizes``, ``modules``,
-``sources``, ``traced``, ``handles``, ``tables`` and ``findings`` give a section each, and ``bounding`` cuts
-what would be too large. ``document`` packs data, style and script (built to ``bundle/`` by ``tools/page``)
-into the file. ``report`` is the way from files to files, and ``folder`` the page of many.
+``sources``, ``traced``, ``kernels``, ``handles``, ``tables`` and ``findings`` give a section each, and
+``bounding`` cuts what would be too large. ``document`` packs data, style and script (built to ``bundle/`` by
+``tools/page``) into the file. ``report`` is the way from files to files, and ``folder`` the page of many.
 """

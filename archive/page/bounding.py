@@ -14,7 +14,7 @@ import numpy as np
 from archive.page.document import packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MOST_BYTES = 8 << 20
 """Bytes of packed data, at most."""
@@ -79,10 +79,21 @@ def _relinked(facts: Facts) -> Facts:
         less["handles"] = {**facts["handles"], "frames": frames}
     if "tables" in facts:
         less["tables"] = [
-            {**table, "links": [link if link and has_lines[link[0]] else None for link in table["links"]]}
+            {**table, "links": [_linked(link, has_lines, has_text) for link in table["links"]]}
             for table in facts["tables"]
         ]
     return less
+
+
+def _linked(link: list[int] | None, has_lines: Sequence[bool], has_text: Sequence[bool]) -> list[int] | None:
+    """What is left of a table's link: its place in a record, if that has text, or else that in a file."""
+    if not link:
+        return None
+    file, at, *place = link
+    left = [file, at] if file >= 0 and has_lines[file] else []
+    if place and has_text[place[0]]:
+        return [*(left or [-1, 0]), *place]
+    return left or None
 
 
 def _cut_columns(name: str) -> Callable[[Facts, float], tuple[Facts, str]]:

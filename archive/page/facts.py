@@ -10,8 +10,9 @@ says so. It also says, in words, what was left out because a page would be too l
 
 ``head``: ``file``, ``kind``, ``release``, ``evidence`` (texts), ``platform``, ``size``, ``debug_bytes``,
 ``archive_id``, ``top``; ``verify``: how many findings of each severity, null where the file is of a kind that
-is not checked; ``leaks``: pairs of a kind and how many texts; ``source``: how much of the model's source the
-page shows, :class:`~archive.page.shown.Shown`.
+is not checked; ``leaks``: pairs of a kind and how many texts, null where the file was not searched;
+``not_counted``: the same of kinds that are in nearly every model; ``source``: how much of the model's source
+the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, of two files alone.
 
 ``sizes``, a row for each node of a tree, the file itself first, each behind its parent: ``name``, ``parent``
 (row, or -1), ``stored`` (own bytes; all add up to the file's size), ``inflated``, ``elements`` (of tensors),
@@ -24,28 +25,31 @@ the line that begins there; those in between follow. ``records``, each with ``na
 each source range: ``at`` (where its code begins), ``file`` (number, or -1), ``from`` (where it begins in the
 file) and ``length``. ``at`` and ``from`` are differences from the row before.
 
-Of exported programs and compiled models, ``files`` have the lines that stack traces name, and there are no
-``records``.
+Of exported programs and compiled models, ``files`` have the lines that stack traces name; ``records`` are
+C++ code, whose rows are lines that call kernels, and kernels.
 
-``modules``, a row for each, behind what it is in: ``path`` ("" for the top), ``parent`` (row, or -1),
-``class``, ``parameters`` and ``bytes`` (of all tensors below it), ``effects`` (how many), ``methods``: of
-each a name, the number of its record, and where it begins there.
+``modules``, a row for each, behind what it is in: ``path`` ("" for the top; behind the program's name, where
+PyTorch did not choose that), ``parent`` (row, or -1), ``class``, ``parameters`` and ``bytes`` (of all tensors
+below it, each once; null where the file does not tell), ``effects`` (how many), ``methods``: of each a name,
+the number of its record, and where it begins there.
 
 ``handles``: ``handle``, ``operator``, ``path`` (of its module), ``file`` and ``line`` of its own range,
 ``frames``, outermost first: of each the number of a record, a position there, and its place in words; -1
 where it is not shown.
 
 ``tables``: instructions, nodes or kernels, each with ``title``, ``columns`` (headings), ``rows`` (a list for
-each column) and ``links``: the number of a file and a position there, or null, for each row.
+each column) and ``links``, for each row: the number of a file, or -1, and a position there; of what is called
+in C++ code also the number of its record, and a position there; or null.
 
-``findings``: ``from`` (verify, leaks, migrate, lite), ``severity``, ``what``, ``record``, ``place``,
-``message``.
+``findings``: ``from`` (the command: verify, leaks, migrate, lite, symbolicate), ``severity``, ``what``,
+``record``, ``place``, ``message``.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,14 +62,16 @@ from archive.describe.sizes import sizes
 from archive.page.findings import SCRIPTS, Findings
 from archive.page.handles import HandleFacts
 from archive.page.head import head
+from archive.page.kernels import CompiledCode
 from archive.page.modules import modules_facts
 from archive.page.shown import Shown
 from archive.page.sizes import SizeTree
 from archive.page.sources import ArchiveSources
-from archive.page.tables import TRACED, Table, add_instructions, instructions_table
+from archive.page.tables import KERNELS, TRACED, Table, add_instructions, instructions_table
 from archive.page.traced import TracedSources
 from archive.page.units import plain
 from archive.reader.opening import open as open_archive
+from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +79,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.describe.sizes import Account
-    from archive.page.traced import Link
+    from archive.page.traced import Link, Span
     from archive.reader.archive import Archive
 
     SectionT = TypeVar("SectionT")
@@ -114,19 +120,25 @@ def page_facts(
     with opened() as archive:
         kind = archive.recognised.kind
         facts["head"] = head(archive, account, name, shown)
+        if base is not None:
+            facts["head"]["base"] = plain(shown.file(base.file))
         facts["sizes"] = SizeTree(name, account, base).facts()
         making = _Making(archive, shown)
         making.add_sections(facts, account)
-    findings = Findings(shown)
+    findings = Findings(shown, name)
     if kind in CHECKED_KINDS:
         with opened() if beside else nullcontext() as archive_of_both:
             findings.add_verified(archive_of_both or data, limits)
     findings.add_leaks(data, limits)
-    if kind in SCRIPTS and beside is None:
+    if kind in {*SCRIPTS, FileKind.SPLIT}:
         with opened() as archive:
-            findings.add_gates(archive, data)
+            findings.add_gates(archive, data, is_whole=kind in SCRIPTS and beside is None)
     facts["findings"] = findings.facts()
-    facts["head"] |= {"verify": findings.verified, "leaks": findings.leaks}
+    facts["head"] |= {
+        "verify": findings.verified,
+        "leaks": findings.leaks,
+        "not_counted": findings.not_counted,
+    }
     facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]
     if beside is not None:
         beside.close()
@@ -179,10 +191,27 @@ class _Making:
             frames = self._attempt(one.title, partial(add, one, self._opened, traced))
             made.append((one, frames or []))
         sources = traced.facts()
-        if sources["files"] and self._shown.has_text:
+        frames = made[KERNELS][1]
+        kernels = list(islice(self._opened.kernels, len(frames))) if frames else []
+        code = self._code(dict(zip(kernels, map(traced.span, frames), strict=True)))
+        sources["records"] = code.records if code else []
+        if (sources["files"] or sources["records"]) and self._shown.has_text:
             facts["sources"] = sources
         link = traced.link if "sources" in facts else lambda _: None
-        self._add_tables(facts, [(table, [*map(link, frames)]) for table, frames in made])
+        links: list[list[Link | None]] = [[*map(link, frames)] for _, frames in made]
+        if code is not None:
+            own = zip(kernels, links[KERNELS], strict=True)
+            links[KERNELS] = [code.link(label, to_source) for label, to_source in own]
+        self._add_tables(facts, [(table, own) for (table, _), own in zip(made, links, strict=True)])
+
+    def _code(self, spans: dict[str, Span | None]) -> CompiledCode | None:
+        """The C++ code of kernels, by the lines that they lead to; None where it is not shown."""
+        if not spans or not self._shown.has_text:
+            return None
+        if not self._shown.has_paths:
+            self.left_out.append("C++ code: it has paths in it; --source full shows it")
+            return None
+        return self._attempt("C++ code", lambda: CompiledCode(self._opened, spans))
 
     def _add_tables(self, facts: dict[str, Any], tables: list[tuple[Table, list[Link | None]]]) -> None:
         made = [table.facts(links) for table, links in tables if len(table)]

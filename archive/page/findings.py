@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, counted
+from archive.base.mapped import UNNAMED
 from archive.check.verify import verify
 from archive.page.units import plain
 from archive.privacy.leaks import leaks
 from archive.reader.lacking import why_no_handles
 from archive.reader.recognition import FileKind
+from archive.render.leaks import by_kind, unlisted
 from archive.rewrite.migrate.migrate import migrate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.base.limits import Limits
     from archive.page.shown import Shown
+    from archive.privacy.leaks import Finding
     from archive.reader.archive import Archive
 
 COLUMNS = ("from", "severity", "what", "record", "place", "message")
@@ -22,6 +27,11 @@ MOST_LEAKS = 5_000
 """Texts that a page lists; the others are counted."""
 SCRIPTS = {FileKind.TORCHSCRIPT, FileKind.LITE}
 """Files that ``migrate`` rewrites."""
+NOT_LOOKED_AT = "not looked at"
+RUNS_CODE = (
+    "whether `lite` takes the file is known when PyTorch has loaded it, which runs code of it; "
+    "nothing of it has been run for this page"
+)
 
 
 class Findings:
@@ -29,19 +39,22 @@ class Findings:
 
     Args:
         shown: how much of the model's source is shown: without paths, no finding has its text.
+        name: of the file.
 
     Attributes:
         rows: the findings.
         verified: how many of each severity ``verify`` has; None where it was not asked.
-        leaks: kinds of what ``leaks`` finds, with how many texts.
+        leaks: kinds of what ``leaks`` finds, with how many texts; None where it could not search.
+        not_counted: the same of what is in nearly every model.
         left_out: what was not searched, and what has no place, in words.
     """
 
-    def __init__(self, shown: Shown) -> None:
-        self._shown = shown
+    def __init__(self, shown: Shown, name: str) -> None:
+        self._shown, self._name = shown, name
         self.rows: list[tuple[str, str, str, str, str, str]] = []
         self.verified: dict[str, int] | None = None
-        self.leaks: list[list[Any]] = []
+        self.leaks: list[list[Any]] | None = None
+        self.not_counted: list[list[Any]] = []
         self.left_out: list[str] = []
 
     def facts(self) -> dict[str, Any]:
@@ -63,14 +76,11 @@ class Findings:
         try:
             found = leaks(data, limits=limits)
         except ArchiveError as error:
-            self.left_out.append(f"leaks: not searched: {error}")
+            self.left_out.append(f"leaks: not searched: {self._words(error)}")
             return
-        counts: dict[str, int] = {}
         counting = {id(finding) for finding in found.counted()}
-        for finding in found.findings:
-            if id(finding) in counting:
-                counts[str(finding.kind)] = counts.get(str(finding.kind), 0) + 1
-        self.leaks = [[kind, count] for kind, count in counts.items()]
+        self.leaks = _texts_by_kind(one for one in found.findings if id(one) in counting)
+        self.not_counted = _texts_by_kind(one for one in found.findings if id(one) not in counting)
         for finding in found.findings[:MOST_LEAKS]:
             text = f"{finding.text}: " if self._shown.has_paths else ""
             times = "" if finding.count == 1 else f"found {counted(finding.count, 'time')}; "
@@ -80,23 +90,50 @@ class Findings:
             message = f"{text}{times}{finding.remedy}"
             record, where = (place.record, where) if self._shown.has_paths else ("", "")
             self.rows.append(("leaks", severity, str(finding.kind), record, where, message))
-        more = len(found.findings) - MOST_LEAKS + sum(found.more.values())
-        if more > 0 and len(found.findings) > MOST_LEAKS:
-            self.left_out.append(f"leaks: {more:,} further texts")
+        more = len(found.findings) - MOST_LEAKS
+        if more > 0:
+            self.left_out.append(f"leaks: {counted(more, 'further text')}")
+        self.left_out += (f"leaks: {line}" for line in unlisted(found))
 
-    def add_gates(self, opened: Archive, data: memoryview) -> None:
-        """Add what ``migrate`` would do for the newest release, and why there are no debug handles."""
-        try:
-            planned = migrate(data, to="latest", dry_run=True, limits=opened.limits).plan
-        except ArchiveError as error:
-            self.rows.append(("migrate", "error", "refused", "", "", str(error)))
+    def add_gates(self, opened: Archive, data: memoryview, *, is_whole: bool) -> None:
+        """Add what ``migrate`` would do for the newest release, and why there are no debug handles.
+
+        What ``lite`` would say is not known: it has PyTorch load the file, which runs code of it.
+
+        Args:
+            opened: the archive, with its companion if that was split off.
+            data: its bytes.
+            is_whole: whether nothing was split off.
+        """
+        if is_whole:
+            self._add_migration(data, opened.limits)
         else:
-            for what, steps in (("change", planned.changes), ("rescue", planned.rescues)):
-                self.rows += (("migrate", "note", what, "", "", str(step)) for step in steps)
-            self.rows += (("migrate", "warning", "loss", "", "", str(step)) for step in planned.losses)
-            self.rows += (("migrate", "note", "remark", "", "", remark) for remark in planned.remarks)
+            joined = "`migrate` takes an archive with its debug info: `join` gives it back"
+            self.rows.append(("migrate", "note", NOT_LOOKED_AT, "", "", joined))
+        self.rows.append(("lite", "note", NOT_LOOKED_AT, "", "", RUNS_CODE))
         try:
             if not opened.handles:
-                self.rows.append(("lite", "note", "no handles", "", "", why_no_handles(opened)))
+                self.rows.append(("symbolicate", "note", "no handles", "", "", why_no_handles(opened)))
         except ArchiveError:  # `verify` tells
             pass
+
+    def _add_migration(self, data: memoryview, limits: Limits) -> None:
+        try:
+            planned = migrate(data, to="latest", dry_run=True, limits=limits).plan
+        except ArchiveError as error:
+            self.rows.append(("migrate", "error", "refused", "", "", self._words(error)))
+            return
+        for what, steps in (("change", planned.changes), ("rescue", planned.rescues)):
+            self.rows += (("migrate", "note", what, "", "", str(step)) for step in steps)
+        self.rows += (("migrate", "warning", "loss", "", "", str(step)) for step in planned.losses)
+        self.rows += (("migrate", "note", "remark", "", "", remark) for remark in planned.remarks)
+
+    def _words(self, error: ArchiveError) -> str:
+        """An error about the file's bytes, by the file's name."""
+        if error.file is not None:
+            error.file = error.file.replace(UNNAMED, self._name)
+        return str(error)
+
+
+def _texts_by_kind(findings: Iterable[Finding]) -> list[list[Any]]:
+    return [[str(kind), len(some)] for kind, some in by_kind(findings).items()]

@@ -1,62 +1,90 @@
 """The modules of a file as a tree in columns: those of TorchScript's module tree, or those that nodes name.
 
-A module's tensors are those whose names begin with its path; parameters and bytes are of all below it.
+A module's tensors are those whose names begin with its path; parameters and bytes are of all below it, what
+several of them share counted once. Where the archive does not tell which tensors are whose, they are None:
+a companion has none, and a program may name its modules otherwise than its tensors.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from contextlib import suppress
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from archive.base.errors import ArchiveError
 from archive.base.limits import Steps
 from archive.debuginfo.model import Global, Inert
-from archive.describe.sizes.account import steps_of
+from archive.formats.exported.modules import paths_in_model
 from archive.formats.record_kinds import label_in, module_of
 from archive.page.units import plain
 from archive.reader.recognition import ARCHIVE_KINDS
+from archive.reader.tensors import parts_of_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from archive.base.limits import Allowance
     from archive.describe.sizes import Account
     from archive.page.sources import ArchiveSources
     from archive.reader.archive import Archive
+    from archive.reader.tensors import Tensors
 
 MODULE_BYTES = 600
 """Bytes of memory that a module costs."""
 MOST_STEPS = 1 << 24
-"""Steps in which the values of a module tree are looked through."""
+"""Steps in which the values of a module tree are looked through, and the modules that share a tensor."""
 CLASS_OR_METHOD = re.compile(rb"^(?:class (?P<class>\w+)\(|  def (?P<method>\w+)\()", re.MULTILINE)
 
 Methods = dict[str, list[list[Any]]]
 
 
 class _Rows:
-    """The rows of the table, each path once, behind what it is in."""
+    """The rows of the table, each module once, behind what it is in. Each program has a tree of its own.
 
-    def __init__(self, separator: str = ".") -> None:
-        self.paths: list[str] = []
+    Args:
+        allowance: the memory that they may cost.
+
+    Attributes:
+        rows: by the program's name and the path in it; "" is TorchScript's, which has one tree.
+    """
+
+    def __init__(self, allowance: Allowance) -> None:
+        self.labels: list[str] = []
         self.parents: list[int] = []
         self.classes: list[str] = []
-        self.rows: dict[str, int] = {}
-        self._separator = separator
+        self.parameters: list[int | None] = []
+        self.bytes: list[int | None] = []
+        self.rows: dict[tuple[str, str], int] = {}
+        self._allowance = allowance
 
-    def row(self, path: str) -> int:
+    def row(self, program: str, path: str) -> int:
         """The row of a module, and of all that it is in."""
         missing = []
-        while path not in self.rows:
+        while (program, path) not in self.rows:
             missing.append(path)
             if not path:
                 break
-            path = path.rpartition(self._separator)[0]
+            path = path.rpartition(".")[0]
         for one in reversed(missing):
-            self.rows[one] = len(self.paths)
-            self.parents.append(self.rows[one.rpartition(self._separator)[0]] if one else -1)
-            self.paths.append(one)
+            self._allowance.take(MODULE_BYTES + len(one), "modules")
+            self.parents.append(self.rows[program, one.rpartition(".")[0]] if one else -1)
+            self.rows[program, one] = len(self.labels)
+            self.labels.append(label_in(program, one).removesuffix(":") if program else one)
             self.classes.append("")
-        return self.rows[missing[0] if missing else path]
+            self.parameters.append(None)
+            self.bytes.append(None)
+        return self.rows[program, missing[0] if missing else path]
+
+    def holder(self, program: str, tensor: str) -> tuple[int, bool]:
+        """The innermost module that holds a tensor, and whether the tensor is an attribute of its own."""
+        path = own = tensor.rpartition(".")[0]
+        while (program, path) not in self.rows:
+            path = path.rpartition(".")[0]
+        return self.rows[program, path], path == own
 
 
 def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | None) -> dict[str, Any] | None:
@@ -67,39 +95,32 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
         account: of its bytes.
         sources: the code in which methods are found; None where none is shown.
     """
-    rows, objects = _Rows(), {}
+    rows, objects = _Rows(opened.allowance), {}
     if opened.programs:
-        for path, class_name in _of_programs(opened):
-            row = rows.row(path)
+        for program, path, class_name in _of_programs(opened):
+            row = rows.row(program, path)
             rows.classes[row] = rows.classes[row] or class_name
     elif opened.recognised.kind in ARCHIVE_KINDS and isinstance(opened.data, Inert):
         for path, value in _of_tree(opened.data, opened):
-            row = rows.row(path)
+            row = rows.row("", path)
             rows.classes[row] = objects[row] = str(value.what)
-    if not rows.paths:
+    if not rows.labels:
         return None
-    parameters, sizes = (np.zeros(len(rows.paths), np.int64) for _ in range(2))
-    for name, elements, stored in _tensors(account):
-        holder = _holder(rows, name)
-        if holder is not None:
-            parameters[holder] += elements
-            sizes[holder] += stored
-    for row in range(len(rows.paths) - 1, 0, -1):
-        if rows.parents[row] >= 0:
-            parameters[rows.parents[row]] += parameters[row]
-            sizes[rows.parents[row]] += sizes[row]
-    effects = [0] * len(rows.paths)
-    if opened.effects is not None and "" in rows.rows:
-        effects[rows.rows[""]] = sum(len(method.effects) for method in opened.effects.methods)
+    if not account.is_companion:
+        with suppress(ArchiveError):  # `verify` tells
+            _add_tensors(rows, opened.tensors, account)
+    effects = [0] * len(rows.labels)
+    if opened.effects is not None and ("", "") in rows.rows:
+        effects[rows.rows["", ""]] = sum(len(method.effects) for method in opened.effects.methods)
     methods = methods_by_class(sources) if sources is not None else {}
     return {
-        "path": list(map(plain, rows.paths)),
+        "path": list(map(plain, rows.labels)),
         "parent": rows.parents,
         "class": [plain(name.removeprefix("__torch__.")) for name in rows.classes],
-        "parameters": parameters.tolist(),
-        "bytes": sizes.tolist(),
+        "parameters": rows.parameters,
+        "bytes": rows.bytes,
         "effects": effects,
-        "methods": [methods.get(objects.get(row, ""), []) for row in range(len(rows.paths))],
+        "methods": [methods.get(objects.get(row, ""), []) for row in range(len(rows.labels))],
     }
 
 
@@ -117,35 +138,113 @@ def _of_tree(top: Inert, opened: Archive) -> Iterator[tuple[str, Inert]]:
                 waiting.append((f"{path}.{key}" if path else str(key), child))
 
 
-def _of_programs(opened: Archive) -> Iterator[tuple[str, str]]:
-    """The modules in which the nodes of programs were made, with their classes."""
+def _of_programs(opened: Archive) -> Iterator[tuple[str, str, str]]:
+    """The modules in which the nodes of programs were made: program, path and class."""
     for name, program in opened.programs.items():
         known: set[tuple[str, str]] = set()
         for site in program.sites.values():
-            for instance in site.modules:
-                module = instance.path, instance.class_name
-                if module not in known:
-                    opened.allowance.take(MODULE_BYTES + len(instance.path), "modules")
-                    known.add(module)
-                    yield label_in(name, instance.path).removesuffix(":"), instance.class_name
+            for instance, path in zip(site.modules, paths_in_model(site.modules), strict=True):
+                if (path, instance.class_name) not in known:
+                    opened.allowance.take(MODULE_BYTES + len(path), "modules")
+                    known.add((path, instance.class_name))
+                    yield name, path, instance.class_name
 
 
-def _tensors(account: Account) -> Iterator[tuple[str, int, int]]:
-    """Each tensor's name, with the elements and the stored bytes that are its."""
+# --- tensors
+
+
+def _add_tensors(rows: _Rows, tensors: Tensors, account: Account) -> None:
+    """Give modules the sums of their tensors, as far as the archive has these.
+
+    A program whose tensors are not all attributes of modules that its nodes name may name modules otherwise.
+    Nothing is known then of those that seem to have no tensor.
+
+    Raises:
+        ArchiveError: the tensors cannot be read.
+    """
+    stored, inflated = Counter[str](), Counter[str]()
     for piece in account.pieces:
         if piece.weight is not None:
-            yield piece.weight.name, piece.weight.elements, piece.stored
+            stored[piece.weight.name] += piece.stored
+            inflated[piece.weight.name] += piece.inflated
+    owners = {
+        part: program
+        for program in dict.fromkeys(program for program, _ in rows.rows)
+        for part in (parts_of_program(program) if program else tensors.parts)
+        if part in tensors.parts
+    }
+    parameters, sizes = _Sums(rows.parents), _Sums(rows.parents)
+    named_otherwise = set[str]()
+    for names in tensors.storages.values():
+        holders = defaultdict[_View, list[int]](list)
+        for name in names:
+            part, path = tensors.part_of(name)
+            if part in owners:
+                holder, is_own = rows.holder(owners[part], path)
+                if owners[part] and not is_own:
+                    named_otherwise.add(owners[part])
+                tensor = tensors[name]
+                most = inflated[names[0]] // (tensor.width or 1)
+                view = _View(tensor.offset, tensor.shape, tensor.strides, min(tensor.count, most))
+                holders[view].append(holder)
+        for view, own in holders.items():
+            parameters.add(own, view.elements)
+        sizes.add(chain.from_iterable(holders.values()), stored[names[0]])
+    known = set(owners.values())
+    sums = zip(parameters.whole(), sizes.whole(), strict=True)
+    for ((program, _), row), (elements, size) in zip(rows.rows.items(), sums, strict=True):
+        if program in known and (elements or size or program not in named_otherwise):
+            rows.parameters[row], rows.bytes[row] = elements, size
 
 
-def _holder(rows: _Rows, tensor: str) -> int | None:
-    """The innermost module that holds a tensor; None where no module does."""
-    steps = steps_of(tensor)[:-1]
-    while steps:
-        path = ".".join(steps)
-        if path in rows.rows:
-            return rows.rows[path]
-        steps.pop()
-    return rows.rows.get("")
+class _View(NamedTuple):
+    """The elements of a storage that a tensor has; two tensors of the same ones are one."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    elements: int
+
+
+class _Sums:
+    """An amount a row, of all rows below it, too; what several rows share counts once in each.
+
+    Args:
+        parents: the row that each row is in, or -1; it stands before.
+    """
+
+    def __init__(self, parents: list[int]) -> None:
+        self._parents = parents
+        self._own, self._shared = [0] * len(parents), [0] * len(parents)
+        self._steps = Steps(MOST_STEPS)
+
+    def add(self, holders: Iterable[int], amount: int) -> None:
+        """Add an amount that some rows share."""
+        distinct = list(dict.fromkeys(holders))
+        if not distinct:
+            return
+        self._own[distinct[0]] += amount
+        if len(distinct) > 1:
+            counted = set(self._with_outer(distinct[0]))
+            for row in distinct[1:]:
+                new = list(takewhile(lambda outer: outer not in counted, self._with_outer(row)))
+                counted.update(new)
+                for outer in new:
+                    self._shared[outer] += amount
+
+    def _with_outer(self, row: int) -> Iterator[int]:
+        while row >= 0:
+            self._steps.take()
+            yield row
+            row = self._parents[row]
+
+    def whole(self) -> list[int]:
+        """The sums."""
+        sums = list(self._own)
+        for row in range(len(sums) - 1, 0, -1):
+            if self._parents[row] >= 0:
+                sums[self._parents[row]] += sums[row]
+        return [own + shared for own, shared in zip(sums, self._shared, strict=True)]
 
 
 def methods_by_class(sources: ArchiveSources) -> Methods:

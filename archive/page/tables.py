@@ -6,8 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.strings import decoded
+from archive.formats.exported.modules import paths_in_model
 from archive.formats.exported.traces import parse_trace
 from archive.formats.record_kinds import label_in
+from archive.page.kernels import calls_of_kernels
 from archive.page.units import plain
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ MOST_ROWS = 250_000
 """Rows of one table; those beyond are left out."""
 ROW_BYTES = 500
 """Bytes of memory that a row costs."""
-RUNTIME_COLUMNS = ("Method", "Number", "Debug handles", "Backend")
 MOST_NAMES = 20
 """Nodes that a cell names."""
 
@@ -80,7 +81,7 @@ def add_nodes(table: Table, opened: Archive, sources: TracedSources) -> list[Tra
             if text is not None and text not in known:
                 known[text] = sources.take(site.frames)
             frame = None if text is None else known[text]
-            module = site.modules[-1].path if site.modules else ""
+            module = paths_in_model(site.modules)[-1] if site.modules else ""
             place = sources.file(frame), frame.line if frame else None
             if table.add(opened, label_in(name, key), site.target, module, *place):
                 frames.append(frame)
@@ -91,13 +92,16 @@ def add_kernels(table: Table, opened: Archive, sources: TracedSources) -> list[T
     """Add the kernels of all compiled models; the frames that they lead to, each of its last stack trace."""
     frames = []
     known: dict[str, TraceFrame | None] = {}
+    calls = calls_of_kernels(opened)
     for label, kernel in opened.kernels.items():
         for text in kernel.stack_traces:
             if text not in known:
                 known[text] = sources.take(parse_trace(text))
         frame = known[kernel.stack_traces[-1]] if kernel.stack_traces else None
         place = sources.file(frame), frame.line if frame else None
-        if table.add(opened, label, _names(kernel.pre_grad_nodes or kernel.post_grad_nodes), *place):
+        call = calls.get(label)
+        code = (call.file, call.line) if call else ("", None)
+        if table.add(opened, label, _names(kernel.pre_grad_nodes or kernel.post_grad_nodes), *place, *code):
             frames.append(frame)
     return frames
 
@@ -114,13 +118,15 @@ def add_runtime_instructions(table: Table, opened: Archive, _: TracedSources) ->
 
 TRACED: tuple[tuple[Callable[[], Table], Callable[..., list[TraceFrame | None]]], ...] = (
     (partial(Table, "Nodes", "Node", "Target", "Module", "File", "Line"), add_nodes),
-    (partial(Table, "Kernels", "Kernel", "Nodes", "File", "Line"), add_kernels),
+    (partial(Table, "Kernels", "Kernel", "Nodes", "File", "Line", "C++ file", "C++ line"), add_kernels),
     (
         partial(Table, "Instructions", "Method", "Number", "Debug handles", "Backend"),
         add_runtime_instructions,
     ),
 )
 """The tables of programs and compiled models, and what fills them."""
+KERNELS = 1
+"""The number of the kernels' one."""
 
 
 def _names(names: Sequence[str]) -> str:

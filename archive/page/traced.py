@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.formats.exported.traces import OWN_FILES
 from archive.page.units import plain
@@ -18,6 +18,14 @@ LINE_BYTES = 300
 Link = list[int]
 
 
+class Span(NamedTuple):
+    """A line that is shown: the number of its file, its first unit there, and how many it has."""
+
+    file: int
+    start: int
+    length: int
+
+
 class TracedSources:
     """The lines that stack traces name, taken trace by trace.
 
@@ -30,7 +38,7 @@ class TracedSources:
         self._shown, self._allowance = shown, allowance
         self._lines: dict[str, dict[int, str]] = {}
         self._numbers: dict[str, int] = {}
-        self._places: list[dict[int, int]] = []
+        self._spans: list[dict[int, Span]] = []
 
     def take(self, trace: Trace | None) -> TraceFrame | None:
         """Take the lines of a trace; its innermost frame that is not PyTorch's, or the innermost one."""
@@ -49,27 +57,32 @@ class TracedSources:
         return "" if frame is None else plain(self._shown.file(frame.file))
 
     def facts(self) -> dict[str, Any]:
-        """The files, with the lines that are known; there are no records of generated code."""
-        files = []
+        """The files, with the lines that are known; no records of generated code are among them."""
+        files: list[dict[str, Any]] = []
         for name in sorted(name for name, lines in self._lines.items() if lines):
-            text, starts, places, at, following = [], [], {}, 0, -1
+            number = len(files)
+            text, starts, spans, at, following = [], [], {}, 0, -1
             for line, code in sorted(self._lines[name].items()):
                 if line != following:
                     starts.append([at, line])
                 shown = f"{plain(code)}\n"
-                places[line], following = at, line + 1
+                size = len(shown) if shown.isascii() else len(shown.encode("utf-16-le")) // 2
+                spans[line], following = Span(number, at, size - 1), line + 1
                 text.append(shown)
-                at += len(shown) if shown.isascii() else len(shown.encode("utf-16-le")) // 2
+                at += size
             files.append({"name": plain(name), "text": "".join(text), "lines": starts})
-            self._numbers[name] = len(self._places)
-            self._places.append(places)
+            self._numbers[name] = number
+            self._spans.append(spans)
         return {"files": files, "records": []}
 
-    def link(self, frame: TraceFrame | None) -> Link | None:
+    def span(self, frame: TraceFrame | None) -> Span | None:
         """Where a frame's line is in the files of :meth:`facts`; None where it is not shown."""
         if frame is None:
             return None
         number = self._numbers.get(self._shown.file(frame.file), -1)
-        if number < 0 or frame.line not in self._places[number]:
-            return None
-        return [number, self._places[number][frame.line]]
+        return self._spans[number].get(frame.line) if number >= 0 else None
+
+    def link(self, frame: TraceFrame | None) -> Link | None:
+        """Where it begins there, for a row of a table."""
+        span = self.span(frame)
+        return None if span is None else [span.file, span.start]

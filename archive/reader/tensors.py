@@ -56,7 +56,7 @@ from archive.reader.recognition import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.compiled import CompiledModel
@@ -67,6 +67,13 @@ if TYPE_CHECKING:
 SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
 INSIDE = "!/"
 """What stands between a record that is a zip and a record in it."""
+
+
+def parts_of_program(name: str) -> tuple[str, ...]:
+    """The parts that may have the tensors of an exported program, which no other program has."""
+    if name == ONLY_PROGRAM:
+        return ("", *SAVED_INSIDE)
+    return (name, *(name + ending for ending in BESIDE[:2]))
 
 
 class Place(NamedTuple):
@@ -102,6 +109,7 @@ class Tensors(Mapping[str, "Tensor"]):
         self._source, self._kind, self._container, self._value = source, kind, container, value
         self._inner: dict[str, ReadableRecord] = {}
         self._places: dict[str, Place] = {}
+        self._part_names: set[str] = set()
 
     def __getitem__(self, name: str) -> Tensor:
         return self._rows[name]
@@ -111,6 +119,17 @@ class Tensors(Mapping[str, "Tensor"]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def parts(self) -> Collection[str]:
+        """The names of the parts that have tensors of their own, also of those without one."""
+        _ = self._rows
+        return self._part_names
+
+    def part_of(self, name: str) -> tuple[str, str]:
+        """The part that a tensor is in, and its path there: ``RECORD`` and ``encoder.weight``."""
+        part, colon, path = name.partition(":")
+        return (part, path) if colon and part in self.parts else ("", name)
 
     @cached_property
     def storages(self) -> Mapping[str, tuple[str, ...]]:
@@ -182,6 +201,7 @@ class Tensors(Mapping[str, "Tensor"]):
         tensors: dict[str, Tensor] = {}
         with in_file(self._source.file):
             for part, rows in self._parts():
+                self._part_names.add(part)
                 for name, tensor in rows:
                     path = whole = f"{part}:{name}" if part else name
                     same = 1
@@ -242,7 +262,7 @@ class Tensors(Mapping[str, "Tensor"]):
                 with in_file(self._source.file, name):
                     rows = list(exported_tensors(name, record.view(), self._source.allowance))
                 yield "" if table[2] == "model" else table[2], rows
-            elif name in SAVED_INSIDE or (name.endswith(BESIDE[:2]) and has_end(record.view())):
+            elif self.is_saved(name):
                 yield name, self._of_inner(record)
         programs = {table[2] for table in map(TABLE.fullmatch, container.records) if table}
         if any(name.startswith(COMPILED) for name in self._source.records):
@@ -254,15 +274,30 @@ class Tensors(Mapping[str, "Tensor"]):
 
     def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
         """The tensors of a record that ``torch.save`` wrote."""
-        inner = Container(
-            Mapped(record.view(), f"{self._source.file}: {record.name}"), self._source.allowance
-        )
+        inner = self.saved(record.name)
         for name, tensor in saved_tensors(inner).items():
             place = f"{record.name}{INSIDE}{tensor.record}"
             if tensor.record in inner.records:
                 storage = self._inner[place] = inner.records[tensor.record]
                 self._places[place] = Place(record.name, storage.place.data, storage.stored_size)
             yield name, tensor.at(place)
+
+    def is_saved(self, name: str) -> bool:
+        """Whether a record of a program is a zip that ``torch.save`` wrote, with tensors of the program."""
+        if self._kind not in PROGRAM_KINDS:
+            return False
+        return name in SAVED_INSIDE or (
+            name.endswith(BESIDE[:2]) and has_end(self._source.records[name].view())
+        )
+
+    def saved(self, name: str) -> Container:
+        """The zip that such a record is.
+
+        Raises:
+            ArchiveError: it is none.
+        """
+        record = self._source.records[name]
+        return Container(Mapped(record.view(), f"{self._source.file}: {name}"), self._source.allowance)
 
 
 # --- compiled models

@@ -81,6 +81,12 @@ def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     )
 
 
+def unlisted(leaks: Leaks) -> list[str]:
+    """A line for each kind of which more texts were found than are kept, and for what could not be read."""
+    more = (f"{kind}: {count:,} more, of texts that are not listed" for kind, count in leaks.more.items())
+    return [*more, *leaks.problems]
+
+
 def leaks_line(findings: Sequence[Finding]) -> str:
     """How many texts of each kind were found, on one line."""
     kinds = [_number(kind, some) for kind, some in by_kind(findings).items()]

@@ -165,6 +165,7 @@ HEAD = {
     "top": "Top",
     "verify": {"error": 0, "warning": 1, "note": 0},
     "leaks": [["source text", 2]],
+    "not_counted": [["class name", 3]],
     "source": "full",
 }
 FINDINGS = {

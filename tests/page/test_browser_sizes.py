@@ -142,7 +142,14 @@ def test_of_two_files_colour_is_growth(browser: Browser, tmp_path: Path) -> None
         "kind": [0] + [1] * 6,
         "kinds": ["file", "weights"],
     }
-    with opened(browser, written(tmp_path, {"version": 1, "head": HEAD, "sizes": sizes})) as page:
+    data = {"version": 1, "head": {**HEAD, "base": "old.ptl"}, "sizes": sizes}
+    with opened(browser, written(tmp_path, data)) as page:
+        assert "old.ptl" in page.text("#top")
+        assert "5.0 KiB \u00b7 before 4.8 KiB \u00b7 +200 B" in page.text("#sizes .crumbs")
+        labels = page.page.eval_on_selector_all(".box", "(boxes) => boxes.map((box) => box.ariaLabel)")
+        assert "same, 1,000 B, before 1,000 B, same size" in labels
+        assert "gone, 0 B, before 1,000 B, \u22121,000 B" in labels
+        assert "as before" not in page.text("#sizes")
         boxes = {box["row"]: box for box in page.page.evaluate(BOXES)}
         hues = {row: re.search(r"grew2?|shrank2?|same", box["kind"]) for row, box in boxes.items()}
         assert [match and match[0] for _, match in sorted(hues.items())][1:] == [

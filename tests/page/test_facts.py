@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import archive
+from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.check.verify import verify
 from archive.formats.record_kinds import code_of
 from archive.page.facts import page_facts
 from archive.page.shown import Shown
+from archive.render.leaks import listed_only
 from tests.support.canaries import planted_in
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.sampling import sampled
@@ -140,6 +143,64 @@ def test_an_older_file_has_its_own_column() -> None:
     assert sizes["stored"][rows[PLAIN]] == 0 < sizes["old"][rows[PLAIN]]
 
 
+def test_the_head_names_the_older_file() -> None:
+    base = archive.sizes(STACK)
+    assert facts_of(STACK, base=base)["head"]["base"] == str(STACK)
+    assert facts_of(STACK, Shown.BASENAME, base=base)["head"]["base"] == STACK.name
+    assert "base" not in facts_of(STACK)["head"]
+
+
+def bytes_of(path: Path) -> dict[str, int]:
+    """Stored bytes below the first two levels of the tree of sizes."""
+    sizes = facts_of(path)["sizes"]
+    sums: Counter[str] = Counter()
+    paths = [""]
+    for name, parent, stored in list(zip(sizes["name"], sizes["parent"], sizes["stored"], strict=True))[1:]:
+        paths.append(f"{paths[parent]}/{name}" if paths[parent] else name)
+        sums["/".join(paths[-1].split("/")[:1])] += stored
+        sums["/".join(paths[-1].split("/")[:2])] += stored
+    return sums
+
+
+@pytest.mark.parametrize(
+    "path",
+    [FIXTURES / "executorch" / "shop.etrecord", FIXTURES / "exported" / "legacy" / "shop.pt2"],
+    ids=str,
+)
+def test_zips_inside_are_no_weights_but_their_storages(path: Path) -> None:
+    with archive.open(path) as opened:
+        places = {tensor.record: opened.tensors.place_of(tensor.record) for tensor in opened.tensors.values()}
+    weights = sum(place.size for place in places.values() if place is not None)
+    found = bytes_of(path)
+    assert found["weights"] == weights == archive.sizes(path).by("kind")["tensor"].stored > 0
+    assert found["other/saved object"] > 0
+    assert found["container/padding"] > 0
+
+
+def test_what_torch_save_pickled_is_no_code() -> None:
+    found = bytes_of(FIXTURES / "kinds" / "state_dict.pt")
+    assert "code" not in found
+    assert (
+        found["other/saved object"]
+        == archive.sizes(FIXTURES / "kinds" / "state_dict.pt").by("kind")["saved object"].stored
+    )
+
+
+def test_padding_behind_constants_is_no_weight() -> None:
+    path = FIXTURES / "compiled" / "sources.pt2"
+    with archive.open(path) as opened:
+        weights = sum(tensor.bytes or 0 for tensor in opened.tensors.values())
+    assert bytes_of(path)["weights"] == weights == 160  # of 192 bytes, in steps of 64
+
+
+def test_each_node_of_the_sizes_has_a_name() -> None:
+    path = FIXTURES / "kinds" / "tensor.pt"
+    assert "(unnamed)" in facts_of(path)["sizes"]["name"]
+    assert archive.sizes(path).by("weights")["(unnamed)"].stored == 8
+    for path in sampled(FILES, 20):
+        assert "" not in facts_of(path)["sizes"]["name"]
+
+
 # --- sources
 
 
@@ -246,9 +307,71 @@ def test_the_findings_are_those_of_verify_and_leaks() -> None:
     found = [("verify", one.severity, one.record, one.message) for one in verify(data)]
     assert [row for row in rows if row[0] == "verify"] == found
     assert facts["head"]["verify"]["error"] == sum(one.severity == "error" for one in verify(data)) > 0
-    counted = archive.leaks(STACK).counted()
-    kinds = dict(facts_of(STACK)["head"]["leaks"])
-    assert sum(kinds.values()) == len(counted)
+    told = archive.leaks(STACK)
+    head = facts_of(STACK)["head"]
+    assert sum(dict(head["leaks"]).values()) == len(told.counted())
+    line = listed_only(told, told.counted())
+    assert line == "not counted: " + ", ".join(f"{kind} {count}" for kind, count in head["not_counted"])
+    assert rows_of(facts_of(STACK), "leaks", "note") == sum(dict(head["not_counted"]).values()) > 0
+
+
+def rows_of(facts: dict[str, Any], command: str, severity: str) -> int:
+    """How many findings of a command have a severity."""
+    pairs = zip(facts["findings"]["from"], facts["findings"]["severity"], strict=True)
+    return sum(pair == (command, severity) for pair in pairs)
+
+
+def test_texts_that_are_not_listed_are_counted_as_leaks_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.page.findings.MOST_LEAKS", 3)
+    monkeypatch.setattr("archive.privacy.leaks.findings.MOST_TEXTS", 4)
+    found, facts = archive.leaks(STACK), facts_of(STACK)
+    assert found.more
+    assert f"leaks: {len(found.findings) - 3} further texts" in facts["left_out"]
+    for kind, count in found.more.items():
+        assert f"leaks: {kind}: {count} more, of texts that are not listed" in facts["left_out"]
+
+
+def test_a_file_that_cannot_be_searched_is_not_said_to_give_nothing_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ArchiveError("too much", file="archive in memory")
+
+    monkeypatch.setattr("archive.page.findings.leaks", broken)
+    facts = facts_of(STACK)
+    assert facts["head"]["leaks"] is None
+    assert f"leaks: not searched: {STACK.name}: too much" in facts["left_out"]
+
+
+def test_gates_are_named_by_the_file_and_those_of_lite_are_not_looked_at(tmp_path: Path) -> None:
+    old = FIXTURES / "releases" / "torch-1.2.0" / "consts.pt"
+    refused = gates_of(facts_of(old))["migrate"]
+    assert refused == [f"{old.name}: {str(refusal(old)).partition(': ')[2]}"]
+    gates = gates_of(facts_of(STACK))
+    assert ["runs code of it" in message for message in gates["lite"]] == [True]
+    assert "symbolicate" not in gates
+    assert "handles" in gates_of(facts_of(FIXTURES / "canaries" / "scripted.pt"))["symbolicate"][0]
+    archive.split(STACK, tmp_path / "small.ptl", tmp_path / "small.ptdbg")
+    for companion in (None, tmp_path / "small.ptdbg"):
+        gates = gates_of(facts_of(tmp_path / "small.ptl", companion=companion))
+        assert ["`join`" in message for message in gates["migrate"]] == [True]
+        assert len(gates["lite"]) == 1
+
+
+def gates_of(facts: dict[str, Any]) -> dict[str, list[str]]:
+    """What commands other than ``verify`` and ``leaks`` say."""
+    said: dict[str, list[str]] = {}
+    for command, message in zip(facts["findings"]["from"], facts["findings"]["message"], strict=True):
+        if command not in {"verify", "leaks"}:
+            said.setdefault(command, []).append(message)
+    return said
+
+
+def refusal(path: Path) -> ArchiveError:
+    """Why an archive is not migrated."""
+    with pytest.raises(ArchiveError) as refused:
+        archive.migrate(path, to="latest", dry_run=True)
+    return refused.value
 
 
 def test_a_broken_section_is_left_out_and_said() -> None:

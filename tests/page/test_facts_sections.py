@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,11 +10,11 @@ import pytest
 import archive
 from archive.formats.exported.traces import OWN_FILES
 from archive.page.shown import Shown
-from tests.page.test_facts import cut, facts_of, units
+from tests.page.test_facts import Pair, cut, facts_of, units
 from tests.support.commands import called, told
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.sampling import sampled
-from tests.support.tampering import LOWERED, STACK
+from tests.support.tampering import LOWERED, STACK, tampered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +91,86 @@ def test_modules_have_their_classes_parameters_and_methods() -> None:
     assert [method for method, _, _ in modules["blocks.0"]["methods"]] == ["forward", "_inner"]
 
 
+def parameters(path: Path, **options: Any) -> dict[str, int | None]:  # noqa: ANN401
+    modules = facts_of(path, **options)["modules"]
+    return dict(zip(modules["path"], modules["parameters"], strict=True))
+
+
+def test_modules_have_their_tensors_whatever_these_are_called() -> None:
+    plain = parameters(EXPORTED / "shop.pt2")
+    assert plain["goods.rows"] == 24
+    named = {"": plain[""], **{f":{path}": count for path, count in plain.items() if path}}
+    record = parameters(FIXTURES / "executorch" / "shop.etrecord")
+    assert {f"exported_program{path}": count for path, count in named.items()}.items() <= record.items()
+    assert record["edge_dialect_exported_program/forward"] == 78  # two constants were lifted
+    assert parameters(EXPORTED / "legacy" / "shop.pt2") == plain
+    wrapped, unwrapped = (parameters(EXPORTED / f"choice{kind}.pt2") for kind in ("_strict", ""))
+    assert wrapped[""] == unwrapped[""] == 96
+    assert wrapped["other.rows"] == 36
+    assert not [path for path in wrapped if "_export_root" in path]
+    compiled = parameters(FIXTURES / "compiled" / "several.pt2")
+    assert compiled == {"tower": 40, "tower:layers": 40, "tower:layers.0": 20, "tower:layers.1": 20}
+
+
+def test_nodes_and_modules_of_strict_exports_have_the_same_paths() -> None:
+    for path in sorted(EXPORTED.glob("*_strict.pt2")):
+        facts = facts_of(path)
+        (table,) = (table for table in facts["tables"] if table["title"] == "Nodes")
+        assert set(table["rows"][2]) <= set(facts["modules"]["path"]) | {""}
+
+
+def test_each_program_is_a_tree_of_its_own() -> None:
+    modules = rows(facts_of(EXPORTED / "several.pt2")["modules"])
+    tops = [row["path"] for row in modules if row["parent"] == -1]
+    assert tops == ["shop", "choice", "steps"]
+    for row in modules:
+        if row["parent"] >= 0:
+            above = modules[row["parent"]]["path"]
+            assert row["path"].startswith((f"{above}.", f"{above}:"))
+
+
+def test_what_is_not_known_of_modules_is_blank() -> None:
+    companion = FIXTURES / "companions" / "v2" / "exported_several.pt2.packed.ptdbg"
+    modules = facts_of(companion)["modules"]
+    assert {*modules["parameters"], *modules["bytes"]} == {None}
+    renamed = tampered(
+        EXPORTED / "shop.pt2",
+        {"data/weights/model_weights_config.json": renamed_weights(EXPORTED / "shop.pt2")},
+    )
+    modules = facts_of(renamed)["modules"]
+    found = dict(zip(modules["path"], modules["parameters"], strict=True))
+    assert found[""] == 76
+    assert found["goods"] is found["towers.0.1"] is None
+    assert found["towers.0.0"] == 20
+
+
+def renamed_weights(path: Path) -> bytes:
+    """The table of a program's weights, one module in which is called otherwise."""
+    with archive.open(path) as opened:
+        table = bytes(opened.records["data/weights/model_weights_config.json"].view())
+    assert b'"goods.' in table
+    return table.replace(b'"goods.', b'"wares.')
+
+
+def test_a_module_joined_with_its_companion_has_its_parameters(tmp_path: Path) -> None:
+    small, companion = tmp_path / "small.pt2", tmp_path / "small.ptdbg"
+    archive.split(EXPORTED / "shop.pt2", small, companion)
+    assert parameters(small, companion=companion) == parameters(EXPORTED / "shop.pt2")
+
+
+def test_tensors_that_modules_share_are_in_each_and_once_above_them() -> None:
+    path = EXPORTED / "decoder.pt2"
+    with archive.open(path) as opened:
+        shared = [names for names in opened.tensors.storages.values() if len(names) > 1]
+        holders = {name.rpartition(".")[0] for names in shared for name in names}
+        whole = sum(opened.tensors[names[0]].count for names in opened.tensors.storages.values())
+    found = parameters(path)
+    named = [found[holder] for holder in holders if holder in found]
+    assert len(named) > 1
+    assert all(named)
+    assert found[""] == whole
+
+
 def test_each_module_stands_behind_what_it_is_in() -> None:
     for path in (STACK, EXPORTED / "decoder.pt2", LOWERED):
         modules = rows(facts_of(path)["modules"])
@@ -138,7 +219,7 @@ def test_kernels_and_instructions_have_tables() -> None:
         (table,) = (table for table in kernels if table["title"] == "Kernels")
         assert table["rows"][0] == list(opened.kernels)
         linked = [bool(kernel.stack_traces) for kernel in opened.kernels.values()]
-        assert list(map(bool, table["links"])) == linked
+        assert [link[0] >= 0 for link in table["links"]] == linked
     (table,) = (one for one in facts_of(STACK)["tables"] if one["title"] == "Instructions")
     with archive.open(STACK) as opened:
         assert table["rows"][2] == [handle for handles in opened.methods.values() for handle in handles]
@@ -146,6 +227,65 @@ def test_kernels_and_instructions_have_tables() -> None:
     (table,) = (one for one in facts_of(record)["tables"] if one["title"] == "Instructions")
     with archive.open(record) as opened:
         assert len(table["links"]) == sum(map(len, opened.instructions.values())) > 0
+
+
+@pytest.mark.parametrize("name", ["several.pt2", "sources.pt2"])
+def test_kernels_lead_to_the_line_that_calls_them_and_to_the_line_of_the_model(name: str) -> None:
+    path = FIXTURES / "compiled" / name
+    facts = facts_of(path)
+    (table,) = (table for table in facts["tables"] if table["title"] == "Kernels")
+    sources = facts["sources"]
+    kernels = rows(dict(zip(table["columns"], table["rows"], strict=True)))
+    assert len(kernels) == len(table["links"]) > 0
+    for kernel, link in zip(kernels, table["links"], strict=True):
+        file, start, number, position = link
+        record = sources["records"][number]
+        assert record["name"].endswith(kernel["C++ file"])
+        line = record["text"][position:].partition("\n")[0]
+        called = kernel["Kernel"].rpartition(":")[0].rpartition(":")[2]
+        assert f"{called}(" in line
+        assert record["text"][:position].count("\n") + 1 == kernel["C++ line"]
+        shown = Pair(sources, record).shown(Pair(sources, record).row(position))
+        if kernel["File"]:
+            text = sources["files"][file]["text"]
+            assert shown == (kernel["File"], kernel["Line"], cut(text, start, text.index("\n", start)))
+        else:
+            assert (file, shown) == (-1, None)
+        end = position + len(line) + 1
+        below = Pair(sources, record).shown(Pair(sources, record).row(end))
+        assert below is None  # the next line is no call
+
+
+def test_a_kernel_is_shown_with_a_line_of_the_model_only_if_all_calls_come_from_that() -> None:
+    path, name = FIXTURES / "compiled" / "several.pt2", "cpp_fused_add_relu_2"
+    kernels = "data/aotinductor/tower/kernel_information.json"
+    with archive.open(path) as opened:
+        table = json.loads(bytes(opened.records[kernels].view()))
+    assert {trace for key in table if key.startswith(name) for trace in table[key]["stack_traces"]}
+    for changed, expected in ((False, ("models/mixer.py", 38)), (True, None)):
+        if changed:
+            table[f"{name}:7"]["stack_traces"] = ['File "models/mixer.py", line 39, in forward\n    return x']
+        sources = facts_of(tampered(path, {kernels: json.dumps(table).encode()}))["sources"]
+        (record,) = (one for one in sources["records"] if "/tower/" in one["name"])
+        pair = Pair(sources, record)
+        shown = pair.shown(pair.row(record["text"].rindex(f'extern "C"  void  {name}(')))
+        assert (shown and shown[:2]) == expected
+
+
+def test_kernels_that_cannot_be_read_leave_the_other_sections() -> None:
+    path = FIXTURES / "compiled" / "sources.pt2"
+    facts = facts_of(tampered(path, {"data/aotinductor/model/kernel_information.json": b"{"}))
+    assert [text for text in facts["left_out"] if text.startswith("Kernels: ")]
+    assert "tables" not in facts
+    assert facts["findings"]["from"]
+
+
+def test_code_with_paths_in_it_is_shown_with_all_source_alone() -> None:
+    path = FIXTURES / "compiled" / "sources.pt2"
+    facts = facts_of(path, Shown.BASENAME)
+    assert facts["sources"]["records"] == []
+    assert [text for text in facts["left_out"] if text.startswith("C++ code: ")]
+    assert "sources" not in facts_of(path, Shown.NONE)
 
 
 def test_links_without_source_lead_nowhere() -> None:

@@ -9,7 +9,9 @@ The zip's own bytes:
 - *gaps*: bytes before, between or behind all these, and the archive's comment.
 
 All other bytes are a record's. They are labelled by its kind,
-:class:`~archive.formats.record_kinds.RecordKind`. A debug record is a pickle, whose bytes have four parts:
+:class:`~archive.formats.record_kinds.RecordKind`; those of a record of tensors that is a zip itself, in an
+ETRecord or an older exported program, as the bytes of a zip are. A debug record is a pickle, whose bytes have
+four parts:
 
 - *text*: the characters of strings, without opcode and length;
 - *rows*: numbers, bools, None, and the opcodes that make tuples, lists and dicts of them;
@@ -39,7 +41,7 @@ There are six views, :class:`View`:
   the file of the text's first stack frame, or "(none)". A node is about the file of its innermost
   frame that is not PyTorch's.
 - *weights*: the tensor whose storage the bytes are, by its name; a storage that several share belongs to the
-  first: see :mod:`archive.describe.sizes.weights`.
+  first: see :mod:`archive.describe.sizes.weights`. A tensor that is all of a file is "(unnamed)".
 
 In a companion file, the kinds are its tables, and the parts are their columns: see
 :func:`archive.describe.sizes.pieces.companion_pieces`.

@@ -49,6 +49,9 @@ SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/", View.WEIGHTS
 DEBUG: set[str] = DEBUG_KINDS | {*MetadataKind, *SpareKind}
 """The kinds of bytes that are debug information."""
 
+UNNAMED = "(unnamed)"
+"""What a tensor is called that is all of a file, and a step of a path that is empty."""
+
 
 class Weight(NamedTuple):
     """The tensor that bytes are of; where several share them, the first.
@@ -94,7 +97,7 @@ class Piece(NamedTuple):
     @property
     def weights(self) -> str | None:
         """The name of the tensor."""
-        return self.weight.name if self.weight else None
+        return self.weight.name or UNNAMED if self.weight else None
 
     def label(self, view: View, depth: int | None = None) -> str:
         """The piece's label in a view; below ``depth`` folders or modules, the rest of it is ``*``."""
@@ -115,7 +118,7 @@ def steps_of(tensor: str) -> list[str]:
     ['model/model.pkl:encoder', 'weight']
     """
     part, colon, path = tensor.partition(":")
-    first, *others = path.split(".") if colon else part.split(".")
+    first, *others = [step or UNNAMED for step in (path if colon else part).split(".")]
     return [f"{part}:{first}" if colon else first, *others]
 
 

@@ -22,7 +22,7 @@ from archive.describe.sizes.weights import divided
 from archive.formats.compiled.spare import spare_records
 from archive.formats.elf.model import ObjectPart
 from archive.formats.elf.parse import is_elf, other_object, parse_object
-from archive.formats.exported.modules import parse_modules
+from archive.formats.exported.modules import parse_modules, paths_in_model
 from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.places import node_bytes
 from archive.formats.exported.traces import OWN_FILES, parse_trace
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 
     from archive.describe.sizes.cells import RecordCells
     from archive.describe.sizes.weights import Stretch
-    from archive.formats.exported.modules import Instance
     from archive.formats.exported.places import NodeBytes
     from archive.reader.archive import Archive
 
 TOP_MODULE = "(top)"
-WRAPPED = "_export_root"
-"""The attribute of PyTorch's own module that holds the model, in some strict exports."""
 CONFIG = re.compile(
     r"(?P<folder>data/(?:weights|constants)/)(?P<program>.*)_(?:weights|constants)_config\.json"
 )
@@ -97,7 +94,9 @@ class _NodeLabels:
             return None
         if text not in self._modules:
             instances = parse_modules(text)
-            self._modules[text] = module_label(self._program, _path(instances)) if instances else None
+            self._modules[text] = (
+                module_label(self._program, paths_in_model(instances)[-1]) if instances else None
+            )
         return self._modules[text]
 
     def source(self, text: str | None) -> str:
@@ -109,15 +108,6 @@ class _NodeLabels:
             files = [frame.file for frame in reversed(trace.frames)] if trace else [UNNAMED_FILE]
             self._sources[text] = next((file for file in files if not OWN_FILES.match(file)), files[0])
         return self._sources[text]
-
-
-def _path(instances: Sequence[Instance]) -> str:
-    """The path of the innermost module, from the top module of the model itself."""
-    top, *inner = instances
-    path = instances[-1].path
-    if inner and inner[0].path == WRAPPED and inner[0].class_name == top.class_name:
-        return "" if path == WRAPPED else path.removeprefix(f"{WRAPPED}.")
-    return path
 
 
 def module_label(program: str, path: str) -> str:

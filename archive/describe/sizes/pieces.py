@@ -8,8 +8,10 @@ The zip's own bytes are headers, padding, descriptors, directory, and gaps betwe
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.container.directory import central_headers, read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
@@ -122,9 +124,32 @@ def _contents(archive: Archive, *, inside: bool, weights: bool) -> tuple[RecordC
         from archive.describe.sizes.exported import compiled_contents  # noqa: PLC0415 (few archives have compiled models)
 
         contents |= compiled_contents(archive, tensors)
+    contents |= saved_contents(archive, tensors)
     if weights:
         add_weights(contents, archive, tensors)
     return contents, modules
+
+
+def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -> RecordCells:
+    """The cells of records of programs that are zips of ``torch.save``: their own structure and records.
+
+    Args:
+        archive: the archive.
+        tensors: the stretches of records that are tensors, by record.
+    """
+    contents: RecordCells = {}
+    for name in filter(archive.tensors.is_saved, archive.records):
+        weights = {start: weight for start, _, weight in tensors.get(name, ())}
+        with suppress(ArchiveError):  # `verify` tells
+            inner = archive.tensors.saved(name)
+            inner.check_sizes()
+            file = recognise_zip(inner, look=False).kind
+            cells = [Cell(part, None, size, part) for _, part, size in structure(inner)]
+            contents[name] = cells + [
+                Cell(None, None, record.stored_size, kind_in(file, key), None, weights.get(record.place.data))
+                for key, record in inner.records.items()
+            ]
+    return contents
 
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:

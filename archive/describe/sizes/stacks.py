@@ -29,9 +29,9 @@ CODE_KINDS = frozenset(
         RecordKind.SHARED_OBJECT,
         RecordKind.CPP,
         RecordKind.EFFECTS,
-        RecordKind.OBJECT,
     }
 )
+"""What PyTorch runs, or makes modules of. What ``torch.save`` pickled is no code."""
 MOST_STEPS = 24
 """Steps of a path below which the rest is one: no model is deeper, and names that are made up may be."""
 

@@ -6,19 +6,21 @@ and those of an older exported program are records of a zip that is a record its
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from archive.base.errors import ArchiveError
 from archive.describe.sizes.account import Weight
 from archive.describe.sizes.cells import Cell
+from archive.formats.record_kinds import COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.describe.sizes.cells import RecordCells
     from archive.reader.archive import Archive
-    from archive.reader.tensors import Tensors
+    from archive.reader.tensors import Place, Tensors
 
 Stretch: TypeAlias = tuple[int, int, Weight]
 """The first byte of a record's that is a tensor's, and the one behind the last."""
@@ -32,11 +34,20 @@ def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
         for storage, names in tensors.storages.items():
             place = tensors.place_of(storage)
             if place is not None:
-                stretch = place.start, place.start + place.size, _weight(tensors, names, place.size)
+                size = _size(tensors, names, place)
+                stretch = place.start, place.start + size, _weight(tensors, names, size)
                 stretches.setdefault(place.record, []).append(stretch)
     except ArchiveError:  # `verify` tells
         return {}
     return {record: list(_apart(some)) for record, some in stretches.items()}
+
+
+def _size(tensors: Tensors, names: Sequence[str], place: Place) -> int:
+    """The bytes of a storage. Of a compiled model's constant, those behind its last element are padding."""
+    if place.record.startswith(COMPILED):
+        with suppress(ArchiveError):  # `verify` tells
+            return max(tensors[name].span(place.size)[1] for name in names)
+    return place.size
 
 
 def _weight(tensors: Tensors, names: Sequence[str], size: int) -> Weight:

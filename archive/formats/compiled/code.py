@@ -75,6 +75,7 @@ class CppCode:
 
     Attributes:
         calls: the calls whose failures are reported, by their 1-based line.
+        called: the 1-based line in which each kernel is called, by its key.
         functions: the kernels that are defined here, each with its first and its last line.
         profiled: the kernel by the name that PyTorch's profiler shows.
 
@@ -85,6 +86,7 @@ class CppCode:
     def __init__(self, data: memoryview, allowance: Allowance) -> None:
         allowance.take(BYTES_A_BYTE * len(data), "lines of C++ code")
         self.calls: dict[int, CheckedCall] = {}
+        self.called: dict[str, int] = {}
         self.functions: dict[str, tuple[int, int]] = {}
         self.profiled: dict[str, str] = {}
         self._read_calls(data)
@@ -111,6 +113,8 @@ class CppCode:
                     texts = (match["call"], key, nodes) if is_kernel else (match["call"], b"", b"")
                     self.calls[number] = CheckedCall(*map(decoded, texts))
                 if is_kernel:
+                    if key:
+                        self.called.setdefault(decoded(key), number)
                     key = nodes = b""
 
     def _read_functions(self, data: memoryview) -> None:

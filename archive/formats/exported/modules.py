@@ -22,13 +22,18 @@ A comma inside of brackets does not separate. Source: ``serialize_metadata`` and
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SELF = "L__self__"
 CALL = re.compile(r"0|[1-9][0-9]{0,8}")
 ID = re.compile(r"0|[1-9][0-9]{0,17}")
 BRACKET = re.compile(r"[()\[\]]")
 PARTS = 3
+WRAPPED = "_export_root"
+"""The attribute of PyTorch's own module that holds the model, in some strict exports."""
 
 
 class Key(NamedTuple):
@@ -78,6 +83,14 @@ def build_modules(instances: tuple[Instance, ...]) -> str:
         f"{build_key(instance.key, instance.path)},{instance.path},{instance.class_name}"
         for instance in instances
     )
+
+
+def paths_in_model(instances: Sequence[Instance]) -> list[str]:
+    """The path of each instance from the top module of the model itself."""
+    paths = [instance.path for instance in instances]
+    if paths[1:2] == [WRAPPED] and instances[1].class_name == instances[0].class_name:
+        return [path.removeprefix(WRAPPED).removeprefix(".") for path in paths]
+    return paths
 
 
 def parse_key(text: str, path: str) -> Key:

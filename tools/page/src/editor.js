@@ -1,4 +1,4 @@
-// A text of any length, Python, to read: line numbers, shades of its ranges, marks of what is pointed at.
+// A text of any length, Python or C++, to read: line numbers, shades of its ranges, marks of what is pointed at.
 
 import {LRLanguage, syntaxHighlighting} from "@codemirror/language";
 import {EditorState, RangeSetBuilder, StateEffect, StateField} from "@codemirror/state";
@@ -65,9 +65,10 @@ const escapes = highlightSpecialChars({
 export class Editor {
   /**
    * `touching(from, to)` gives [from, to, shade]; `numberOf(line, state)` a line's number; `onPoint(position, how)` is told
-   * of the pointer ("hover"), of a click or the caret ("caret"), and of a pointer that has left (null).
+   * of the pointer ("hover"), of a click or the caret ("caret"), and of a pointer that has left (null); `isPython`: its
+   * words have colours.
    */
-  constructor({label, touching, numberOf, onPoint}) {
+  constructor({label, touching, numberOf, onPoint, isPython = true}) {
     this.quiet = false;
     const place = (event, view) => view.posAtCoords({x: event.clientX, y: event.clientY});
     this.view = new EditorView({
@@ -83,8 +84,7 @@ export class Editor {
             inputmode: "none",
           }),
           lineNumbers({formatNumber: numberOf}),
-          python,
-          syntaxHighlighting(classHighlighter),
+          ...(isPython ? [python, syntaxHighlighting(classHighlighter)] : []),
           escapes,
           drawSelection(),
           shades(touching),

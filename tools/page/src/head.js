@@ -9,6 +9,8 @@ const SOURCE = new Map([
   ["basename", "This page may hold source text of the model; of paths, the file names alone."],
 ]);
 
+const MOST_KINDS = 3; // of findings, by name
+
 export function headOf(head) {
   const facts = make("dl", {class: "facts"});
   const fact = (title, ...value) =>
@@ -18,6 +20,7 @@ export function headOf(head) {
   fact("Written by", head.release && released(head));
   fact("Platform", head.platform && shown(head.platform));
   fact("Size", make("span", {title: `${count(head.size)} bytes`}, bytes(head.size)));
+  fact("Before", head.base && shown(head.base));
   if (head.debug_bytes !== null && head.debug_bytes !== undefined) {
     fact(
       "Debug information",
@@ -27,7 +30,7 @@ export function headOf(head) {
   }
   fact("Archive id", head.archive_id && make("code", {}, shown(head.archive_id)));
   if (head.verify) fact("verify", verdict(head.verify));
-  if (head.leaks) fact("leaks", leaks(head.leaks));
+  if (head.leaks) fact("leaks", ...leaks(head.leaks, head.not_counted));
   return [facts, SOURCE.has(head.source) && make("p", {class: "notice"}, SOURCE.get(head.source))].filter(
     Boolean,
   );
@@ -65,12 +68,17 @@ function verdict({error, warning, note}) {
   );
 }
 
-function leaks(kinds) {
-  if (!kinds.length) return make("span", {class: "badge well"}, "nothing");
-  const words = kinds.map(([kind, number]) => `${shown(kind)} \u00d7 ${count(number)}`);
-  return make(
-    "a",
-    {href: linkTo({section: "findings", finding: "leaks"})},
-    words.slice(0, 3).join(", ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""),
-  );
+/** What counts, and what does not, in the words of `debug-archive leaks`; both are among the findings. */
+function leaks(kinds, notCounted) {
+  const link = (text) => make("a", {href: linkTo({section: "findings", finding: "leaks"})}, text);
+  return [
+    kinds.length ? link(numbered(kinds)) : make("span", {class: "badge well"}, "nothing found"),
+    notCounted.length > 0 && make("span", {}, " \u00b7 not counted: ", link(numbered(notCounted))),
+  ];
+}
+
+function numbered(kinds) {
+  const words = kinds.slice(0, MOST_KINDS).map(([kind, number]) => `${shown(kind)} ${count(number)}`);
+  const more = kinds.length - words.length;
+  return words.join(", ") + (more ? ` and ${counted(more, "further kind")}` : "");
 }

@@ -86,7 +86,7 @@ function framed([record, position, text], goTo) {
 }
 
 /** Instructions, nodes, kernels: whatever a kind of file has, with a link to its source where it is known. */
-export function tableSection({title, columns, rows, links}, goToFile) {
+export function tableSection({title, columns, rows, links}, goTo) {
   const figures = rows.map(
     (column) =>
       column.some((value) => typeof value === "number") &&
@@ -106,7 +106,7 @@ export function tableSection({title, columns, rows, links}, goToFile) {
         ? [{title: "Source", value: (row) => (links[row] ? "shown on Enter" : "")}]
         : []),
     ],
-    {onOpen: (row) => links?.[row] && goToFile(...links[row])},
+    {onOpen: (row) => links?.[row] && goTo(links[row])},
   );
   return {nodes: [list.element], ready: list.fill};
 }
@@ -114,7 +114,7 @@ export function tableSection({title, columns, rows, links}, goToFile) {
 const GRAVITY = ["error", "warning", "note"];
 
 /**
- * What `verify`, `leaks` and the gates of `migrate` and `lite` say, the gravest first. `goToRecord(name)` gives what opens
+ * What `verify`, `leaks`, `migrate`, `lite` and `symbolicate` say, the gravest first. `goToRecord(name)` gives what opens
  * a record in the pair, or null.
  */
 export function findingsSection(findings, goToRecord) {

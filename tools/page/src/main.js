@@ -20,12 +20,14 @@ const sections = new Sections(main);
 let pair = null;
 let currentPair = () => pair;
 
-/** Opens the pair of source and generated code at a position of a record, or of a file. */
+/** Opens the pair of source and generated code at a position of a record. */
 const goToRecord = (record, at) => {
   sections.open("source");
   pair?.showRecord(record, at, {pin: true});
 };
-const goToFile = (file, at) => {
+/** What a row of a table leads to: a line of a file, or a position in a record, which leads to a line itself. */
+const goToLink = ([file, at, record = -1, place = 0]) => {
+  if (record >= 0) return goToRecord(record, place);
   sections.open("source");
   pair?.showFile(file, at, {pin: true});
 };
@@ -46,7 +48,7 @@ function sourceSection(data) {
 function archiveSections(data) {
   const add = (id, title, build) => sections.add(id, title, build);
   if (data.sizes)
-    add("sizes", data.sizes.old ? "What grew, and where the bytes are" : "Where the bytes are", () =>
+    add("sizes", data.sizes.old ? "Where the bytes are, and were" : "Where the bytes are", () =>
       sizesSection(data.sizes),
     );
   if (data.modules?.path.length) add("modules", "Modules", () => modulesSection(data.modules, goToRecord));
@@ -57,7 +59,7 @@ function archiveSections(data) {
   if (data.handles?.handle.length)
     add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
   for (const [number, table] of (data.tables ?? []).entries())
-    if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, goToFile));
+    if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, goToLink));
   const numbers = new Map(data.sources?.records.map(({name}, number) => [name, number]));
   const opening = (name) => {
     const number = numbers.get(name) ?? numbers.get(name.replace(/\.debug_pkl$/, ""));

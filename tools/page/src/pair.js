@@ -23,6 +23,7 @@ export class Pair {
     this.fileRanges = new Map();
     this.pinned = null;
     this.hovered = "";
+    this.isCompiled = this.records.some(({name}) => name.endsWith(".cpp"));
     this.left = new Editor({
       label: "Source of the model",
       touching: (from, to) => this.#leftTouching(from, to),
@@ -34,6 +35,7 @@ export class Pair {
       label: "Generated code",
       touching: (from, to) => this.#rightTouching(from, to),
       numberOf: String,
+      isPython: !this.isCompiled,
       onPoint: (position, how) => this.#point("record", position, how),
     });
     this.filePicker = picker(
@@ -91,6 +93,11 @@ export class Pair {
       ),
       make("div", {class: "status"}, this.where, this.steps, this.elsewhere),
     );
+  }
+
+  /** Whether the files are lines that stack traces name; nodes may come from one that no record comes from. */
+  get areLines() {
+    return this.isCompiled || !this.records.length;
   }
 
   /** The record that has most to show: of the model's own files, if any are not PyTorch's. */
@@ -259,7 +266,7 @@ export class Pair {
     const rows =
       range && record ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
     const stretch = (row) => [record.at[row], record.end(row)];
-    const line = meaning.side === "file" && !record ? this.left.line(meaning.position) : null;
+    const line = meaning.side === "file" && !known && this.areLines ? this.left.line(meaning.position) : null;
     this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {
       scroll: scroll === "both" || scroll === "file",
       gently,
@@ -281,7 +288,7 @@ export class Pair {
       this.where.value =
         meaning.side === "record"
           ? `${shown(record.name)}:${this.right.lineOf(meaning.position)} comes from no source that is here`
-          : `${shown(file.name)}:${this.#lineNumber(this.left.line(meaning.position).from)}${record ? ": nothing in the archive comes from here" : ""}`;
+          : `${shown(file.name)}:${this.#lineNumber(this.left.line(meaning.position).from)}${this.areLines ? "" : ": nothing in the archive comes from here"}`;
     } else {
       const start = this.left.line(meaning.from),
         end = this.left.line(meaning.to);

@@ -39,6 +39,17 @@ export class Picture {
     return this.measure === "elements" ? count(figure) : bytes(figure);
   }
 
+  /** The figure of a row in words, and its share of the whole; of two files both sizes, and the difference. */
+  figures(row, of = "") {
+    const {tree} = this;
+    if (tree.isTwo && this.measure === "stored") {
+      const [now, before] = ["stored", "old"].map((name) => bytes(tree.totals(name)[row]));
+      return [now, `before ${before}`, growth(tree.growth(row))];
+    }
+    const share = percent(this.totals[row], this.totals[0]);
+    return [this.words(this.totals[row]), share && share + of];
+  }
+
   /** Draws what `changes` say of focus (a row), shape and measure. */
   draw(changes = {}) {
     Object.assign(this, changes);
@@ -57,8 +68,9 @@ export class Picture {
     const {tree, totals} = this;
     const {row, others, value} = node;
     const name = others ? counted(others, "other") : shown(tree.columns.name[row]);
-    const change = tree.isTwo && !others ? growth(tree.growth(row)) : "";
-    const label = [name, this.words(value), percent(value, totals[0]), change].filter(Boolean).join(", ");
+    const rest = tree.isTwo ? [] : [this.words(value), percent(value, totals[0])];
+    const figures = others ? rest : this.figures(row);
+    const label = [name, ...figures].filter(Boolean).join(", ");
     const what = others ? "" : shown(tree.columns.what[row]);
     return make(
       "button",
@@ -77,17 +89,15 @@ export class Picture {
       },
       width > 36 &&
         height > 13 &&
-        make("span", {}, `${name} `, make("small", {}, change || this.words(value))),
+        make("span", {}, `${name} `, make("small", {}, (tree.isTwo ? figures.at(-1) : figures[0]) ?? "")),
     );
   }
 
-  /** The class that gives a box its colour: growth, of which half of the larger size is much; or its kind. */
+  /** The class that gives a box its colour: its kind, or of two files what became of its size. */
   #hue({row, others}) {
     const {tree} = this;
     if (!tree.isTwo) return kindClass(tree, row);
-    const change = others ? 0 : tree.growth(row);
-    if (!change) return "same";
-    return (change > 0 ? "grew" : "shrank") + (Math.abs(change) >= this.totals[row] / 2 ? "2" : "");
+    return others ? "mixed" : tree.change(row);
   }
 
   #kindLegend() {
@@ -136,11 +146,13 @@ const grip = (box) => ({
   y: box.offsetTop + Math.min(box.offsetHeight / 2, 8),
 });
 
-const growthLegend = () =>
-  [
-    ["grew2", "grew by half or more"],
+const growthLegend = () => [
+  ...[
+    ["grew2", "grew to twice or more"],
     ["grew", "grew"],
-    ["same", "as before"],
+    ["same", "same size"],
     ["shrank", "shrank"],
-    ["shrank2", "shrank by half or more"],
-  ].map(([hue, words]) => make("li", {}, make("i", {class: hue}), words));
+    ["shrank2", "shrank to half or less"],
+  ].map(([hue, words]) => make("li", {}, make("i", {class: hue}), words)),
+  make("li", {}, "an area is the larger of both sizes"),
+];

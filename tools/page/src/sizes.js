@@ -84,8 +84,7 @@ class Sizes {
       const name = shown(tree.columns.name[row]);
       return make("button", {type: "button", "aria-current": current, onclick: () => this.go(row)}, name);
     });
-    const sum = picture.totals[picture.focus];
-    const share = `${picture.words(sum)} \u00b7 ${percent(sum, picture.totals[0])} of the file`;
+    const share = picture.figures(picture.focus, " of the file").filter(Boolean).join(" \u00b7 ");
     this.crumbs.replaceChildren(...buttons, make("span", {class: "sum"}, share));
   }
 

@@ -41,5 +41,5 @@ export function percent(part, all) {
   return (value > 0 && value < 0.1 ? "< 0.1" : value.toFixed(1)) + " %";
 }
 
-/** "+1.2 KiB", "−3 B", "as before". */
-export const growth = (number) => (number ? (number > 0 ? "+" : "") + bytes(number) : "as before");
+/** "+1.2 KiB", "−3 B", "same size". */
+export const growth = (number) => (number ? (number > 0 ? "+" : "") + bytes(number) : "same size");

@@ -46,6 +46,14 @@ export class Tree {
     return this.totals("stored")[row] - this.totals("old")[row];
   }
 
+  /** What became of the size of a row and all below it: "grew2" is to twice or more, "shrank2" to half or less. */
+  change(row) {
+    const [now, before] = [this.totals("stored")[row], this.totals("old")[row]];
+    if (now === before) return "same";
+    if (now > before) return now >= 2 * before ? "grew2" : "grew";
+    return 2 * now <= before ? "shrank2" : "shrank";
+  }
+
   #summed(sums) {
     for (let row = this.rows - 1; row > 0; row--) sums[this.columns.parent[row]] += sums[row];
     return sums;
