@@ -110,6 +110,7 @@ class Tensors(Mapping[str, "Tensor"]):
         self._inner: dict[str, ReadableRecord] = {}
         self._places: dict[str, Place] = {}
         self._part_names: set[str] = set()
+        self._saved: dict[str, Container] = {}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._rows[name]
@@ -296,8 +297,10 @@ class Tensors(Mapping[str, "Tensor"]):
         Raises:
             ArchiveError: it is none.
         """
-        record = self._source.records[name]
-        return Container(Mapped(record.view(), f"{self._source.file}: {name}"), self._source.allowance)
+        if name not in self._saved:
+            file = Mapped(self._source.records[name].view(), f"{self._source.file}: {name}")
+            self._saved[name] = Container(file, self._source.allowance)
+        return self._saved[name]
 
 
 # --- compiled models

@@ -8,6 +8,7 @@ The zip's own bytes are headers, padding, descriptors, directory, and gaps betwe
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -143,12 +144,13 @@ def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -
         with suppress(ArchiveError):  # `verify` tells
             inner = archive.tensors.saved(name)
             inner.check_sizes()
-            file = recognise_zip(inner, look=False).kind
-            cells = [Cell(part, None, size, part) for _, part, size in structure(inner)]
-            contents[name] = cells + [
-                Cell(None, None, record.stored_size, kind_in(file, key), None, weights.get(record.place.data))
-                for key, record in inner.records.items()
-            ]
+            file, sums = recognise_zip(inner, look=False).kind, Counter[Cell]()
+            for _, part, size in structure(inner):
+                sums[Cell(part, None, 0, part)] += size
+            for key, record in inner.records.items():
+                weight = weights.get(record.place.data)
+                sums[Cell(None, None, 0, kind_in(file, key), None, weight)] += record.stored_size
+            contents[name] = [cell._replace(size=size) for cell, size in sums.items()]
     return contents
 
 
