@@ -139,6 +139,8 @@ def page_facts(
         "leaks": findings.leaks,
         "not_counted": findings.not_counted,
     }
+    if beside is not None:
+        findings.left_out.append("leaks: the companion was not searched: `leaks COMPANION` does that")
     facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]
     if beside is not None:
         beside.close()

@@ -353,7 +353,10 @@ def test_gates_are_named_by_the_file_and_those_of_lite_are_not_looked_at(tmp_pat
     assert "handles" in gates_of(facts_of(FIXTURES / "canaries" / "scripted.pt"))["symbolicate"][0]
     archive.split(STACK, tmp_path / "small.ptl", tmp_path / "small.ptdbg")
     for companion in (None, tmp_path / "small.ptdbg"):
-        gates = gates_of(facts_of(tmp_path / "small.ptl", companion=companion))
+        facts = facts_of(tmp_path / "small.ptl", companion=companion)
+        told = [text for text in facts["left_out"] if "companion was not searched" in text]
+        assert len(told) == (companion is not None)
+        gates = gates_of(facts)
         assert ["`join`" in message for message in gates["migrate"]] == [True]
         assert len(gates["lite"]) == 1
 
