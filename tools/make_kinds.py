@@ -3,10 +3,11 @@
     python -m tools.make_kinds FOLDER [NAME ...]
 
 Those of ``torch.save``, ``torch.package`` and ``torch.export`` are PyTorch 2.13's own. ``etrecord.bin`` and
-``program.pte`` need ExecuTorch, ``model.onnx`` onnx, ``tensors.safetensors`` safetensors; what cannot be made
-is left out, and told. ``compiled.pt2`` is laid out as ``torch._inductor.aoti_compile_and_package`` does,
-but without the 1.5 MB of compiled code: of the shared object its ELF header is there alone. ``legacy_tar.pt``
-is laid out as ``torch.serialization._legacy_load`` reads it: no PyTorch that still wrote it was to be had.
+``program.pte`` need ExecuTorch, ``model.onnx`` onnx, ``tensors.safetensors`` safetensors, ``model.gguf``
+gguf; what cannot be made is left out, and told. ``compiled.pt2`` is laid out as
+``torch._inductor.aoti_compile_and_package`` does, but without the 1.5 MB of compiled code: of the shared
+object its ELF header is there alone. ``legacy_tar.pt`` is laid out as ``torch.serialization._legacy_load``
+reads it: no PyTorch that still wrote it was to be had.
 """
 
 from __future__ import annotations
@@ -168,6 +169,20 @@ def safetensors(folder: Path) -> None:
     import_module("safetensors.torch").save_file(dict(net().state_dict()), folder / "tensors.safetensors")
 
 
+def gguf(folder: Path) -> None:
+    """A model in GGUF: a row of numbers, and one of blocks."""
+    package = import_module("gguf")
+    writer = package.GGUFWriter(folder / "model.gguf", "net")
+    writer.add_array("tokenizer.ggml.tokens", ["a", "b"])
+    writer.add_tensor("scale", net().scale.detach().numpy())
+    blocks = package.quants.quantize(torch.ones(2, 32).numpy(), package.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("fc.weight", blocks, raw_dtype=package.GGMLQuantizationType.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def texts(folder: Path) -> None:
     """What a server or Git put where a model should be."""
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "5a" * 32 + "\nsize 46830571\n"
@@ -204,7 +219,7 @@ def zips(folder: Path) -> None:
 
 MADE = (
     *(state_dict, checkpoint, module, tensor, saved, legacy, legacy_tar, packages, exported, compiled),
-    *(executorch, flatbuffer, onnx, safetensors, texts, packed, zips),
+    *(executorch, flatbuffer, onnx, safetensors, gguf, texts, packed, zips),
 )
 
 

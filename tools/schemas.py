@@ -25,6 +25,7 @@ from archive.compare.changes import Change, TensorChange, TextChange
 from archive.describe.effects import EffectsInspection
 from archive.describe.inspect import Inspection
 from archive.describe.listing import ZipListing
+from archive.describe.tensor_listing import TensorListing
 from archive.privacy.redact.result import CompanionRedaction, Redaction
 from archive.render import document_facts
 from archive.render.document_facts import Made
@@ -42,7 +43,14 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 READ: dict[str, list[type]] = {
-    "inspect": [Inspection, ZipListing, EffectsInspection, document_facts.SourcesFacts, Unread],
+    "inspect": [
+        Inspection,
+        ZipListing,
+        TensorListing,
+        EffectsInspection,
+        document_facts.SourcesFacts,
+        Unread,
+    ],
     "symbolicate": [document_facts.Symbolications, document_facts.NamedSources, document_facts.LogCauses],
     "verify": [document_facts.Verified],
     "leaks": [document_facts.LeaksFacts, Unread],

@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import CHANGED, ArchiveError, named, one_line
-from archive.base.urls import is_elsewhere, name_of
+from archive.base.urls import is_elsewhere, is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +92,19 @@ class Mapped:
         """The same: all bytes are at hand."""
         return self
 
+    def beside(self, path: str) -> Mapped | Fetched | None:
+        """Open a file by its path below this one's folder; None where this is no file with a path or URL.
+
+        Raises:
+            ArchiveError: the path is no file.
+            OSError: it cannot be read.
+        """
+        here = self._source if isinstance(self._source, (str, os.PathLike)) else _path(self._source)
+        if here is None:
+            return None
+        there = _joined(os.fsdecode(here), path)
+        return by_ranges(there if self._map is not None else in_memory(there))
+
     def check_unchanged(self) -> None:
         """Refuse a mapped file that was written to since; one that has lost its name is as it was.
 
@@ -124,13 +137,20 @@ class Fetched:
         name: the file's URL, for messages.
     """
 
-    __slots__ = ("_file", "data", "name")
+    __slots__ = ("_file", "_source", "data", "name")
 
-    def __init__(self, file: RemoteFile, name: str | None = None) -> None:
-        """Read a file by ranges."""
+    def __init__(self, file: RemoteFile, name: str | None = None, source: Source | None = None) -> None:
+        """Read a file by ranges.
+
+        Args:
+            file: the file.
+            name: for messages; by default its URL.
+            source: what it was opened from.
+        """
         from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
 
         self.name = one_line(name) if name else file.name
+        self._source = source
         self.data = RangedBytes(file.read, file.size, head=file.head)
         self._file = file
 
@@ -151,6 +171,15 @@ class Fetched:
         with copied(self._file) as copy:
             self.close()
             return Mapped(copy, self.name)
+
+    def beside(self, path: str) -> Mapped | Fetched | None:
+        """Open a file by its path below this one's folder; None where this was not opened by a URL.
+
+        Raises:
+            ArchiveError: the URL leads nowhere.
+            OSError: it cannot be read.
+        """
+        return by_ranges(_joined(self._source, path)) if is_url(self._source) else None
 
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened.
@@ -178,7 +207,24 @@ def by_ranges(source: Source, name: str | None = None) -> Mapped | Fetched:
         return Mapped(source, name)
     from archive.base.remote import opened_remote  # noqa: PLC0415 (files elsewhere only)
 
-    return Fetched(opened_remote(place), name)
+    return Fetched(opened_remote(place), name, source)
+
+
+def _path(source: Source) -> str | None:
+    """The path of an opened file, or of one in memory; None where it has none."""
+    name = getattr(source, "name", None)
+    has_path = isinstance(source, FileInMemory) or _is_on_disk(source)
+    return name if has_path and isinstance(name, str) else None
+
+
+def _joined(file: str, path: str) -> str:
+    """A path below the folder of a file; a URL's query, which is about that file, is left out."""
+    if not is_url(file):
+        return os.path.join(os.path.dirname(file), *path.split("/"))  # noqa: PTH118, PTH120 (a Path would lose "./")
+    from urllib.parse import quote  # noqa: PLC0415 (files elsewhere only)
+
+    folder, slash, _ = file.partition("?")[0].rpartition("/")
+    return folder + slash + (quote(path) if file.startswith("http") else path)
 
 
 class FileInMemory(io.BytesIO):

@@ -18,7 +18,7 @@ from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
-from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.reader.recognition import ZIP_KINDS, FileKind
 from archive.render.diff import diff_text, summary_line
 from archive.render.documents import Unread
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archive.render.document_facts import DiffFacts
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
-COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
+COMPARED_KINDS = ZIP_KINDS | {FileKind.COMPANION}
 """The kinds of files in folders that are compared."""
 
 
@@ -185,4 +185,5 @@ class _PairQuestion:
             companion=None if companion is None else source_of(companion, mapped=self.mapped),
             limits=self.limits,
             name=name_of(name),
+            kinds=ZIP_KINDS,
         )

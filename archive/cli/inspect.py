@@ -12,11 +12,12 @@ from archive.cli import printing
 from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
-from archive.describe.listing import ZipListing, listed
-from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
+from archive.describe.listing import listed
+from archive.describe.tensor_listing import listed_tensors
+from archive.reader.recognition import OPENED_KINDS, READ_KINDS, TENSOR_KINDS, FileKind, recognise
 from archive.render.as_csv import INSPECT
 from archive.render.documents import Unread
-from archive.render.inspect import effects_lines, inspection_text, listing_text, summary_text, total_text
+from archive.render.inspect import contents_text, effects_lines, summary_text, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
-    from archive.describe.inspect import Inspection
     from archive.render.document_facts import SourcesFacts
+    from archive.render.inspect import Contents
 
 LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
@@ -49,8 +50,9 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
 def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: FileReader) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
-    Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of a folder, or of
-    several files: one line each, and the sums.
+    Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of safetensors, GGUF,
+    ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of a folder, or of several files:
+    one line each, and the sums.
 
     \b
     Examples:
@@ -85,7 +87,7 @@ def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: F
                 printing.show_lines((one_line(line), "") for line in effects_lines(side_effects))
         return ExitStatus.WELL
     facts = _contents(source, limits=limits)
-    printing.show(listing_text(facts) if isinstance(facts, ZipListing) else inspection_text(facts))
+    printing.show(contents_text(facts))
     return ExitStatus.WELL
 
 
@@ -93,7 +95,7 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
     """Print a line or the facts of each of several files, and the total."""
     files, summaries = reader.listing(inputs, LISTED_KINDS), []
 
-    def row(reading: Reading[Summary | Inspection | ZipListing]) -> Row:
+    def row(reading: Reading[Summary | Contents]) -> Row:
         name, facts = reading.file.label, reading.facts
         if facts is None:
             why = problem_line(reading)
@@ -126,9 +128,11 @@ def _positions_row(reading: Reading[SourcesFacts]) -> Row:
     return Row(facts=facts)
 
 
-def _contents(source: Source, *, limits: Limits) -> Inspection | ZipListing:
-    """An inspection; of a zip that is no archive, what it holds."""
+def _contents(source: Source, *, limits: Limits) -> Contents:
+    """An inspection; of a file that is no archive, what it holds."""
     recognised = recognise(source, look=False, limits=limits)
+    if recognised.kind in TENSOR_KINDS:
+        return listed_tensors(source, limits=limits)
     if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
         return listed(source, limits=limits)
     with archive.open(source, limits=limits) as opened:

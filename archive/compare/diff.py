@@ -46,7 +46,7 @@ from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, Recor
 from archive.formats.tensors.exported import TABLE
 from archive.reader.archive import Archive, shared_value
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS
+from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS, ZIP_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
 
@@ -271,10 +271,10 @@ def diff(
     """
     levels = {Level(level) for level in ignore}
     if not isinstance(old, Archive):
-        with open_archive(old, limits=limits) as opened:
+        with open_archive(old, limits=limits, kinds=ZIP_KINDS) as opened:
             return diff(opened, new, ignore=levels, limits=limits)
     if not isinstance(new, Archive):
-        with open_archive(new, limits=limits) as opened:
+        with open_archive(new, limits=limits, kinds=ZIP_KINDS) as opened:
             return diff(old, opened, ignore=levels, limits=limits)
     comparison = _ArchiveComparison(old, new)
     # identical: both are one file each, of the same bytes

@@ -30,7 +30,7 @@ from archive.formats.record_kinds import (
 )
 from archive.reader.opening import open as open_archive
 from archive.reader.provenance import provenance
-from archive.reader.recognition import PROGRAM_KINDS, SHOWN, FileKind, recognise
+from archive.reader.recognition import PROGRAM_KINDS, SHOWN, TENSOR_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -274,6 +274,9 @@ def summarise(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Summary:
         OSError: the file cannot be read.
     """
     recognised = recognise(source, look=False, limits=limits)
+    if recognised.kind in TENSOR_KINDS:
+        with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as opened:
+            return Summary(recognised.kind, opened.size)
     if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
         listing = listed(source, limits=limits)
         debug = (

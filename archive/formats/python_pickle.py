@@ -93,14 +93,22 @@ def set_of(value: object) -> tuple[str, Sequence[object]] | None:
     return None
 
 
-def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object, int]:
+def plain_value(
+    data: memoryview, at: int, allowance: Allowance, named: list[PyValue] | None = None
+) -> tuple[object, int]:
     """The value of a pickle, described and not made; and the position behind the pickle.
+
+    Args:
+        data: the bytes.
+        at: where the pickle begins.
+        allowance: the memory that values may cost.
+        named: takes the values that are ``persistent``, in the pickle's order.
 
     Raises:
         ArchiveError: the bytes are no pickle.
         LimitError: the values would cost more memory than that.
     """
-    machine = _Machine()
+    machine = _Machine([] if named is None else named)
     stream = _PickleFile(data[at:])
     position = 0
     try:
@@ -146,10 +154,11 @@ class _PickleFile:
 
 
 class _Machine:
-    """The stack and the memo of a pickle."""
+    """The stack and the memo of a pickle, and its persistent values."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: list[PyValue]) -> None:
         self.stack: list[Any] = []
+        self._named = named
         self.memo: dict[int, object] = {}
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
@@ -216,10 +225,10 @@ class _Machine:
                 case "BUILD":
                     state = stack.pop()
                     stack[-1].state = state
-                case "BINPERSID":
-                    stack.append(PyValue("persistent", [stack.pop()]))
-                case "PERSID":
-                    stack.append(PyValue("persistent", [argument]))
+                case "BINPERSID" | "PERSID":
+                    value = PyValue("persistent", [stack.pop() if name == "BINPERSID" else argument])
+                    self._named.append(value)
+                    stack.append(value)
                 case "EXT1" | "EXT2" | "EXT4":
                     stack.append(Global("extension", str(argument)))
                 case _:

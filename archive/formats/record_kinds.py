@@ -137,6 +137,11 @@ class RecordKind(StrEnum):
     INSTRUCTIONS = "map of instructions"
     EXTRA = "extra file"
     FORMAT = "archive format"
+    HEADER = "header"
+    VALUES = "keys and values"
+    GRAPH = "graph"
+    EXTERNAL = "external data"
+    INDEX = "index of shards"
     OTHER = "other"
 
     @property

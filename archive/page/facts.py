@@ -71,7 +71,7 @@ from archive.page.tables import KERNELS, TRACED, Table, add_instructions, instru
 from archive.page.traced import TracedSources
 from archive.page.units import plain
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import ZIP_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,8 @@ def page_facts(
     beside = None if companion is None else Mapped(companion)
 
     def opened() -> Archive:
-        return open_archive(data, companion=None if beside is None else beside.data, limits=limits, name=name)
+        other = None if beside is None else beside.data
+        return open_archive(data, companion=other, limits=limits, name=name, kinds=ZIP_KINDS)
 
     account = sizes(data, limits=limits)
     facts: dict[str, Any] = {"version": VERSION}

@@ -17,6 +17,7 @@ from archive.page.document import document
 from archive.page.facts import page_facts
 from archive.page.shown import Shown
 from archive.reader.opening import open as open_archive
+from archive.reader.recognition import ZIP_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ def report(
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
         account = None if base is None else sizes(base, limits=limits)
         name = basename(mapped.name.replace("\\", "/"))
-        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name):
+        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=ZIP_KINDS):
             pass  # what is no archive is refused by its whole path
         made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)
         facts, packed_facts = fitted(made)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from archive.reader.instructions import Instructions
     from archive.reader.line_digests import LineDigests
     from archive.reader.recognition import Recognised
-    from archive.reader.records import DebugTables, ModuleClassNames, ReadableRecord, Records
+    from archive.reader.records import DebugTables, ModuleClassNames, ReadableRecord, Records, TensorRecords
     from archive.reader.tensors import Tensors
 
 EXAMPLES = 3
@@ -68,20 +68,29 @@ class Archive(Closing):
     Args:
         container: the zip; None for a companion alone.
         companion: what the debug information is read from; None where the zip's own records have it.
+        tensor_file: a file of tensors that is no zip, in the place of both.
 
     Attributes:
         companion: as given.
+        tensor_file: as given.
         allowance: the memory and sizes that the file may ask for, and that both may together.
     """
 
-    def __init__(self, container: Container | None, *, companion: Companion | None = None) -> None:
-        if container is None and companion is None:
-            raise TypeError("an archive needs a container, a companion, or both")
+    def __init__(
+        self,
+        container: Container | None,
+        *,
+        companion: Companion | None = None,
+        tensor_file: TensorRecords | None = None,
+    ) -> None:
+        if container is None and companion is None and tensor_file is None:
+            raise TypeError("an archive needs a container, a companion, or both; or a file of tensors")
         self.companion = companion
+        self.tensor_file = tensor_file
         self._container = container
         self._source: Records
         if container is None or companion is None:
-            self._source = cast("Records", container or companion)
+            self._source = cast("Records", container or companion or tensor_file)
         else:
             self._source = Rejoined(container, companion)
         self.allowance = self._source.allowance
@@ -132,17 +141,17 @@ class Archive(Closing):
     @property
     def has_code(self) -> bool:
         """Whether it has the model's own records; False for a companion alone."""
-        return self._container is not None
+        return self._container is not None or self.tensor_file is not None
 
     @property
     def container(self) -> Container:
         """The zip.
 
         Raises:
-            ArchiveError: there is none: this is a companion alone.
+            ArchiveError: there is none: this is a companion alone, or a file of tensors that is no zip.
         """
         if self._container is None:
-            raise COMPANION.refusal(self.file)
+            raise self.recognised.refusal(self.file)
         return self._container
 
     @property
@@ -159,6 +168,8 @@ class Archive(Closing):
     @cached_property
     def recognised(self) -> Recognised:
         """The kind of archive, in a sentence."""
+        if self.tensor_file is not None:
+            return self.tensor_file.recognised
         return recognise_zip(self._container) if self._container is not None else COMPANION
 
     @cached_property
@@ -198,7 +209,7 @@ class Archive(Closing):
 
     def reread(self) -> Archive:
         """The same archive, its debug information parsed from all its records, a companion's too."""
-        again = Archive(self._container, companion=self.companion)
+        again = Archive(self._container, companion=self.companion, tensor_file=self.tensor_file)
         again._debug = again._pickles
         return again
 
@@ -379,7 +390,7 @@ class Archive(Closing):
 
         # No look at `data.pkl`: all that torch.save wrote has its tensors there, whatever else it is.
         kind = COMPANION.kind if self._container is None else recognise_zip(self._container, look=False).kind
-        return Tensors(self._source, kind, self._container, self.value)
+        return Tensors(self._source, kind, self._container, self.value, self.tensor_file)
 
     @cached_property
     def compiled(self) -> Mapping[str, CompiledModel]:

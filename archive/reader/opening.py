@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Fetched, Mapped, by_ranges, in_memory
+from archive.base.urls import is_url
 from archive.companion.magic import is_companion
+from archive.container.directory import has_end
 from archive.formats.record_kinds import place_of_companion
 from archive.reader.archive import Archive
 from archive.reader.pickle_records import PickleRecords
@@ -16,7 +19,11 @@ from archive.reader.recognition import (
     ARCHIVE_KINDS,
     COMPANION,
     OPENED_KINDS,
+    SAVED_KINDS,
+    TENSOR_KINDS,
+    FileKind,
     check_companion,
+    head_kind,
     opened_archive,
 )
 
@@ -25,7 +32,16 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.container.container import Container
-    from archive.reader.recognition import FileKind
+
+FOLDER_FILES = (
+    "model.safetensors.index.json",
+    "model.safetensors",
+    "pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+)
+"""Files that are the model of a folder, as Hugging Face's libraries write and look for them."""
+SHARD_KINDS = {FileKind.SAFETENSORS, FileKind.LEGACY, *SAVED_KINDS}
+"""Kinds of shards."""
 
 
 @bounded
@@ -38,11 +54,14 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     mapped: bool = True,
     kinds: Collection[FileKind] | None = None,
 ) -> Archive:
-    """Open a model archive, an exported program, a zip of ``torch.save``, or a companion, for reading.
+    """Open a model for reading: an archive, an exported program, a checkpoint, a file of tensors.
+
+    A companion is opened, too; and the index of a model in several files opens all of these.
 
     Args:
         source: a path, a bytes-like object, or a binary file; an fsspec URL (``s3://bucket/model.pt``), or a
-            file that fsspec opened. Of a file elsewhere, only what is asked for is fetched.
+            file that fsspec opened. Of a file elsewhere, only what is asked for is fetched. Of a folder, or a
+            URL that ends with a slash, the first of ``FOLDER_FILES`` that is there.
         companion: the companion of an archive whose debug information was split off, likewise.
         limits: bounds on the memory and work that a hostile file may cost.
         name: how messages call the file; by default its path.
@@ -63,6 +82,7 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         ...     print(model.symbolicate(1452).entries[0].op)
         prim::GetAttr
     """
+    source = _in_folder(source)
     beside = None if companion is None else by_ranges(companion if mapped else in_memory(companion))
     file = by_ranges(source if mapped else in_memory(source), name)
     return _open_files(file, beside, limits, OPENED_KINDS if kinds is None else kinds)
@@ -114,7 +134,48 @@ def opened(
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
         return Archive(None, companion=Companion(mapped.whole(), allowance))
+    tensor_kinds = TENSOR_KINDS.intersection(kinds)
+    if tensor_kinds and not has_end(mapped.data):
+        kind = head_kind(mapped, allowance)
+        if kind in tensor_kinds:
+            return _tensor_file(mapped, kind, allowance)
     return archive_in(opened_archive(mapped, allowance, kinds))
+
+
+def _tensor_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -> Archive:
+    """A file of tensors that is no zip, or the shards that an index names."""
+    from archive.reader.tensor_files import ShardedModel, model_file  # noqa: PLC0415 (others do without)
+
+    if kind is not FileKind.SHARDED:
+        return Archive(None, tensor_file=model_file(mapped, kind, allowance))
+
+    def shard(file: Mapped | Fetched) -> Archive:
+        return opened(file, allowance, SHARD_KINDS)
+
+    return Archive(None, tensor_file=ShardedModel(mapped, shard, allowance))
+
+
+def _in_folder(source: Source) -> Source:
+    """The model's file in a folder; another source itself, and so a folder with none, for messages."""
+    if is_url(source):
+        return (
+            next(filter(_exists, map(source.__add__, FOLDER_FILES)), source)
+            if source.endswith("/")
+            else source
+        )
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):  # noqa: PTH112 (pathlib costs start-up)
+        files = (os.path.join(source, name) for name in FOLDER_FILES)  # noqa: PTH118 (the same)
+        return next(filter(os.path.isfile, files), source)
+    return source
+
+
+def _exists(url: str) -> bool:
+    """Whether there is a file at a URL."""
+    try:
+        by_ranges(url).close()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def archive_in(container: Container) -> Archive:

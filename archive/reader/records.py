@@ -3,14 +3,15 @@
 An archive needs three things, whatever it was opened from: records by name (:class:`Records`), debug
 information as columns (:class:`DebugTables`), and the class names of the module tree
 (:class:`ModuleClassNames`).
-A zip gives the first, and the others by parsing its records; a companion gives all three.
+A zip gives the first, and the others by parsing its records; a companion gives all three. A file of tensors
+that is no zip gives the first alone, and its tensors with it (:class:`TensorRecords`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.symbolicate import TableLookup
@@ -18,14 +19,18 @@ from archive.debuginfo.unique_handles import HandleForm, unique
 from archive.formats.record_kinds import place_of_companion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import HandleLookup
     from archive.debuginfo.tables import RangeSummary, RangeTable
+    from archive.formats.record_kinds import RecordKind
+    from archive.formats.tensor_files.described import ClassSource, Value
+    from archive.formats.tensors.tensor import Tensor
     from archive.reader.companion import Companion
+    from archive.reader.recognition.kinds import Recognised
 
 
 class ReadableRecord(Protocol):
@@ -106,6 +111,62 @@ class Records(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
+
+
+INSIDE = "!/"
+"""What stands between a file, or a record that is a zip, and a record in it."""
+
+
+class Place(NamedTuple):
+    """Bytes of a record, inflated: its name, the first of them, and how many."""
+
+    record: str
+    start: int
+    size: int
+
+
+class TensorRecords(Records, Protocol):
+    """The records of a file of tensors, or of a model in several files, and what these tell."""
+
+    @property
+    def recognised(self) -> Recognised:
+        """The kind of file, with details."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The tensors by name. The record of each is a record or a storage of these, or ""."""
+
+    @property
+    def storages(self) -> Mapping[str, tuple[ReadableRecord, Place]]:
+        """Storages that are parts of records, by name, and where they lie."""
+
+    @property
+    def is_big_endian(self) -> bool:
+        """Whether the elements are big-endian."""
+
+    @property
+    def metadata(self) -> Mapping[str, Value]:
+        """What the file says of the model: see the module of its format."""
+
+    @property
+    def sources(self) -> Sequence[ClassSource]:
+        """Sources of classes in it."""
+
+    @property
+    def kinds(self) -> Mapping[str, RecordKind]:
+        """The kind of each record."""
+
+    @property
+    def files(self) -> Mapping[str, int]:
+        """The model's files and their sizes in bytes, its own first."""
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """Files that it names, and that are not there."""
+
+    @property
+    def padding(self) -> int:
+        """Bytes that only align others."""
 
 
 class DebugTables(Protocol):

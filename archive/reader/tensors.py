@@ -10,6 +10,7 @@ Where an archive has several parts with tensors of their own, the part stands be
 - a compiled model: as an exported program of its name; of those that are both, the compiled one has the
   folder before its name: ``data/aotinductor/NAME:encoder.weight``
 - a torch.package: ``model/model.pkl:encoder.weight``, and ``.data/ts_code/0:encoder.weight`` of TorchScript
+- files of tensors that are no zips: as their formats name them, see :mod:`archive.formats.tensor_files`
 
 Sample inputs and the states of tracing are no tensors of this list, nor are the weights of a compiled model
 whose C++ code was taken out: nothing else tells their names. A compiled model's bytes are in the shared
@@ -21,7 +22,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
@@ -54,19 +55,18 @@ from archive.reader.recognition import (
     package_tensors,
     saved_tensors,
 )
+from archive.reader.records import INSIDE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.compiled import CompiledModel
-    from archive.reader.records import ReadableRecord, Records
+    from archive.reader.records import ReadableRecord, Records, TensorRecords
 
     Part = tuple[str, Iterable[tuple[str, Tensor]]]
 
 SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
-INSIDE = "!/"
-"""What stands between a record that is a zip and a record in it."""
 
 
 def parts_of_program(name: str) -> tuple[str, ...]:
@@ -74,14 +74,6 @@ def parts_of_program(name: str) -> tuple[str, ...]:
     if name == ONLY_PROGRAM:
         return ("", *SAVED_INSIDE)
     return (name, *(name + ending for ending in BESIDE[:2]))
-
-
-class Place(NamedTuple):
-    """Bytes of a record, inflated: its name, the first of them, and how many."""
-
-    record: str
-    start: int
-    size: int
 
 
 @bounded_members
@@ -101,12 +93,19 @@ class Tensors(Mapping[str, "Tensor"]):
         kind: of the file.
         container: the zip; None for a companion alone, which has no tensors.
         value: gives the inert values of a record that TorchScript pickled.
+        tensor_file: the source, where it is no zip and names its tensors itself.
     """
 
     def __init__(
-        self, source: Records, kind: FileKind, container: Container | None, value: Callable[[str], object]
+        self,
+        source: Records,
+        kind: FileKind,
+        container: Container | None,
+        value: Callable[[str], object],
+        tensor_file: TensorRecords | None = None,
     ) -> None:
         self._source, self._kind, self._container, self._value = source, kind, container, value
+        self._tensor_file = tensor_file
         self._inner: dict[str, ReadableRecord] = {}
         self._places: dict[str, Place] = {}
         self._part_names: set[str] = set()
@@ -144,6 +143,8 @@ class Tensors(Mapping[str, "Tensor"]):
     @cached_property
     def is_big_endian(self) -> bool:
         """Whether the storages' bytes are big-endian."""
+        if self._tensor_file is not None:
+            return self._tensor_file.is_big_endian
         order = self._source.records.get(BYTEORDER)
         return order is not None and bytes(order.view()) == b"big"
 
@@ -215,6 +216,11 @@ class Tensors(Mapping[str, "Tensor"]):
     def _parts(self) -> Iterator[Part]:
         """The tensors of each part, which has a name unless there is but one."""
         container, records = self._container, self._source.records
+        if self._tensor_file is not None:
+            for name, (storage, place) in self._tensor_file.storages.items():
+                self._inner[name], self._places[name] = storage, place
+            yield "", self._tensor_file.tensors.items()
+            return
         if container is None:
             return
         if self._kind in SAVED_KINDS:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from archive.describe.inspect import Inspection
     from archive.describe.listing import ZipListing
+    from archive.describe.tensor_listing import TensorListing
     from archive.render.document_facts import LeaksFacts
 
 
@@ -70,7 +71,7 @@ def sizes_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
         yield label, *(getattr(size, field.name) for field in fields(size))
 
 
-def inspect_rows(facts: Inspection | ZipListing) -> Iterator[Sequence[object]]:
+def inspect_rows(facts: Inspection | ZipListing | TensorListing) -> Iterator[Sequence[object]]:
     """The records of a file."""
     for name, record in facts.records.items():
         holds = getattr(record, "holds", "")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
+from archive.describe.listing import ZipListing
+from archive.describe.tensor_listing import TensorListing
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import FileKind
 from archive.render.fitted_table import Bold, FittedTable
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
     from archive.describe.inspect import Inspection, Summary
-    from archive.describe.listing import ZipListing
+    from archive.describe.listing import TensorFacts
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
     from archive.reader.provenance import Provenance
     from archive.render.fitted_table import Printed
 
+    Contents = Inspection | ZipListing | TensorListing
+    """What is printed of one file."""
+
+MAX_VALUE = 80
+"""Characters of a text of metadata that are shown."""
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""
 OF_COMPILED = {RecordKind.CPP, RecordKind.KERNELS}
@@ -118,6 +125,46 @@ def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
     return [said, *(f"  but {sign}" for sign in origin.against)]
 
 
+def contents_text(facts: Contents) -> Printed:
+    """What a file holds, as text."""
+    if isinstance(facts, ZipListing):
+        return listing_text(facts)
+    return tensors_text(facts) if isinstance(facts, TensorListing) else inspection_text(facts)
+
+
+# --- a file of tensors that is no zip
+
+
+def tensors_text(facts: TensorListing) -> Printed:
+    """A listing as text: what it says of the model, its tensors, and its other records."""
+    head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice]
+    if len(facts.files) > 1:
+        others = [f"{one_line(name)} ({size:,} bytes)" for name, size in facts.files.items()]
+        head.append(f"in {counted(len(others), 'file')}: {first_of(others, 'files')}")
+    if facts.missing:
+        missing = first_of([one_line(name) for name in facts.missing], "files")
+        head.append(f"not there: {missing}; tensors in it have no storage here")
+    tables: list[str | FittedTable] = []
+    if facts.metadata:
+        metadata = FittedTable([("metadata", "name"), ("value", "text")])
+        for key, value in facts.metadata.items():
+            metadata.add(one_line(key), shown(value, MAX_VALUE) if isinstance(value, str) else f"{value}")
+        tables += [metadata, ""]
+    if facts.sources:
+        classes = FittedTable([("class", "name"), ("bytes of source", "number"), ("file", "text")])
+        for source in facts.sources:
+            classes.add(one_line(source.name), f"{source.bytes:,}", one_line(source.file))
+        tables += [classes, ""]
+    if facts.tensors:
+        tables += [tensors_table(facts.tensors), ""]
+    used = {tensor.storage for tensor in facts.tensors.values()}
+    records = FittedTable([("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text")])
+    for name, record in facts.records.items():
+        if name not in used:
+            records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
+    return [*head, "", *tables, records]
+
+
 # --- a zip that is no archive
 
 
@@ -128,21 +175,7 @@ def listing_text(facts: ZipListing) -> Printed:
         head.append(f"its {HELD.get(facts.kind, 'tensors')} are not known: {facts.unread}")
     tables: list[str | FittedTable] = []
     if facts.tensors:
-        tensors = FittedTable(
-            [
-                ("tensor", "name"),
-                ("dtype", "text"),
-                ("shape", "text"),
-                ("bytes", "number"),
-                ("storage", "text"),
-            ]
-        )
-        for path, tensor in facts.tensors.items():
-            shape = " x ".join(map(str, tensor.shape)) or "scalar"
-            size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
-            name = one_line(path) or "(the object)"
-            tensors.add(name, tensor.dtype, shape, size, one_line(tensor.storage))
-        tables += [tensors, ""]
+        tables += [tensors_table(facts.tensors), ""]
     if facts.programs:
         tables += [programs_table(facts.programs), ""]
     if facts.compiled:
@@ -153,6 +186,18 @@ def listing_text(facts: ZipListing) -> Printed:
     for name, record in facts.records.items():
         files.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
     return [*head, "", *tables, files]
+
+
+def tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
+    """A table of tensors, a row each."""
+    table = FittedTable(
+        [("tensor", "name"), ("dtype", "text"), ("shape", "text"), ("bytes", "number"), ("storage", "text")]
+    )
+    for path, tensor in tensors.items():
+        shape = " x ".join(map(str, tensor.shape)) or "scalar"
+        size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
+        table.add(one_line(path) or "(the object)", tensor.dtype, shape, size, one_line(tensor.storage))
+    return table
 
 
 # --- programs, methods and compiled models

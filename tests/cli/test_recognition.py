@@ -29,8 +29,12 @@ READ = {
     "etrecord.bin": {"symbolicate", "effects", "split"},
 }
 """Commands that read some of these kinds."""
+TENSOR_FILES = {"legacy.pt", "model.onnx", "model.gguf", "tensors.safetensors"}
+"""Files that are no zips, and opened for their tensors."""
 WITH_TENSORS = {"state_dict.pt", "checkpoint.pt", "module.pt", "tensor.pt", "object.pt", "package_python.pt"}
-"""Files that ``archive.open`` opens for their tensors, and for nothing else."""
+"""Zips that ``archive.open`` opens for their tensors, and for nothing else."""
+WITHOUT = {"object.pt", "model.onnx"}
+"""Those that have none."""
 CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin"}
 """Kinds that ``verify`` checks, too."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
@@ -79,10 +83,10 @@ def test_every_command_refuses_what_it_does_not_know_and_says_what_it_is(name: s
     if name in READ:
         archive.open(file).close()
         return
-    if name in WITH_TENSORS:
-        assert archive.open(file).tensors or name == "object.pt"
+    if name in WITH_TENSORS | TENSOR_FILES:
+        assert bool(archive.open(file).tensors) == (name not in WITHOUT)
     with pytest.raises(ArchiveError) as caught:
-        archive.open(file, kinds=READ_KINDS if name in WITH_TENSORS else None)
+        archive.open(file, kinds=READ_KINDS if name in WITH_TENSORS | TENSOR_FILES else None)
     assert str(caught.value) == f"{file}: {NAMED[name][1]}"
 
 
@@ -118,7 +122,7 @@ def test_a_broken_zip_is_no_companion(tmp_path: Path) -> None:
     assert str(done.exception) == f"{path}: expected a companion, found a broken zip"
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if name not in ZIPS])
+@pytest.mark.parametrize("name", [name for name in OTHERS if name not in {*ZIPS, *TENSOR_FILES}])
 def test_inspect_and_sizes_refuse_what_is_no_zip(name: str) -> None:
     for command in ("inspect", "sizes"):
         done = called(command, KINDS / name)
@@ -231,8 +235,8 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 
 
 LEFT_OUT = (
-    "debug-archive: neither archives nor companions, and left out: 23 "
-    "(ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
+    "debug-archive: neither archives nor companions, and left out: 24 "
+    "(ExecuTorch program: 1, GGUF: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
     "ONNX model: 1, bzip2: 1, empty file: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
     "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"

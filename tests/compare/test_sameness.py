@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, FileKind
-from archive.reader.recognition import OPENED_KINDS
+from archive.reader.recognition import ZIP_KINDS
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import crossed, examples
 
@@ -123,7 +123,7 @@ def test_what_a_verb_makes_of_a_model_of_each_kind_is_the_same_model(kind: FileK
 
 
 def test_every_kind_that_is_opened_has_its_model() -> None:
-    assert KINDS.keys() == OPENED_KINDS
+    assert KINDS.keys() == ZIP_KINDS
 
 
 @settings(max_examples=examples(40))

@@ -35,7 +35,7 @@ from archive.debuginfo.model import NO_TAG
 from archive.formats.exported.canonical import IdNumbering
 from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
-from archive.reader.recognition import OPENED_KINDS
+from archive.reader.recognition import ZIP_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -170,7 +170,7 @@ def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS)
         OSError: it cannot be read.
     """
     if of == "debug":  # of a file elsewhere, only debug info is fetched
-        with open_archive(source, limits=limits, kinds=OPENED_KINDS) as archive:
+        with open_archive(source, limits=limits, kinds=ZIP_KINDS) as archive:
             parts = debug_parts(archive)
         return Digest(of, value_of(of, parts), parts)
     mapped = Mapped(source)
@@ -178,7 +178,7 @@ def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS)
         value = hashlib.sha256(mapped.data).hexdigest()
         mapped.close()
         return Digest(of, value, {})
-    with opened(mapped, limits.allowance(mapped.weight), OPENED_KINDS) as archive:
+    with opened(mapped, limits.allowance(mapped.weight), ZIP_KINDS) as archive:
         if not archive.has_code:
             raise ArchiveError("a companion has no model, but the debug info of one", file=archive.file)
         parts = model_parts(archive)

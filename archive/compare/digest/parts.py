@@ -68,7 +68,7 @@ from archive.reader.recognition import (
     kind_in,
     unpickled,
 )
-from archive.reader.tensors import INSIDE
+from archive.reader.records import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

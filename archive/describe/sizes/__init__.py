@@ -8,10 +8,10 @@ The zip's own bytes:
 - *directory*: the central headers, and all end records.
 - *gaps*: bytes before, between or behind all these, and the archive's comment.
 
-All other bytes are a record's. They are labelled by its kind,
-:class:`~archive.formats.record_kinds.RecordKind`; those of a record of tensors that is a zip itself, in an
-ETRecord or an older exported program, as the bytes of a zip are. A debug record is a pickle, whose bytes have
-four parts:
+All other bytes are a record's, but for *padding* in files of tensors that are no zips. They are labelled by
+its kind, :class:`~archive.formats.record_kinds.RecordKind`; those of a record of tensors that is a zip
+itself, in an ETRecord or an older exported program, as the bytes of a zip are. A debug record is a pickle,
+whose bytes have four parts:
 
 - *text*: the characters of strings, without opcode and length;
 - *rows*: numbers, bools, None, and the opcodes that make tuples, lists and dicts of them;
@@ -43,6 +43,8 @@ There are six views, :class:`View`:
 - *weights*: the tensor whose storage the bytes are, by its name; a storage that several share belongs to the
   first: see :mod:`archive.describe.sizes.weights`. A tensor that is all of a file is "(unnamed)".
 
+Of a model in several files, all of them are measured together: see :mod:`archive.reader.tensor_files`.
+
 In a companion file, the kinds are its tables, and the parts are their columns: see
 :func:`archive.describe.sizes.pieces.companion_pieces`.
 
@@ -58,10 +60,12 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import by_ranges
 from archive.companion.magic import is_companion
+from archive.container.directory import has_end
 from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View, Weight, WeightSize
-from archive.describe.sizes.pieces import companion_pieces, pieces
+from archive.describe.sizes.pieces import companion_pieces, pieces, tensor_pieces
 from archive.reader.archive import Archive
-from archive.reader.recognition import opened_zip
+from archive.reader.opening import opened
+from archive.reader.recognition import TENSOR_KINDS, head_kind, opened_zip
 
 if TYPE_CHECKING:
     from archive.base.mapped import Fetched, Mapped, Source
@@ -94,8 +98,8 @@ def sizes(
     if isinstance(source, Archive):
         return _account(source, inside=inside, weights=weights)
     mapped = by_ranges(source)
-    with _opened(mapped, limits.allowance(mapped.weight)) as opened:
-        return _account(opened, inside=inside, weights=weights)
+    with _opened(mapped, limits.allowance(mapped.weight)) as archive:
+        return _account(archive, inside=inside, weights=weights)
 
 
 def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
@@ -104,6 +108,8 @@ def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
         from archive.reader.companion import Companion  # noqa: PLC0415 (most files are no companions)
 
         return Archive(None, companion=Companion(mapped.whole(), allowance))
+    if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:
+        return opened(mapped, allowance, TENSOR_KINDS)
     return Archive(opened_zip(mapped, allowance))
 
 
@@ -111,6 +117,8 @@ def _account(opened: Archive, *, inside: bool, weights: bool) -> Account:
     if opened.companion is not None and not opened.has_code:
         with in_file(opened.file):
             labelled = list(companion_pieces(opened.companion))
+    elif opened.tensor_file is not None:
+        labelled = list(tensor_pieces(opened))
     else:  # of an archive, its own file: an embedded companion is a record of it
         labelled = list(pieces(Archive(opened.container), inside=inside, weights=weights))
     return Account(opened.file, opened.size, tuple(labelled), not opened.has_code)

@@ -26,6 +26,7 @@ from archive.formats.record_kinds import (
     module_of,
 )
 from archive.reader.recognition import kind_in, recognise_zip
+from archive.reader.records import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,6 +153,37 @@ def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -
                 sums[Cell(None, None, 0, kind_in(file, key), None, weight)] += record.stored_size
             contents[name] = [cell._replace(size=size) for cell, size in sums.items()]
     return contents
+
+
+def tensor_pieces(archive: Archive) -> Iterator[Piece]:
+    """The pieces of a file of tensors that is no zip, or of all shards of a model."""
+    from archive.describe.sizes.weights import add_weights, weights_of  # noqa: PLC0415 (few files are some)
+    from archive.reader.tensor_files import INDEX, ShardedModel  # noqa: PLC0415 (the same)
+
+    told = archive.tensor_file
+    if isinstance(told, ShardedModel):
+        index = told.records[INDEX].size
+        yield Piece(told.kinds[INDEX], None, INDEX, None, None, index, index)
+        for name, shard in told.shards.items():
+            of_zip = shard.tensor_file is None
+            for piece in pieces(shard, inside=False, weights=True) if of_zip else tensor_pieces(shard):
+                inner = None if piece.record is None else f"{name}{INSIDE}{piece.record}"
+                yield piece._replace(record=inner)
+    elif told is not None:
+        contents: RecordCells = {}
+        add_weights(contents, archive, weights_of(archive))
+        for name, record in archive.records.items():
+            label, kind = decoded(encoded(name)), told.kinds[name]
+            cells = contents.get(name, [Cell(None, None, record.size)])
+            for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
+                module = cell.weight.name.rpartition(".")[0] or None if cell.weight else None
+                if not cell.size:  # of a tensor without elements
+                    continue
+                yield Piece(kind, None, label, module, None, stored, cell.size, cell.weight)
+        rest = archive.size - sum(record.stored_size for record in archive.records.values())
+        for part, size in ((Part.PADDING, told.padding), (Part.GAP, rest - told.padding)):
+            if size:
+                yield Piece(part, part, None, None, None, size, 0)
 
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:

@@ -14,13 +14,15 @@ from archive.base.errors import ArchiveError
 from archive.describe.sizes.account import Weight
 from archive.describe.sizes.cells import Cell
 from archive.formats.record_kinds import COMPILED
+from archive.formats.tensors.dtypes import elements_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.describe.sizes.cells import RecordCells
     from archive.reader.archive import Archive
-    from archive.reader.tensors import Place, Tensors
+    from archive.reader.records import Place
+    from archive.reader.tensors import Tensors
 
 Stretch: TypeAlias = tuple[int, int, Weight]
 """The first byte of a record's that is a tensor's, and the one behind the last."""
@@ -54,7 +56,7 @@ def _weight(tensors: Tensors, names: Sequence[str], size: int) -> Weight:
     """The first tensor of a storage, with the elements of all: views of the same ones count once."""
     first = tensors[names[0]]
     views = {(one.offset, one.shape, one.strides): one.count for one in map(tensors.__getitem__, names)}
-    most = size // first.width if first.width else 0
+    most = elements_in(first.dtype, size)
     return Weight(names[0], first.dtype, first.shape, min(sum(views.values()), most), len(names) - 1)
 
 

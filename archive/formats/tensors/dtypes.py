@@ -59,6 +59,45 @@ WIDTHS = {
 }
 """Bytes per element, by dtype."""
 
+BLOCKS = {
+    # Elements of less than a byte, in whole bytes.
+    **dict.fromkeys(("int4", "uint4", "float4_e2m1fn"), (2, 1)),
+    **dict.fromkeys(("int2", "uint2"), (4, 1)),
+    **dict.fromkeys(("float6_e2m3fn", "float6_e3m2fn"), (4, 3)),
+    # Blocks of ggml.
+    "q1_0": (128, 18),
+    "q4_0": (32, 18),
+    "q4_1": (32, 20),
+    "q5_0": (32, 22),
+    "q5_1": (32, 24),
+    "q8_0": (32, 34),
+    "q8_1": (32, 40),
+    "q2_k": (256, 84),
+    "q3_k": (256, 110),
+    "q4_k": (256, 144),
+    "q5_k": (256, 176),
+    "q6_k": (256, 210),
+    "q8_k": (256, 292),
+    "iq1_s": (256, 50),
+    "iq1_m": (256, 56),
+    "iq2_xxs": (256, 66),
+    "iq2_xs": (256, 74),
+    "iq2_s": (256, 82),
+    "iq3_xxs": (256, 98),
+    "iq3_s": (256, 110),
+    "iq4_nl": (32, 18),
+    "iq4_xs": (256, 136),
+    "tq1_0": (256, 54),
+    "tq2_0": (256, 66),
+    "mxfp4": (32, 17),
+    "nvfp4": (64, 36),
+}
+"""Elements and bytes of a block, by dtype, where elements have no whole bytes of their own.
+
+Of ggml: ``GGML_QUANT_SIZES`` of ``gguf/constants.py`` in gguf 0.19, which are those of
+``ggml/src/ggml-common.h``.
+"""
+
 
 def dtype_of_storage(name: str) -> str:
     """The dtype of a storage class, which is the class's own name where it is not known here.
@@ -68,6 +107,35 @@ def dtype_of_storage(name: str) -> str:
     """
     kind = name.removesuffix("Storage")
     return STORAGES.get(kind, kind.lower())
+
+
+def bytes_of(dtype: str, count: int, *, whole: bool = False) -> int | None:
+    """Bytes of so many elements; None for a dtype that is not known here.
+
+    >>> bytes_of("float32", 3), bytes_of("int4", 3), bytes_of("int4", 3, whole=True)
+    (12, 2, None)
+
+    Args:
+        dtype: of the elements.
+        count: how many.
+        whole: also None where they do not fill the last byte.
+    """
+    if dtype in WIDTHS:
+        return WIDTHS[dtype] * count
+    if dtype not in BLOCKS:
+        return None
+    elements, size = BLOCKS[dtype]
+    return None if whole and count * size % elements else -(-count * size // elements)
+
+
+def elements_in(dtype: str, size: int) -> int:
+    """How many elements so many bytes may hold; 0 for a dtype that is not known here.
+
+    >>> elements_in("float32", 12), elements_in("int4", 2), elements_in("string", 12)
+    (3, 4, 0)
+    """
+    elements, width = BLOCKS.get(dtype) or (1, WIDTHS.get(dtype, 0))
+    return size * elements // width if width else 0
 
 
 def may_have_gradients(dtype: str) -> bool:

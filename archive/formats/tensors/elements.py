@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.formats.tensors.dtypes import word_width
+from archive.formats.tensors.dtypes import BLOCKS, word_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,8 @@ DIMENSIONS = 60
 def elements(tensor: Tensor, storage: memoryview, *, big: bool = False) -> Iterator[memoryview]:
     """The elements of a tensor, in pieces; views of the storage where they lie in order.
 
+    Those that have no whole bytes of their own are given as they lie, in blocks.
+
     Args:
         tensor: the tensor.
         storage: the bytes of its storage.
@@ -41,6 +43,11 @@ def elements(tensor: Tensor, storage: memoryview, *, big: bool = False) -> Itera
             more often than those of any real tensor.
     """
     first, stop = tensor.span(len(storage))
+    if tensor.dtype in BLOCKS:
+        if big and BLOCKS[tensor.dtype][1] > 1:
+            raise ArchiveError(f"big-endian blocks of {tensor.dtype} are not read", record=tensor.record)
+        yield storage[first:stop]
+        return
     size, width, word = tensor.bytes or 0, tensor.width or 1, word_width(tensor.dtype)
     if size == 0:
         return

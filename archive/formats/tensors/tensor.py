@@ -7,7 +7,7 @@ from math import prod
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.formats.tensors.dtypes import WIDTHS
+from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 
 MOST_DIMENSIONS = 1024
 """PyTorch's operators refuse more than 64."""
@@ -20,6 +20,19 @@ MATH_BITS = ("conj", "neg")
 def path_below(path: str, step: str) -> str:
     """The path of a value in another one: ``encoder.weight``; a step "" adds nothing."""
     return f"{path}.{step}" if path and step else path or step
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of elements that lie one behind the other, the last dimension fastest.
+
+    >>> row_major((3, 2))
+    (2, 1)
+    """
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,7 @@ class Tensor:
     @property
     def bytes(self) -> int | None:
         """Bytes of its elements; None for a dtype that is not known here."""
-        return None if self.width is None else self.count * self.width
+        return bytes_of(self.dtype, self.count)
 
     @property
     def is_contiguous(self) -> bool:
@@ -99,6 +112,8 @@ class Tensor:
         Raises:
             ArchiveError: the dtype is not known here, or elements are outside of the storage.
         """
+        if self.dtype in BLOCKS:
+            return self._span_of_blocks(size)
         if self.width is None:
             raise ArchiveError(f"the width of {self.dtype} is not known here", record=self.record)
         if len(self.shape) != len(self.strides):
@@ -121,3 +136,11 @@ class Tensor:
                 found=f"{size:,}",
             )
         return self.offset * self.width, stop
+
+    def _span_of_blocks(self, size: int) -> tuple[int, int]:
+        """The same of a tensor of blocks, which begin with its storage and lie in order."""
+        stop = self.bytes or 0
+        if self.offset or not self.is_contiguous or stop > size:
+            expected = f"a storage of {stop:,} bytes at least, of blocks in order, for shape {self.shape}"
+            raise ArchiveError(record=self.record, expected=expected, found=f"{size:,}")
+        return 0, stop

@@ -74,6 +74,8 @@ from archive.reader.recognition.kinds import (
     SHOWN,
     SHRUNK_KINDS,
     SPLIT_KINDS,
+    TENSOR_KINDS,
+    ZIP_KINDS,
     FileKind,
     Recognised,
     kind_in,
@@ -105,9 +107,12 @@ __all__ = [
     "SHOWN",
     "SHRUNK_KINDS",
     "SPLIT_KINDS",
+    "TENSOR_KINDS",
+    "ZIP_KINDS",
     "FileKind",
     "Recognised",
     "check_companion",
+    "head_kind",
     "is_packaged_pickle",
     "is_slim",
     "kind_in",
@@ -252,6 +257,11 @@ def opened_zip(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
         raise _no_zip(mapped.data, allowance).refusal(mapped.name)
     finally:
         mapped.close()
+
+
+def head_kind(mapped: Mapped | Fetched, allowance: Allowance) -> FileKind:
+    """The kind of a file that is no zip, by its first bytes."""
+    return _no_zip(mapped.data, allowance, look=False).kind
 
 
 def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:

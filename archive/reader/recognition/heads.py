@@ -43,6 +43,7 @@ OBJECT = 3
 PREFIXES = (
     (b"version https://git-lfs.github.com/spec/", FileKind.LFS),
     (b"7z\xbc\xaf\x27\x1c", FileKind.SEVEN_ZIP),
+    (b"GGUF", FileKind.GGUF),
 )
 COMPRESSED = (
     (b"\x1f\x8b", FileKind.GZIP),
@@ -70,10 +71,13 @@ KIND_WORDS = {
     FileKind.JSON: "JSON text",
     FileKind.ONNX: "an ONNX model",
     FileKind.SAFETENSORS: "tensors in the safetensors format",
+    FileKind.GGUF: "a model in GGUF",
+    FileKind.SHARDED: "an index of a model in several files, as Hugging Face's libraries write it",
     FileKind.LEGACY_TAR: "a tar saved by torch.save before PyTorch 0.4",
 }
 HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
+INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
@@ -189,6 +193,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 TESTS: tuple[tuple[Callable[[bytes, int], bool], FileKind], ...] = (
     (_is_safetensors, FileKind.SAFETENSORS),
     (lambda head, _: HTML.match(head) is not None, FileKind.HTML),
+    (lambda head, _: INDEX.match(head) is not None, FileKind.SHARDED),
     (lambda head, _: JSON.match(head) is not None, FileKind.JSON),
     (_is_onnx, FileKind.ONNX),
 )

@@ -45,6 +45,8 @@ class FileKind(StrEnum):
     LEGACY_TAR = "legacy torch.save, tar"
     ONNX = "ONNX model"
     SAFETENSORS = "safetensors"
+    GGUF = "GGUF"
+    SHARDED = "model in shards"
     LFS = "Git LFS pointer"
     HTML = "HTML page"
     JSON = "JSON"
@@ -90,14 +92,19 @@ HASHED_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE}
 JOINED_KINDS = SPLIT_KINDS | REDACTED_KINDS
 """Files that ``join`` makes whole again."""
 
-OPENED_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
+ZIP_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
+"""Zips that are compared, digested and shown as a page."""
+
+TENSOR_KINDS = {FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEGACY, FileKind.SHARDED}
+"""Files of tensors that are no zips: ``inspect`` and ``sizes`` work on them."""
+
+OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 """Files that ``archive.open`` opens, beside companions."""
 
 DAMAGED_KINDS = {FileKind.CUT, FileKind.EMPTY}
 """Files that are broken, whatever they were meant to be."""
 
 SHOWN = "`inspect` and `sizes` show what is in it"
-LEGACY_ADVICE = "it holds no TorchScript code; torch.load reads it, and torch.save makes a zip of it"
 NO_CODE_ADVICE = f"it holds no TorchScript code, so there is no debug info to work on; {SHOWN}"
 SAVE_WITH_DEBUG_INFO = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 """How PyTorch saves a lite archive with debug handles and call stacks."""
@@ -122,11 +129,15 @@ ADVICE = {
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
-    FileKind.EXECUTORCH: "ExecuTorch runs it; this tool reads TorchScript archives",
-    FileKind.LEGACY: LEGACY_ADVICE,
-    FileKind.LEGACY_TAR: LEGACY_ADVICE,
-    FileKind.ONNX: "this tool reads TorchScript archives, not ONNX",
-    FileKind.SAFETENSORS: "it holds tensors alone, and no code with debug info",
+    FileKind.EXECUTORCH: "ExecuTorch runs it; the ETRecord that was made with it, which this tool reads, "
+    "leads to the model's source",
+    FileKind.LEGACY: NO_CODE_ADVICE,
+    FileKind.LEGACY_TAR: "torch.load(..., weights_only=False) reads it, if you trust it; torch.save makes "
+    "a zip",
+    FileKind.ONNX: NO_CODE_ADVICE,
+    FileKind.SAFETENSORS: NO_CODE_ADVICE,
+    FileKind.GGUF: NO_CODE_ADVICE,
+    FileKind.SHARDED: NO_CODE_ADVICE,
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
     FileKind.HTML: "a download has gone wrong: look at the page, and download the file itself",
     FileKind.JSON: "if it was to be a model, look at what the server says in it",

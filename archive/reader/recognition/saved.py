@@ -44,6 +44,8 @@ META_ARGUMENTS, QUANTISER = 4, 4
 """Arguments of a call that makes a tensor without storage; the one that is a quantiser."""
 DTYPE = 7
 """Arguments of a call that makes a tensor, up to the dtype of ``_rebuild_tensor_v3``."""
+VIEW = 5
+"""Of a storage before PyTorch 0.4, the place of its part: a key, where it begins, and its elements."""
 WRAPPERS = 8
 """Calls that may wrap a tensor: of a parameter, of a subclass."""
 SHOWN_KEYS = 4
@@ -87,10 +89,10 @@ def object_words(value: object) -> str:
         keys += ["…"] if len(value.pairs) > SHOWN_KEYS else []
         dict_words = f"a dict of {', '.join(keys)}" if keys else "an empty dict"
         return f"{'a checkpoint' if kind is FileKind.CHECKPOINT else 'an object'} ({dict_words})"
-    if kind is not FileKind.MODULE and not isinstance(value.what, Global | str):
+    if kind is not FileKind.MODULE and not isinstance(_class_of(value), Global | str):
         return "an object"
-    known = isinstance(value.what, Global | str)
-    name = one_line(str(value.what)[:200]) if known else "an unknown kind"
+    what = _class_of(value)
+    name = one_line(str(what)[:200]) if isinstance(what, Global | str) else "an unknown kind"
     return f"{'a whole module' if kind is FileKind.MODULE else 'an object'} of class {name}"
 
 
@@ -257,11 +259,13 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
     else:
         name = dtype_of_storage(kind.name) if isinstance(kind, Global) else "unknown"
     bits = dtype.pairs if isinstance(dtype, PyValue) else ()
+    view = storage_id.items[VIEW] if len(storage_id.items) > VIEW else None
+    begin = view.items[1] if isinstance(view, PyValue) and len(view.items) > 1 else 0
     return Tensor(
         name,
         sizes,
         steps or (),
-        offset if isinstance(offset, int) else 0,
+        sum(number for number in (offset, begin) if isinstance(number, int)),
         f"{DATA_FOLDER}{str(key)[:PATH_CHARACTERS]}",
         requires_grad if isinstance(requires_grad, bool) else None,
         math_bits=tuple(sorted(bit for bit, is_set in bits if bit in MATH_BITS and is_set is True)),
@@ -283,10 +287,18 @@ def _key(key: object) -> str:
     return shown(key) if isinstance(key, int | float | bytes | None) else "(…)"
 
 
+def _class_of(value: PyValue) -> object:
+    """What a value was made by: before PyTorch 1.6, a module's class stands with its source."""
+    match value.what:
+        case PyValue(what="persistent", arguments=[PyValue(items=["module", Global() as name, *_])]):
+            return name
+    return value.what
+
+
 def _is_module(value: object) -> bool:
     return (
         isinstance(value, PyValue)
-        and isinstance(value.what, Global)
+        and isinstance(_class_of(value), Global)
         and _attribute(value.state, "_parameters") is not None
         and _attribute(value.state, "_modules") is not None
     )

@@ -11,7 +11,7 @@ import archive
 from archive.companion.build import build_companion
 from archive.reader.collect import collect
 from archive.reader.facts import facts_of
-from archive.reader.recognition import OPENED_KINDS
+from archive.reader.recognition import ZIP_KINDS
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES
@@ -97,7 +97,7 @@ def test_of_what_torch_save_writes_root_and_dates_go(name: str) -> None:
     out, companion, back = io.BytesIO(), io.BytesIO(), io.BytesIO()
     facts = archive.redact(path, out, companion, preset="publish")
     assert (facts.archive_id, facts.rewritten, facts.gone, facts.refused) == (facts.redacted_id, (), (), ())
-    with archive.open(out.getvalue(), kinds=OPENED_KINDS) as after:
+    with archive.open(out.getvalue(), kinds=ZIP_KINDS) as after:
         assert after.root == "archive"
         assert {record.entry.modified for record in after.container.records.values()} == {0}
     assert archive.join(out.getvalue(), companion.getvalue(), back).exact

@@ -1,0 +1,101 @@
+"""A file of tensors that is no zip, listed: what it says of the model, its tensors, and its other records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from archive.base.bounded import bounded
+from archive.base.facts import dataclass
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.describe.listing import FileFacts, TensorFacts
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import SHOWN, TENSOR_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.mapped import Source
+    from archive.formats.tensor_files.described import Value
+    from archive.reader.recognition import FileKind
+    from archive.reader.records import TensorRecords
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFacts:
+    """A class whose source is in a file of ``torch.save``.
+
+    Attributes:
+        name: of the class.
+        file: where it was defined.
+        bytes: of its source.
+    """
+
+    name: str
+    file: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorListing:
+    """The contents of a file of tensors that is no zip, or of a model in several files.
+
+    Attributes:
+        file: its name.
+        kind: of the file.
+        what: the kind in words.
+        advice: what can be done with the file.
+        size: of all its files, in bytes.
+        files: the model's files and their sizes in bytes, its own first.
+        missing: files that it names, and that are not there.
+        metadata: what it says of the model; a number that is none or infinite is a text.
+        sources: classes whose source is in it.
+        records: its records by name.
+        tensors: by their names. The storage of each is a record, or a part of one; "" where there is none.
+    """
+
+    file: str
+    kind: FileKind
+    what: str
+    advice: str
+    size: int
+    files: Mapping[str, int]
+    missing: Sequence[str]
+    metadata: Mapping[str, Value]
+    sources: Sequence[ClassFacts]
+    records: Mapping[str, FileFacts]
+    tensors: Mapping[str, TensorFacts]
+
+
+@bounded
+def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> TensorListing:
+    """List the contents of a file of tensors that is no zip. Of a file elsewhere, its header is fetched.
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the file is of another kind (the message says which), or is not as its format asks.
+        OSError: the file cannot be read.
+    """
+    with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as archive:
+        told = cast("TensorRecords", archive.tensor_file)
+        return TensorListing(
+            file=archive.file,
+            kind=told.recognised.kind,
+            what=told.recognised.what,
+            advice=told.recognised.advice.removesuffix(f"; {SHOWN}"),
+            size=archive.size,
+            files=told.files,
+            missing=told.missing,
+            metadata=told.metadata,
+            sources=[ClassFacts(one.name, one.file, len(one.text.encode())) for one in told.sources],
+            records={
+                name: FileFacts(told.kinds[name], one.size, one.stored_size, one.compression)
+                for name, one in archive.records.items()
+            },
+            tensors={
+                name: TensorFacts(one.dtype, one.shape, one.bytes, one.record)
+                for name, one in archive.tensors.items()
+            },
+        )

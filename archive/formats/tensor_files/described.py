@@ -1,0 +1,190 @@
+"""What a file of tensors tells of itself, in one form for all formats.
+
+Every byte of the file is of one record at most; what no record has is padding. A tensor whose bytes are in
+the file has a record of its own, ``data/NAME``, or shares one with those of the same storage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, TypeAlias
+
+from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeVar
+
+    from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
+    from archive.formats.record_kinds import RecordKind
+    from archive.formats.tensors.tensor import Tensor
+
+    T = TypeVar("T")
+
+TENSOR_BYTES = 1200
+"""Bytes of memory that a tensor, its record and their names cost, besides the characters of the name."""
+WINDOW, MOST_READ = 1 << 20, 1 << 28
+"""Bytes of a file elsewhere that are read for its header at first, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOf:
+    """An array in a file's metadata, which may be long, and is not read.
+
+    Attributes:
+        count: how many values it has.
+        type: of these, as the format's module names it.
+    """
+
+    count: int
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.count:,} {self.type}"
+
+
+Value: TypeAlias = str | int | float | bool | ArrayOf
+"""A value of a file's metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A record of a file that is no zip: the bytes from one place to another, or from several ones.
+
+    Attributes:
+        kind: of the record.
+        spans: the first byte of each stretch, and the one behind its last.
+        width: of integers in protobuf's variable form, the bytes that each becomes; else 0.
+        count: how many of these there are.
+    """
+
+    kind: RecordKind
+    spans: tuple[tuple[int, int], ...]
+    width: int = 0
+    count: int = 0
+
+    @property
+    def stored_size(self) -> int:
+        """Bytes in the file."""
+        return sum(stop - start for start, stop in self.spans)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the record as it is read."""
+        return self.width * self.count if self.width else self.stored_size
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Where a tensor lies that is in a file beside this one.
+
+    Attributes:
+        file: its path below this file's folder, with slashes.
+        start: the first byte.
+        size: bytes.
+    """
+
+    file: str
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSource:
+    """The source of a class of Python, as ``torch.save`` kept it beside a whole module.
+
+    Attributes:
+        name: of the class.
+        file: where it was defined.
+        text: the class statement.
+    """
+
+    name: str
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """What a file of tensors tells of itself.
+
+    Attributes:
+        what: the kind of file in words, with details: "GGUF 3, little-endian, of 291 tensors".
+        records: by name. ``header`` is all that is none of the others, but padding.
+        tensors: by name, in the order in which the file describes them. The record of each is one of these.
+        metadata: what the file says of the model; of arrays, how many values they have.
+        external: of tensors in other files, where they lie; the records of these are "".
+        sources: of classes, where whole modules were saved.
+        padding: bytes that only align others.
+        is_big_endian: whether the elements are big-endian.
+    """
+
+    what: str
+    records: Mapping[str, FileRecord]
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, Value] = field(default_factory=dict)
+    external: Mapping[str, External] = field(default_factory=dict)
+    sources: Sequence[ClassSource] = ()
+    padding: int = 0
+    is_big_endian: bool = False
+
+
+class CutShortError(ArchiveError):
+    """The bytes at hand end before the header does."""
+
+
+def with_head(data: Bytes, read: Callable[[memoryview], T]) -> T:
+    """Call a reader of a file's beginning; of a file elsewhere, with more and more of it.
+
+    Args:
+        data: the file.
+        read: is given its first bytes, and raises :class:`CutShortError` if they are too few.
+
+    Raises:
+        ArchiveError: the reader's own; or the beginning is longer than any real one.
+    """
+    most = min(len(data), MOST_READ)
+    size = most if isinstance(data, memoryview) else WINDOW
+    while True:
+        try:
+            return read(data[: min(size, most)])
+        except CutShortError:
+            if size >= most:
+                expected = f"a header of at most {MOST_READ:,} bytes"
+                raise ArchiveError(expected=expected, found="a longer one") from None
+        size *= 4
+
+
+def header_around(size: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """All stretches of a file between some that lie apart.
+
+    Args:
+        size: of the file.
+        spans: the first byte of each, and the one behind its last.
+    """
+    around, at = [], 0
+    for start, stop in sorted(spans):
+        if start > at:
+            around.append((at, start))
+        at = max(at, stop)
+    return (*around, (at, size)) if at < size else tuple(around)
+
+
+def take_tensor(name: str, allowance: Allowance) -> None:
+    """Ask for the memory of a tensor.
+
+    Raises:
+        ArchiveError: its name is too long.
+        LimitError: there are more tensors than allowed.
+    """
+    most = allowance.limits.name_bytes
+    if len(name) > most:
+        raise ArchiveError(expected=f"a name of at most {most:,} characters", found=f"{len(name):,}")
+    allowance.take(TENSOR_BYTES + 8 * len(name), "tensors")
+
+
+def twice(what: str, name: str) -> ArchiveError:
+    """The error of a name that two things have."""
+    return ArchiveError(f"{what} {shown(name)} is there twice")

@@ -1,0 +1,78 @@
+"""The index of a model of Hugging Face that is in several files, *shards*.
+
+``model.safetensors.index.json``, or ``pytorch_model.bin.index.json`` of files by ``torch.save``, in the
+folder of the shards::
+
+    {"metadata": {"total_size": 28966928384, …},
+     "weight_map": {"lm_head.weight": "model-00006-of-00006.safetensors", …}}
+
+``weight_map`` has the shard of each tensor. Loaders take all tensors of all shards that are named, and no
+other files.
+
+Source: ``save_pretrained`` in ``transformers/modeling_utils.py`` of transformers, and
+``split_torch_state_dict_into_shards`` of huggingface_hub.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, shown
+from archive.base.json_text import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.limits import Allowance
+    from archive.formats.tensor_files.described import Value
+
+MOST_SHARDS = 4096
+INDEX_BYTES = 1 << 28
+"""Bytes of an index, at most."""
+WEIGHT_MAP = "weight_map"
+NOT_IN_NAMES = set("/\\:\0")
+
+
+class Index(NamedTuple):
+    """An index of shards.
+
+    Attributes:
+        shards: names of files, each with its tensors, in the order in which the index names them first.
+        metadata: of the index.
+    """
+
+    shards: Mapping[str, tuple[str, ...]]
+    metadata: Mapping[str, Value]
+
+
+def read_index(data: memoryview, allowance: Allowance) -> Index:
+    """Read an index.
+
+    Raises:
+        ArchiveError: it is none, or a shard is not in the same folder.
+        LimitError: its values would take more memory than allowed.
+    """
+    if len(data) > INDEX_BYTES:
+        raise ArchiveError(expected=f"an index of at most {INDEX_BYTES:,} bytes", found=f"{len(data):,}")
+    with allowance.part() as meanwhile:
+        value = read_json(data, meanwhile)
+    weights = value.get(WEIGHT_MAP) if isinstance(value, dict) else None
+    if not isinstance(weights, dict) or not weights:
+        raise ArchiveError(
+            place=WEIGHT_MAP, expected="an object with the file of each tensor", found=shown(weights)
+        )
+    shards: dict[str, list[str]] = {}
+    for tensor, file in weights.items():
+        if not isinstance(file, str) or file in {"", ".", ".."} or set(file) & NOT_IN_NAMES:
+            place = f"{WEIGHT_MAP}, tensor {shown(tensor)}"
+            raise ArchiveError(place=place, expected="a file in the folder of the index", found=shown(file))
+        shards.setdefault(file, []).append(tensor)
+    if len(shards) > MOST_SHARDS:
+        raise ArchiveError(expected=f"at most {MOST_SHARDS:,} shards", found=f"{len(shards):,}")
+    told = value.get("metadata")
+    metadata = {
+        key: item
+        for key, item in (told if isinstance(told, dict) else {}).items()
+        if isinstance(item, str | int | float)
+    }
+    return Index({file: tuple(names) for file, names in shards.items()}, metadata)

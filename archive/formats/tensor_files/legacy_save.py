@@ -1,0 +1,232 @@
+"""What ``torch.save`` wrote before PyTorch 1.6.
+
+It still does with ``_use_new_zipfile_serialization=False``. Five pickles, then the storages, one behind the
+other:
+
+=======================  ==================================================================================
+pickle                   its value
+=======================  ==================================================================================
+magic number             ``0x1950a86a20f9469cfc6c``
+protocol version         1001
+facts about the system   ``{"protocol_version": 1001, "little_endian": True, "type_sizes": {…}}``
+the object               what was saved; storages and classes in it are persistent values
+keys                     the list of all storages' keys, sorted as texts
+=======================  ==================================================================================
+
+The storages follow in the order of the keys, each with its number of elements before it (s64) and nothing
+between them. Persistent values are tuples::
+
+    ("storage", CLASS, KEY, LOCATION, ELEMENTS, None)
+    ("storage", CLASS, KEY, LOCATION, ELEMENTS, (VIEW_KEY, OFFSET, ELEMENTS))    a part of one, before 0.4
+    ("module", CLASS, FILE, SOURCE)    a module's class, at its first use; FILE and SOURCE may be None
+
+A storage that several tensors share is there once. The first value with its key tells the size of an element,
+which that of ``UntypedStorage`` is a byte. All elements are little-endian, whatever machine wrote them; the
+numbers before them are in that machine's order.
+
+Before 0.4 the same stood in a tar, which is recognised and not read.
+
+Source: ``_legacy_save`` and ``_legacy_load`` in ``torch/serialization.py`` of PyTorch 2.13, and
+``writeFileRaw`` in ``torch/csrc/generic/serialization.cpp`` (1.0) and ``torch/csrc/serialization.cpp``
+(1.13).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, LimitError, counted, shown
+from archive.debuginfo.model import Global
+from archive.formats.python_pickle import PyValue, plain_value
+from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
+from archive.formats.tensor_files.described import (
+    ClassSource,
+    CutShortError,
+    FileRecord,
+    TensorFile,
+    header_around,
+    twice,
+    with_head,
+)
+from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Literal
+
+    from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
+
+MAGIC_NUMBER, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+NUMBER = 8
+"""Bytes of the number before a storage."""
+STORAGE_BYTES = 600
+"""Bytes of memory that a storage costs."""
+HEADER = "header"
+UNTYPED = "UntypedStorage"
+PICKLES = 5
+LARGEST = (1 << 63) - 1
+
+
+class _Pickles(NamedTuple):
+    """What the pickles hold: where the object's begins and ends, and where the storages begin."""
+
+    object: object
+    named: Sequence[PyValue]
+    place: tuple[int, int]
+    keys: Sequence[str]
+    is_little: bool
+    end: int
+
+
+class LegacyFile(NamedTuple):
+    """A file, and the object in it: :class:`~archive.formats.python_pickle.PyValue` objects.
+
+    ``file`` has no tensors yet: :mod:`archive.reader.recognition.saved` finds them in the object, in the
+    records ``data/KEY``.
+    """
+
+    file: TensorFile
+    object: object
+
+
+def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
+    """Read the pickles of a file, and find its storages.
+
+    Args:
+        data: the file; of one elsewhere, the pickles are fetched, in pieces of 1, 4, … MiB.
+        allowance: the memory that values may cost; :class:`LegacyFile` has them.
+
+    Returns:
+        Records: ``data.pkl`` is the object's pickle, ``data/KEY`` a storage, ``header`` all else. ``sources``
+        are those of classes.
+
+    Raises:
+        ArchiveError: the file is not as the format asks; the message says where. The numbers before storages
+            are compared with those in the pickle, but for files elsewhere: there, all of them together with
+            the size of the file.
+    """
+    pickles = with_head(data, lambda head: _pickles(head, len(data), allowance))
+    spans = _spans(data, pickles, _storages(pickles.named, allowance))
+    records = {DATA: FileRecord(RecordKind.OBJECT, (pickles.place,))}
+    records |= {DATA_FOLDER + key: FileRecord(RecordKind.TENSOR, (span,)) for key, span in spans.items()}
+    around = header_around(len(data), [pickles.place, *spans.values()])
+    file = TensorFile(
+        "saved by torch.save in its format before PyTorch 1.6",
+        {HEADER: FileRecord(RecordKind.HEADER, around), **records},
+        {},
+        sources=tuple(_sources(pickles.named)),
+    )
+    return LegacyFile(file, pickles.object)
+
+
+def _pickles(head: memoryview, size: int, allowance: Allowance) -> _Pickles:
+    """The values of the pickles, from the first bytes of a file."""
+    named: list[PyValue] = []
+    values: list[object] = []
+    ends = [0]
+    with allowance.part() as meanwhile:
+        for _ in range(PICKLES):
+            try:
+                value, end = plain_value(head, ends[-1], meanwhile, named)
+            except LimitError:
+                raise
+            except ArchiveError as error:
+                if len(head) < size:
+                    raise CutShortError(place=error.place) from None
+                raise
+            values.append(value)
+            ends.append(end)
+        cost = meanwhile.taken
+    allowance.take(cost, "values of pickles")
+    magic, protocol, system, saved, keys = values
+    for what, found, expected in (("magic number", magic, MAGIC_NUMBER), ("version", protocol, PROTOCOL)):
+        if found != expected:
+            raise ArchiveError(place=f"the {what}", expected=f"{expected}", found=shown(found))
+    if not isinstance(keys, PyValue) or not all(isinstance(key, str) for key in keys.items):
+        raise ArchiveError(place="the keys of storages", expected="a list of texts", found=shown(keys))
+    facts = dict(system.pairs) if isinstance(system, PyValue) else {}
+    is_little = facts.get("little_endian") is not False
+    return _Pickles(saved, named, (ends[3], ends[4]), [str(key) for key in keys.items], is_little, ends[-1])
+
+
+class _Storage(NamedTuple):
+    """How many elements a storage has, and the bytes of each."""
+
+    elements: int
+    width: int
+
+
+def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Storage]:
+    """The storages that persistent values tell of, by key."""
+    storages: dict[str, _Storage] = {}
+    for value in named:
+        items = _items(value)
+        if not items or items[0] != "storage":
+            continue
+        match items:
+            case [_, Global(name=name), str(key), _, int(count), *_] if 0 <= count <= LARGEST:
+                width = 1 if name == UNTYPED else WIDTHS.get(dtype_of_storage(name), 0)
+                if not width:
+                    raise ArchiveError(
+                        place=f"storage {shown(key)}", expected="a class whose elements are known", found=name
+                    )
+                if key not in storages:
+                    allowance.take(STORAGE_BYTES + 8 * len(key), "storages")
+                    storages[key] = _Storage(count, width)
+            case _:
+                raise ArchiveError(
+                    record=DATA, expected="a storage's class, key and size", found=shown(items[1:5])
+                )
+    return storages
+
+
+def _spans(data: Bytes, pickles: _Pickles, storages: Mapping[str, _Storage]) -> dict[str, tuple[int, int]]:
+    """Where the bytes of each storage lie, in the file's order."""
+    spans: dict[str, tuple[int, int]] = {}
+    at = pickles.end
+    for key in pickles.keys:
+        place = f"storage {shown(key)}"
+        if key in spans:
+            raise twice("storage", key)
+        if key not in storages:
+            raise ArchiveError(place=place, expected="a tensor that uses it", found="none")
+        count, width = storages[key]
+        start, stop = at + NUMBER, at + NUMBER + count * width
+        if stop > len(data):
+            raise ArchiveError(place=place, expected=f"{stop:,} bytes of file", found=f"{len(data):,}")
+        if isinstance(data, memoryview):
+            _check_number(data[at:start], count, place, is_little=pickles.is_little)
+        spans[key] = start, stop
+        at = stop
+    missing = next((key for key in storages if key not in spans), None)
+    if missing is not None:
+        raise ArchiveError(place=f"storage {shown(missing)}", expected="its elements", found="none")
+    if at != len(data):
+        raise ArchiveError(expected=f"{at:,} bytes of pickles and storages", found=f"{len(data):,}")
+    return spans
+
+
+def _check_number(number: memoryview, count: int, place: str, *, is_little: bool) -> None:
+    """Refuse a storage that has another number of elements than its pickle says.
+
+    Machines that are big-endian wrote the number in their own order at first, and then as others do.
+    """
+    orders: list[Literal["little", "big"]] = ["little"] if is_little else ["little", "big"]
+    numbers = [int.from_bytes(number, order) for order in orders]
+    if count not in numbers:
+        raise ArchiveError(place=place, expected=f"{counted(count, 'element')}", found=f"{numbers[-1]:,}")
+
+
+def _sources(named: Sequence[PyValue]) -> Iterator[ClassSource]:
+    """The sources of classes that persistent values have."""
+    for value in named:
+        match _items(value):
+            case ["module", Global() as name, str(file), str(text)]:
+                yield ClassSource(str(name), file, text)
+
+
+def _items(value: PyValue) -> list[object]:
+    """The items of a persistent value that is a tuple."""
+    inner = value.arguments[0]
+    return list(inner.items) if isinstance(inner, PyValue) else []

@@ -1,0 +1,581 @@
+"""ONNX: a graph of operators with its weights, as one message of protobuf.
+
+The messages that are looked into are declared below, each with the numbers of its fields: :class:`Model`,
+:class:`Graph`, :class:`Node`, :class:`Attribute`, :class:`Function`, :class:`Training`, :class:`Sparse`,
+:class:`TensorField`, :class:`Opset`, :class:`Entry`. All other fields are passed over.
+
+A tensor's elements are in one of these places, little-endian, the last dimension the fastest:
+
+- ``raw_data``. Elements of less than a byte fill bytes without gaps, the first in the lowest bits.
+- ``float_data`` and ``double_data``: numbers of 4 and 8 bytes; of complex ones, both parts.
+- ``int32_data``, ``int64_data``, ``uint64_data``: integers in variable form. An int32 is an element of any
+  type of at most 32 bits, as an integer of its bits; or a byte of elements that have less.
+- a file beside the model: ``data_location`` is 1, and ``external_data`` has the keys ``location`` (a path
+  below the model's folder, with slashes), ``offset`` and ``length``.
+- ``string_data``: texts.
+
+Tensors are named by paths: initializers of the graph by their names; tensors of attributes ``NODE.ATTRIBUTE``
+and, of lists, ``NODE.ATTRIBUTE.0``; initializers of graphs in attributes ``NODE.ATTRIBUTE.NAME``. A node
+without a name is called by its first output. The indices of a sparse tensor are ``NAME.indices``. Before
+those of a function stands ``FUNCTION.``, before those for training ``training.0.``.
+
+What is checked: every tensor has as many bytes as its shape and type say; no two initializers of a graph have
+one name; fields that may be there once are not there twice; paths to other files lead nowhere else.
+Integers in variable form are counted when their tensor is read.
+
+Source: ``onnx/onnx.proto`` of onnx 1.23 (IR version 14).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import IntEnum
+from math import prod
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, counted, shown
+from archive.base.strings import decoded
+from archive.formats.record_kinds import DATA_FOLDER, RecordKind
+from archive.formats.tensor_files.described import (
+    External,
+    FileRecord,
+    TensorFile,
+    header_around,
+    take_tensor,
+    twice,
+)
+from archive.formats.tensor_files.protobuf import LENGTH, LONGEST, VARINT, Message, signed
+from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
+from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, path_below, row_major
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
+    from archive.formats.tensor_files.described import Value
+    from archive.formats.tensor_files.protobuf import Field
+
+GRAPH = "graph"
+DEPTH = 32
+"""Graphs inside of graphs; protobuf's own readers go no further, for each is three messages deep."""
+SPAN_BYTES = 200
+"""Bytes of memory that a stretch of elements costs: real tensors have one."""
+STRING = "string"
+EXTERNAL = 1
+"""``DataLocation`` of elements in another file."""
+HALF = 2
+"""Bytes of the widest elements that an int32 is not made for."""
+DTYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    8: STRING,
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
+    27: "float6_e2m3fn",
+    28: "float6_e3m2fn",
+}
+"""The dtype of each number of ``TensorProto.DataType``."""
+
+
+class Model(IntEnum):
+    """Fields of ModelProto."""
+
+    IR_VERSION = 1
+    PRODUCER_NAME = 2
+    PRODUCER_VERSION = 3
+    DOMAIN = 4
+    MODEL_VERSION = 5
+    DOC_STRING = 6
+    GRAPH = 7
+    OPSET_IMPORT = 8
+    """Several."""
+    METADATA_PROPS = 14
+    """Several."""
+    TRAINING_INFO = 20
+    """Several."""
+    FUNCTIONS = 25
+    """Several."""
+
+
+class Graph(IntEnum):
+    """Fields of GraphProto."""
+
+    NODE = 1
+    NAME = 2
+    INITIALIZER = 5
+    DOC_STRING = 10
+    SPARSE_INITIALIZER = 15
+
+
+class Node(IntEnum):
+    """Fields of NodeProto."""
+
+    OUTPUT = 2
+    NAME = 3
+    OP_TYPE = 4
+    ATTRIBUTE = 5
+
+
+class Attribute(IntEnum):
+    """Fields of AttributeProto."""
+
+    NAME = 1
+    T = 5
+    """A tensor."""
+    G = 6
+    """A graph."""
+    TENSORS = 10
+    GRAPHS = 11
+    SPARSE_TENSOR = 22
+    SPARSE_TENSORS = 23
+
+
+class Function(IntEnum):
+    """Fields of FunctionProto."""
+
+    NAME = 1
+    NODE = 7
+    DOMAIN = 10
+
+
+class Training(IntEnum):
+    """Fields of TrainingInfoProto, both graphs."""
+
+    INITIALIZATION = 1
+    ALGORITHM = 2
+
+
+class Sparse(IntEnum):
+    """Fields of SparseTensorProto, both tensors."""
+
+    VALUES = 1
+    INDICES = 2
+
+
+class TensorField(IntEnum):
+    """Fields of TensorProto."""
+
+    DIMS = 1
+    DATA_TYPE = 2
+    SEGMENT = 3
+    FLOAT_DATA = 4
+    INT32_DATA = 5
+    STRING_DATA = 6
+    INT64_DATA = 7
+    NAME = 8
+    RAW_DATA = 9
+    DOUBLE_DATA = 10
+    UINT64_DATA = 11
+    EXTERNAL_DATA = 13
+    DATA_LOCATION = 14
+
+
+class Opset(IntEnum):
+    """Fields of OperatorSetIdProto."""
+
+    DOMAIN = 1
+    VERSION = 2
+
+
+class Entry(IntEnum):
+    """Fields of StringStringEntryProto."""
+
+    KEY = 1
+    VALUE = 2
+
+
+TEXTS_OF_MODEL = {Model.PRODUCER_NAME, Model.PRODUCER_VERSION, Model.DOMAIN, Model.DOC_STRING}
+NUMBERS_OF_MODEL = {Model.IR_VERSION, Model.MODEL_VERSION}
+ONCE = TEXTS_OF_MODEL | NUMBERS_OF_MODEL | {Model.GRAPH}
+TENSORS = {Attribute.T, Attribute.TENSORS}
+SPARSE = {Attribute.SPARSE_TENSOR, Attribute.SPARSE_TENSORS}
+GRAPHS = {Attribute.G, Attribute.GRAPHS}
+LISTS = {Attribute.TENSORS, Attribute.GRAPHS, Attribute.SPARSE_TENSORS}
+DATA_FIELDS: dict[int, set[str]] = {
+    TensorField.FLOAT_DATA: {"float32", "complex64"},
+    TensorField.STRING_DATA: {STRING},
+    TensorField.INT64_DATA: {"int64"},
+    TensorField.DOUBLE_DATA: {"float64", "complex128"},
+    TensorField.UINT64_DATA: {"uint32", "uint64"},
+    TensorField.INT32_DATA: {"int32", *BLOCKS} | {dtype for dtype, width in WIDTHS.items() if width <= HALF},
+    TensorField.RAW_DATA: {dtype for dtype in DTYPES.values() if dtype != STRING},
+}
+"""The dtypes of each field with elements."""
+INTEGERS = {TensorField.INT32_DATA, TensorField.INT64_DATA, TensorField.UINT64_DATA}
+LONGEST_TEXT = 1 << 20
+"""Bytes of a text that is metadata."""
+NOT_IN_PATHS = set("\\:\0")
+"""Characters that make a path another one on some machine."""
+DIGITS = 19
+TEXT_BYTES = 100
+"""Bytes of memory that a text costs, besides its characters."""
+
+
+def read_onnx(data: Bytes, allowance: Allowance) -> TensorFile:
+    """Read the message of a file.
+
+    Args:
+        data: the file; of one elsewhere, elements are passed over.
+        allowance: the memory that it may cost.
+
+    Returns:
+        Records: ``data/NAME`` for each tensor whose elements are in the file, ``graph`` for all else. Tensors
+        in other files are in ``external``.
+
+    Raises:
+        ArchiveError: the file is not as the format asks; the message says where.
+    """
+    return _Model(data, allowance).file()
+
+
+class _Model:
+    """A model, read once from beginning to end.
+
+    Args:
+        data: the file.
+        allowance: the memory that it may cost.
+    """
+
+    def __init__(self, data: Bytes, allowance: Allowance) -> None:
+        self._message, self._size, self._allowance = Message(data), len(data), allowance
+        self._tensors: dict[str, Tensor] = {}
+        self._records: dict[str, FileRecord] = {}
+        self._external: dict[str, External] = {}
+        self._metadata: dict[str, Value] = {}
+        self._same = Counter[str]()
+        self._nodes = 0
+
+    def file(self) -> TensorFile:
+        """All that the model tells."""
+        seen, opsets, trainings = set[int](), list[str](), 0
+        for field in self._message.fields(0, self._size):
+            number = field.number
+            if number in ONCE and number in seen:
+                raise twice("field", Model(number).name.lower())
+            seen.add(number)
+            if number in TEXTS_OF_MODEL:
+                self._metadata[Model(number).name.lower()] = self._text(field)
+            elif number in NUMBERS_OF_MODEL:
+                self._metadata[Model(number).name.lower()] = _number(field)
+            elif number == Model.GRAPH:
+                self._graph(field, "", 0)
+            elif number == Model.OPSET_IMPORT:
+                domain, version = self._opset(field)
+                opsets.append(f"{domain} {version}".lstrip())
+            elif number == Model.METADATA_PROPS:
+                key, value = self._entry(field)
+                self._metadata[f"metadata_props.{key}"] = value
+            elif number == Model.TRAINING_INFO:
+                self._training(field, f"training.{trainings}")
+                trainings += 1
+            elif number == Model.FUNCTIONS:
+                self._function(field)
+        if Model.GRAPH not in seen:
+            raise ArchiveError(expected="a graph", found="none")
+        if opsets:
+            self._metadata["opset_import"] = ", ".join(opsets)
+        around = header_around(
+            self._size, (span for record in self._records.values() for span in record.spans)
+        )
+        records = {GRAPH: FileRecord(RecordKind.GRAPH, around), **self._records}
+        what = f"an ONNX model of {counted(self._nodes, 'node')} and {counted(len(self._tensors), 'tensor')}"
+        return TensorFile(what, records, self._tensors, self._metadata, self._external)
+
+    # Graphs
+
+    def _graph(self, graph: Field, path: str, depth: int) -> None:
+        if depth > DEPTH:
+            place = f"byte {graph.start:,}"
+            raise ArchiveError(place=place, expected=f"at most {DEPTH} graphs", found="more inside")
+        names = set[str]()
+        for field in self._fields(graph):
+            if field.number == Graph.NODE:
+                self._nodes += not path
+                self._node(field, path, depth)
+            elif field.number in {Graph.NAME, Graph.DOC_STRING} and not path:
+                self._metadata[f"graph.{Graph(field.number).name.lower()}"] = self._text(field)
+            elif field.number in {Graph.INITIALIZER, Graph.SPARSE_INITIALIZER}:
+                take = self._tensor if field.number == Graph.INITIALIZER else self._sparse
+                name = take(field, path)
+                if name in names:
+                    raise twice("initializer", name).within(place=f"byte {field.start:,}")
+                names.add(name)
+
+    def _training(self, training: Field, path: str) -> None:
+        for field in self._fields(training):
+            if field.number in {Training.INITIALIZATION, Training.ALGORITHM}:
+                self._graph(field, f"{path}.{Training(field.number).name.lower()}", 1)
+
+    def _function(self, function: Field) -> None:
+        path = path_below(self._text_in(function, Function.DOMAIN), self._text_in(function, Function.NAME))
+        for field in self._fields(function):
+            if field.number == Function.NODE:
+                self._node(field, path, 1)
+
+    def _node(self, node: Field, path: str, depth: int) -> None:
+        """Look for tensors and graphs in the attributes of a node."""
+        label = None
+        for field in self._fields(node):
+            if field.number != Node.ATTRIBUTE:
+                continue
+            places = Counter[int]()
+            for part in self._fields(field):
+                if part.number not in TENSORS | SPARSE | GRAPHS:
+                    continue
+                if label is None:
+                    names = (self._text_in(node, one) for one in (Node.NAME, Node.OUTPUT, Node.OP_TYPE))
+                    label = next(filter(None, names), "")
+                name = path_below(label, self._text_in(field, Attribute.NAME))
+                if part.number in LISTS:
+                    name = path_below(name, str(places[part.number]))
+                    places[part.number] += 1
+                whole = path_below(path, name)
+                if part.number in TENSORS:
+                    self._tensor(part, whole, is_named=False)
+                elif part.number in SPARSE:
+                    self._sparse(part, whole, is_named=False)
+                else:
+                    self._graph(part, whole, depth + 1)
+
+    # Tensors
+
+    def _sparse(self, sparse: Field, path: str, *, is_named: bool = True) -> str:
+        """Take the two tensors of a sparse one; the name of its values."""
+        parts = {field.number: field for field in self._fields(sparse)}
+        if not parts.keys() >= {Sparse.VALUES, Sparse.INDICES}:
+            place = f"byte {sparse.start:,}"
+            raise ArchiveError(
+                place=place, expected="values and indices of a sparse tensor", found="not both"
+            )
+        name = self._tensor(parts[Sparse.VALUES], path, is_named=is_named)
+        inner = path_below(path, name) if is_named else path
+        self._tensor(parts[Sparse.INDICES], path_below(inner, "indices"), is_named=False)
+        return name
+
+    def _tensor(self, tensor: Field, path: str, *, is_named: bool = True) -> str:
+        """Take a tensor; its own name. That is a part of its path, if ``is_named``."""
+        told = _Told(self._allowance)
+        for field in self._fields(tensor):
+            if field.number == TensorField.NAME:
+                told.name = self._text(field)
+            elif field.number == TensorField.EXTERNAL_DATA:
+                key, value = self._entry(field)
+                told.external[key] = value
+            else:
+                told.take(field, self._message)
+        name = told.name
+        where = path_below(path, name) if is_named else path
+        try:
+            self._add(where, told)
+        except ArchiveError as error:
+            raise error.within(place=f"tensor {shown(where)}") from None
+        return name
+
+    def _add(self, path: str, told: _Told) -> None:
+        take_tensor(path, self._allowance)
+        dtype, shape = told.dtype(), told.shape()
+        name, record = path, told.record(dtype, prod(shape))
+        while name in self._tensors:
+            self._same[path] += 1
+            name = f"{path} ({self._same[path] + 1})"
+        place = ""
+        if record is not None:
+            place = DATA_FOLDER + name
+            self._records[place] = record
+        elif told.location:
+            self._external[name] = told.outside(bytes_of(dtype, prod(shape)) or 0)
+        self._tensors[name] = Tensor(dtype, shape, row_major(shape), 0, place)
+
+    # Fields
+
+    def _fields(self, field: Field) -> Iterator[Field]:
+        """The fields of a message inside."""
+        if field.wire != LENGTH:
+            place = f"byte {field.start:,}"
+            raise ArchiveError(place=place, expected="a message", found=f"a field of wire type {field.wire}")
+        return self._message.fields(field.start, field.stop)
+
+    def _text(self, field: Field) -> str:
+        size = field.stop - field.start
+        if field.wire != LENGTH or size > LONGEST_TEXT:
+            expected, found = f"a text of at most {LONGEST_TEXT:,} bytes", f"{size:,}"
+            raise ArchiveError(place=f"byte {field.start:,}", expected=expected, found=found)
+        self._allowance.take(TEXT_BYTES + 4 * size, "texts")
+        return decoded(self._message.data(field))
+
+    def _text_in(self, field: Field, number: int) -> str:
+        """The first text of a number in a message; "" where there is none."""
+        return next((self._text(one) for one in self._fields(field) if one.number == number), "")
+
+    def _entry(self, field: Field) -> tuple[str, str]:
+        """Key and value of a StringStringEntryProto."""
+        return self._text_in(field, Entry.KEY), self._text_in(field, Entry.VALUE)
+
+    def _opset(self, field: Field) -> tuple[str, int]:
+        versions = [_number(one) for one in self._fields(field) if one.number == Opset.VERSION]
+        return self._text_in(field, Opset.DOMAIN), versions[0] if versions else 0
+
+
+class _Told:
+    """What the fields of a tensor tell.
+
+    Args:
+        allowance: the memory that it may cost.
+
+    Attributes:
+        name: of the tensor.
+        external: where its elements are, if not in the model.
+    """
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self.name = ""
+        self.external: dict[str, str] = {}
+        self._dims: list[int] = []
+        self._numbers: dict[int, int] = {}
+        self._data: dict[int, list[Field]] = {}
+
+    def take(self, field: Field, message: Message) -> None:
+        """Take a field that is no text."""
+        if field.number == TensorField.DIMS:
+            packed = message.integers(field.start, field.stop) if field.wire == LENGTH else (field.value,)
+            for size in packed:
+                self._dims.append(signed(size))
+                if len(self._dims) > MOST_DIMENSIONS:
+                    raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found="more")
+        elif field.number in {TensorField.DATA_TYPE, TensorField.SEGMENT, TensorField.DATA_LOCATION}:
+            self._numbers[field.number] = field.value
+        elif field.number in DATA_FIELDS:
+            self._allowance.take(SPAN_BYTES, "elements of tensors")
+            self._data.setdefault(field.number, []).append(field)
+
+    @property
+    def location(self) -> bool:
+        """Whether the elements are in another file."""
+        return self._numbers.get(TensorField.DATA_LOCATION) == EXTERNAL
+
+    def dtype(self) -> str:
+        """The dtype of its elements.
+
+        Raises:
+            ArchiveError: it is none that is known; or the tensor is one segment of several.
+        """
+        number = self._numbers.get(TensorField.DATA_TYPE, 0)
+        if number not in DTYPES:
+            raise ArchiveError(expected="a type of elements that is known here", found=f"{number}")
+        if TensorField.SEGMENT in self._numbers:
+            raise ArchiveError("a segment of a tensor is not read: no writer of them is known")
+        return DTYPES[number]
+
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes.
+
+        Raises:
+            ArchiveError: one is less than 0.
+        """
+        if min(self._dims, default=0) < 0:
+            raise ArchiveError(expected="sizes from 0 on", found=f"{min(self._dims)}")
+        return tuple(self._dims)
+
+    def record(self, dtype: str, count: int) -> FileRecord | None:
+        """Where its elements lie in the model; None where they are in another file.
+
+        Raises:
+            ArchiveError: they are not as many as its shape says.
+        """
+        kept = [number for number in self._data if self._stored(number)]
+        if self.location and kept:
+            raise ArchiveError(expected="elements in one place", found="some here and in another file")
+        if self.location:
+            return None
+        if not (kept or count):
+            return FileRecord(RecordKind.TENSOR, ())
+        if len(kept) != 1:
+            raise ArchiveError(expected=f"{count:,} elements in one field", found=f"{len(kept)} with some")
+        number = kept[0]
+        if dtype not in DATA_FIELDS[number]:
+            raise ArchiveError(expected="a field for its type", found=f"{dtype} in field {number}")
+        fields = self._data[number]
+        spans = tuple((field.start, field.stop) for field in fields)
+        if number in INTEGERS:
+            return _integers(dtype, count, spans)
+        size = sum(stop - start for start, stop in spans)
+        if number == TensorField.RAW_DATA and len(fields) > 1:
+            raise twice("field", "raw_data")
+        expected = count if number == TensorField.STRING_DATA else bytes_of(dtype, count)
+        found = len(fields) if number == TensorField.STRING_DATA else size
+        if expected != found:
+            of = "texts" if number == TensorField.STRING_DATA else "bytes"
+            raise ArchiveError(expected=f"{expected:,} {of} of elements", found=f"{found:,}")
+        return FileRecord(RecordKind.TENSOR, spans)
+
+    def _stored(self, number: int) -> bool:
+        """Whether a field has elements: a text may be empty."""
+        return number == TensorField.STRING_DATA or any(
+            field.stop > field.start for field in self._data[number]
+        )
+
+    def outside(self, size: int) -> External:
+        """Where its elements lie in another file.
+
+        Raises:
+            ArchiveError: the file is not below the model's folder, or the place is none.
+        """
+        file = self.external.get("location", "")
+        path = PurePosixPath(file)
+        if not file or path.is_absolute() or ".." in path.parts or set(file) & NOT_IN_PATHS:
+            expected = "a path below the model's folder"
+            raise ArchiveError(expected=expected, found=shown(file))
+        start, length = (self._placed(key, default) for key, default in (("offset", 0), ("length", size)))
+        if length != size:
+            raise ArchiveError(expected=f"{size:,} bytes of elements", found=f"{length:,}")
+        return External(str(path), start, size)
+
+    def _placed(self, key: str, default: int) -> int:
+        text = self.external.get(key) or str(default)
+        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+            raise ArchiveError(expected=f"a number for {key}", found=shown(text))
+        return int(text)
+
+
+def _integers(dtype: str, count: int, spans: tuple[tuple[int, int], ...]) -> FileRecord:
+    """The record of elements that are integers in variable form, of at most ten bytes each."""
+    if dtype.startswith("float6"):
+        raise ArchiveError(f"{dtype} as integers is not read: nothing that writes it so is known")
+    width, expected = (1, bytes_of(dtype, count) or 0) if dtype in BLOCKS else (WIDTHS[dtype], count)
+    size = sum(stop - start for start, stop in spans)
+    if not expected <= size <= LONGEST * expected:
+        found = f"{size:,} bytes"
+        raise ArchiveError(expected=f"{expected:,} integers in variable form", found=found)
+    return FileRecord(RecordKind.TENSOR, spans, width, expected)
+
+
+def _number(field: Field) -> int:
+    """The value of an int64."""
+    if field.wire != VARINT:
+        place = f"byte {field.start:,}"
+        raise ArchiveError(place=place, expected="an integer", found=f"a field of wire type {field.wire}")
+    return signed(field.value)

@@ -1,0 +1,193 @@
+"""safetensors: a JSON header, then the elements of all tensors.
+
+======  ==========================================================================================
+bytes
+======  ==========================================================================================
+8       *N*, the length of the header, little-endian; at most 100 MB
+*N*     the header: a JSON object in UTF-8, which begins with ``{``; blanks may stand behind it
+rest    the data
+======  ==========================================================================================
+
+The header has a member for each tensor, and may have one for metadata, whose values are texts::
+
+    {"NAME": {"dtype": "F32", "shape": [3, 2], "data_offsets": [BEGIN, END]}, …,
+     "__metadata__": {"KEY": "VALUE", …}}
+
+Offsets count from the beginning of the data, and may be at any byte. The last dimension is the fastest,
+numbers are little-endian. Elements of 4 and 6 bits fill bytes without gaps; ``shape`` counts them one by one.
+
+What is checked: tensors cover the data without holes or overlaps, up to the end of the file; each has as many
+bytes as its shape and dtype say; no key is there twice.
+
+Source: ``safetensors/src/tensor.rs`` of safetensors 0.8 and its README. That package takes the last of two
+equal keys. It passes over other members beside these three, and so does this reader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, counted, one_line, shown
+from archive.base.json_text import json_cost, json_errors, without_collecting, words
+from archive.formats.record_kinds import DATA_FOLDER, RecordKind
+from archive.formats.tensor_files.described import FileRecord, TensorFile, take_tensor, twice
+from archive.formats.tensors.dtypes import bytes_of
+from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, row_major
+
+if TYPE_CHECKING:
+    from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
+
+LENGTH, MOST = 8, 100_000_000
+"""Bytes of the header's length; of the header, at most."""
+METADATA = "__metadata__"
+HEADER = "header"
+MEMBERS = {"dtype", "shape", "data_offsets"}
+LARGEST = (1 << 63) - 1
+"""Bytes that a file may have."""
+DTYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F6_E2M3": "float6_e2m3fn",
+    "F6_E3M2": "float6_e3m2fn",
+    "F4": "float4_e2m1fn",
+}
+"""The dtype of each name."""
+
+
+def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
+    """Read the header of a file.
+
+    Args:
+        data: the file; of one elsewhere, the header alone is fetched.
+        allowance: the memory that it may cost.
+
+    Returns:
+        The file's tensors in the order of the header. Records: ``header``, with its length, and a
+        ``data/NAME`` for each tensor.
+
+    Raises:
+        ArchiveError: the file is not as the format asks; the message says where.
+    """
+    start, header = _header(data, allowance)
+    metadata = _metadata(header.pop(METADATA, {}))
+    records = {HEADER: FileRecord(RecordKind.HEADER, ((0, start),))}
+    tensors: dict[str, Tensor] = {}
+    spans: list[tuple[int, int, str]] = []
+    for name, told in header.items():
+        take_tensor(name, allowance)
+        try:
+            dtype, shape, begin, end = _described(told)
+        except ArchiveError as error:
+            raise error.within(record=HEADER, place=f"tensor {shown(name)}") from None
+        record = DATA_FOLDER + name
+        tensors[name] = Tensor(dtype, shape, row_major(shape), 0, record)
+        records[record] = FileRecord(RecordKind.TENSOR, ((start + begin, start + end),))
+        spans.append((begin, end, name))
+    _check_cover(spans, len(data) - start)
+    return TensorFile(
+        f"{counted(len(tensors), 'tensor')} in the safetensors format", records, tensors, metadata
+    )
+
+
+def _header(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
+    """Where the data begin, and the header's value."""
+    if len(data) < LENGTH:
+        raise ArchiveError(expected=f"{LENGTH} bytes of a length", found=counted(len(data), "byte"))
+    length = int.from_bytes(data[:LENGTH], "little")
+    most = min(MOST, len(data) - LENGTH)
+    if length > most:
+        raise ArchiveError(
+            place="byte 0", expected=f"a header of at most {most:,} bytes", found=f"{length:,}"
+        )
+    text = data[LENGTH : LENGTH + length]
+    if bytes(text[:1]) != b"{":
+        raise ArchiveError(record=HEADER, place=f"byte {LENGTH}", expected="{", found=shown(bytes(text[:1])))
+    with allowance.lent(json_cost(text), "JSON values", record=HEADER):
+        try:
+            with json_errors("character"), without_collecting():
+                return LENGTH + length, json.loads(str(text, "utf-8"), object_pairs_hook=_members)
+        except ArchiveError as error:
+            raise error.within(record=HEADER) from None
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object, none of which is there twice."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise twice("key", next(key for key, count in counts.items() if count > 1))
+    return members
+
+
+def _metadata(told: Any) -> dict[str, str]:  # noqa: ANN401 (any JSON)
+    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
+        raise ArchiveError(record=HEADER, place=METADATA, expected="an object of texts", found=shown(told))
+    return told
+
+
+def _described(told: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN401 (any JSON)
+    """Dtype, shape, begin and end of a tensor."""
+    if not isinstance(told, dict) or not told.keys() >= MEMBERS:
+        found = f"{', '.join(map(one_line, told))[:60] or 'none'}" if isinstance(told, dict) else words(told)
+        raise ArchiveError(expected="an object of dtype, shape and data_offsets", found=found)
+    named = told["dtype"]
+    dtype = DTYPES.get(named) if isinstance(named, str) else None
+    if dtype is None:
+        raise ArchiveError(expected="a dtype", found=shown(named))
+    shape = _numbers(told["shape"], "shape")
+    if len(shape) > MOST_DIMENSIONS:
+        raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=f"{len(shape):,}")
+    offsets = _numbers(told["data_offsets"], "data_offsets")
+    if len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 (begin and end)
+        raise ArchiveError(expected="offsets of a beginning and an end", found=shown(list(offsets)))
+    size = bytes_of(dtype, prod(shape), whole=True)
+    if size != offsets[1] - offsets[0]:
+        expected = "a whole number of bytes" if size is None else f"{size:,} bytes"
+        raise ArchiveError(
+            expected=f"{expected} for {named} of shape {shown(shape)}", found=f"{offsets[1] - offsets[0]:,}"
+        )
+    return dtype, shape, *offsets
+
+
+def _numbers(told: Any, what: str) -> tuple[int, ...]:  # noqa: ANN401 (any JSON)
+    if not isinstance(told, list) or not all(
+        type(number) is int and 0 <= number <= LARGEST for number in told
+    ):
+        raise ArchiveError(expected=f"{what} of numbers from 0 on", found=shown(told))
+    return tuple(told)
+
+
+def _check_cover(spans: list[tuple[int, int, str]], size: int) -> None:
+    """Refuse tensors that do not cover the data, or overlap."""
+    at = 0
+    for begin, end, name in sorted(spans):
+        if begin != at:
+            problem = "a hole" if begin > at else "an overlap"
+            place = f"tensor {shown(name)}"
+            raise ArchiveError(
+                problem, record=HEADER, place=place, expected=f"offset {at:,}", found=f"{begin:,}"
+            )
+        at = end
+    if at != size:
+        raise ArchiveError(expected=f"{at:,} bytes of data behind the header", found=f"{size:,}")

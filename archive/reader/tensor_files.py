@@ -1,0 +1,375 @@
+"""Files of tensors that are no zips, read as records and tensors; models in several files, as one.
+
+A model may be in several files: an ONNX model has elements in files beside it, and a model of Hugging Face is
+in *shards* that an index names. All of them are the model: their sizes count, and their records are its own.
+The names of those begin with the file's: ``model-00001-of-00002.safetensors!/data/lm_head.weight``, and
+``weights.bin!/data``, which is such a file as a whole.
+
+Files beside the model are opened by the names that it has for them, when it is opened. Only what their
+headers are is read. Where a model has no folder (bytes, a file that someone else opened), and where a file is
+not there, its tensors are described all the same, without a storage.
+"""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, counted, in_file, shown
+from archive.formats.record_kinds import RecordKind
+from archive.formats.tensor_files.described import FileRecord
+from archive.reader.recognition.kinds import FileKind, Recognised, kind_in
+from archive.reader.records import INSIDE, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from archive.base.limits import Allowance
+    from archive.base.mapped import Fetched, Mapped
+    from archive.base.ranged import Bytes
+    from archive.formats.tensor_files.described import ClassSource, TensorFile
+    from archive.formats.tensors.tensor import Tensor
+    from archive.reader.archive import Archive
+    from archive.reader.records import ReadableRecord
+
+INDEX = "index"
+"""The record of a model in shards that names these."""
+
+
+class StoredRecord:
+    """A record of a file that is no zip.
+
+    Args:
+        name: of the record.
+        told: where it lies.
+        data: the bytes of the file.
+        file: the file's name, for messages.
+        allowance: the memory that it may cost.
+    """
+
+    def __init__(self, name: str, told: FileRecord, data: Bytes, file: str, allowance: Allowance) -> None:
+        self.name, self.size, self.stored_size = name, told.size, told.stored_size
+        self._told, self._data, self._file, self._allowance = told, data, file, allowance
+
+    @property
+    def compression(self) -> str:
+        """``stored``, or ``integers`` for those in protobuf's variable form."""
+        return "integers" if self._told.width else "stored"
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether :meth:`view` is part of the file rather than a copy."""
+        whole = not self._told.width and len(self._told.spans) == 1
+        return whole and isinstance(self._data, memoryview)
+
+    @property
+    def crc32(self) -> int:
+        """Of its bytes."""
+        return zlib.crc32(self.view())
+
+    def view(self) -> memoryview:
+        """Its bytes.
+
+        Raises:
+            ArchiveError: they are not as many integers as elements, or cost too much memory.
+        """
+        with in_file(self._file, self.name):
+            pieces = [self._data[start:stop] for start, stop in self._told.spans]
+            if not self._told.width and len(pieces) == 1:
+                return pieces[0]
+            self._allowance.take(self.stored_size, "records in pieces")
+            whole = memoryview(b"".join(pieces))
+            return self._decoded(whole) if self._told.width else whole
+
+    def _decoded(self, stored: memoryview) -> memoryview:
+        from archive.formats.tensor_files.protobuf import DECODED_BYTES, decoded_integers  # noqa: PLC0415 (few files have some)
+
+        self._allowance.take(self.size, "elements")
+        with self._allowance.lent(DECODED_BYTES * self._told.count, "integers"):
+            elements = decoded_integers(stored, self._told.width).data.cast("B")
+        if len(elements) != self.size:
+            found = f"{len(elements) // self._told.width:,}"
+            raise ArchiveError(expected=f"{self._told.count:,} integers", found=found)
+        return elements
+
+
+class ModelFile:
+    """A file of tensors, and the files beside it that its tensors are in.
+
+    Args:
+        mapped: the file; it is closed with this.
+        kind: of the file.
+        told: what it tells of itself.
+        allowance: the memory that it may cost.
+    """
+
+    root = ""
+
+    def __init__(
+        self, mapped: Mapped | Fetched, kind: FileKind, told: TensorFile, allowance: Allowance
+    ) -> None:
+        self._mapped, self._told, self.allowance = mapped, told, allowance
+        self.file = mapped.name
+        self.recognised = Recognised(kind, told.what)
+        self.metadata, self.sources, self.padding = told.metadata, told.sources, told.padding
+        self.is_big_endian = told.is_big_endian
+        record = partial(self._record, mapped)
+        self.records: dict[str, ReadableRecord] = {
+            name: record(name, part) for name, part in told.records.items()
+        }
+        self.kinds = {name: part.kind for name, part in told.records.items()}
+        self.tensors = dict(told.tensors)
+        self.storages: dict[str, tuple[ReadableRecord, Place]] = {}
+        self.files = {mapped.name: len(mapped.data)}
+        self.missing: list[str] = []
+        self._beside: list[Mapped | Fetched] = []
+        self._open_others()
+
+    def _record(self, mapped: Mapped | Fetched, name: str, told: FileRecord) -> StoredRecord:
+        return StoredRecord(name, told, mapped.data, mapped.name, self.allowance)
+
+    def _open_others(self) -> None:
+        """Open the files beside this one, and give its tensors there their storages."""
+        others: dict[str, Mapped | Fetched | None] = {}
+        for name, place in self._told.external.items():
+            if place.file not in others:
+                others[place.file] = self._opened(place.file)
+            other = others[place.file]
+            if other is None:
+                continue
+            stop = place.start + place.size
+            if stop > len(other.data):
+                expected, found = f"{stop:,} bytes for tensor {shown(name)}", f"{len(other.data):,}"
+                raise ArchiveError(file=other.name, expected=expected, found=found)
+            whole = f"{place.file}{INSIDE}data"
+            storage = f"{whole}:{place.start}-{stop}"
+            part = FileRecord(RecordKind.TENSOR, ((place.start, stop),))
+            self.storages[storage] = self._record(other, storage, part), Place(whole, place.start, place.size)
+            self.tensors[name] = self.tensors[name].in_storage(storage)
+
+    def _opened(self, path: str) -> Mapped | Fetched | None:
+        """A file beside this one, whose bytes are a record; None where it is not there."""
+        name = f"{path}{INSIDE}data"
+        if name in self.records:
+            raise ArchiveError(f"a tensor and a file beside it would both be {shown(name)}", file=self.file)
+        try:
+            other = self._mapped.beside(path)
+        except FileNotFoundError:
+            other = None
+        if other is None:
+            self.missing.append(path)
+            return None
+        self._beside.append(other)
+        self.files[other.name] = len(other.data)
+        told = FileRecord(RecordKind.EXTERNAL, ((0, len(other.data)),))
+        self.records[name], self.kinds[name] = self._record(other, name, told), told.kind
+        return other
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(self.files.values())
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the file itself."""
+        return self._mapped.data[:]
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Do nothing: what is read of a file elsewhere is its header, and single tensors."""
+
+    def check_unchanged(self) -> None:
+        """Refuse files that were written to since they were opened.
+
+        Raises:
+            ArchiveError: one was.
+        """
+        for mapped in (self._mapped, *self._beside):
+            mapped.check_unchanged()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for mapped in (self._mapped, *self._beside):
+            mapped.close()
+
+
+def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -> ModelFile:
+    """Open a file of tensors.
+
+    Args:
+        mapped: the file.
+        kind: one of ``TENSOR_KINDS``, and no index of shards.
+        allowance: the memory that it may cost.
+
+    Raises:
+        ArchiveError: it is not as its format asks. Then it is closed.
+        OSError: a file beside it cannot be read.
+    """
+    with ExitStack() as stack:
+        stack.callback(mapped.close)
+        with in_file(mapped.name):
+            told = _reader(kind)(mapped.data, allowance)
+        opened = ModelFile(mapped, kind, told, allowance)
+        stack.pop_all()
+        return opened
+
+
+def _reader(kind: FileKind) -> Callable[[Bytes, Allowance], TensorFile]:
+    """The reader of a kind of files; only its own format is imported."""
+    if kind is FileKind.SAFETENSORS:
+        from archive.formats.tensor_files.safetensors import read_safetensors  # noqa: PLC0415 (as said)
+
+        return read_safetensors
+    if kind is FileKind.GGUF:
+        from archive.formats.tensor_files.gguf import read_gguf  # noqa: PLC0415 (as said)
+
+        return read_gguf
+    if kind is FileKind.ONNX:
+        from archive.formats.tensor_files.onnx import read_onnx  # noqa: PLC0415 (as said)
+
+        return read_onnx
+    return _legacy
+
+
+def _legacy(data: Bytes, allowance: Allowance) -> TensorFile:
+    """A file of ``torch.save`` with its tensors, each within its storage."""
+    from archive.formats.tensor_files.described import take_tensor  # noqa: PLC0415 (as said)
+    from archive.formats.tensor_files.legacy_save import read_legacy_save  # noqa: PLC0415 (as said)
+    from archive.reader.recognition.saved import object_words, tensors_in  # noqa: PLC0415 (as said)
+
+    with allowance.part() as values:
+        file, value = read_legacy_save(data, values)
+        tensors, words = tensors_in(value), object_words(value)
+    for name, tensor in tensors.items():
+        take_tensor(name, allowance)
+        if tensor.record and tensor.width is not None:
+            tensor.span(file.records[tensor.record].size)
+    return replace(file, tensors=tensors, what=f"{words}, {file.what}")
+
+
+def _kind_of(archive: Archive, record: str) -> RecordKind:
+    """The kind of a record of a shard."""
+    told = archive.tensor_file
+    return told.kinds[record] if told is not None else kind_in(archive.recognised.kind, record)
+
+
+class ShardedModel:
+    """The shards that an index names, as one model.
+
+    Args:
+        mapped: the index; it is closed with this.
+        opened: opens a shard.
+        allowance: the memory that all may cost.
+
+    Raises:
+        ArchiveError: a shard is not there, is broken, or has not the tensors that the index says; or two have
+            one of the same name. Then all are closed.
+        OSError: one cannot be read.
+    """
+
+    root = ""
+    padding = 0
+    storages: Mapping[str, tuple[ReadableRecord, Place]] = {}
+    missing: Sequence[str] = ()
+
+    def __init__(
+        self, mapped: Mapped | Fetched, opened: Callable[[Mapped | Fetched], Archive], allowance: Allowance
+    ) -> None:
+        from archive.formats.tensor_files.hugging_face import read_index  # noqa: PLC0415 (few files are some)
+
+        self._mapped, self.file, self.allowance = mapped, mapped.name, allowance
+        self.shards: dict[str, Archive] = {}
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            with in_file(self.file):
+                index = read_index(mapped.data[:], allowance)
+            self.metadata = index.metadata
+            whole = FileRecord(RecordKind.INDEX, ((0, len(mapped.data)),))
+            name = INDEX
+            self.records: dict[str, ReadableRecord] = {
+                name: StoredRecord(name, whole, mapped.data, self.file, allowance)
+            }
+            self.kinds = {name: whole.kind}
+            self.files = {self.file: len(mapped.data)}
+            self.tensors: dict[str, Tensor] = {}
+            for shard, names in index.shards.items():
+                self._add(shard, names, opened)
+            stack.pop_all()
+        what = f"a model of {counted(len(self.tensors), 'tensor')} in {counted(len(self.shards), 'shard')}"
+        self.recognised = Recognised(FileKind.SHARDED, what)
+
+    def _add(self, shard: str, names: Iterable[str], opened: Callable[[Mapped | Fetched], Archive]) -> None:
+        """Open a shard, and take its records and tensors."""
+        with in_file(self.file, shard):
+            try:
+                mapped = self._mapped.beside(shard)
+            except FileNotFoundError:
+                mapped = None
+            if mapped is None:
+                raise ArchiveError(expected="a shard that the index names", found="no such file")
+            archive = self.shards[shard] = opened(mapped)
+            missing = next((name for name in names if name not in archive.tensors), None)
+            if missing is not None:
+                raise ArchiveError(expected=f"tensor {shown(missing)}, as the index says", found="none")
+            twice = next((name for name in archive.tensors if name in self.tensors), None)
+            if twice is not None:
+                raise ArchiveError(f"tensor {shown(twice)} is in another shard, too")
+        before = f"{shard}{INSIDE}"
+        self.files[archive.file] = archive.size
+        for name, record in archive.records.items():
+            self.records[before + name] = record
+            self.kinds[before + name] = _kind_of(archive, name)
+        self.tensors |= {name: tensor.at(before + tensor.record) for name, tensor in archive.tensors.items()}
+
+    @property
+    def is_big_endian(self) -> bool:
+        """Whether the elements are big-endian.
+
+        Raises:
+            ArchiveError: they are in some shards alone.
+        """
+        orders = {archive.tensors.is_big_endian for archive in self.shards.values()}
+        if len(orders) > 1:
+            raise ArchiveError("some shards are big-endian, others are not", file=self.file)
+        return orders == {True}
+
+    @property
+    def sources(self) -> Sequence[ClassSource]:
+        """Sources of classes in it."""
+        return ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the index and all shards."""
+        return sum(self.files.values())
+
+    @property
+    def data(self) -> memoryview:
+        """Bytes of one file, which there are not.
+
+        Raises:
+            ArchiveError: always.
+        """
+        raise ArchiveError("it is in several files: name one of them", file=self.file)
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Do nothing: what is read of a file elsewhere is its header, and single tensors."""
+
+    def check_unchanged(self) -> None:
+        """Refuse files that were written to since they were opened.
+
+        Raises:
+            ArchiveError: one was.
+        """
+        self._mapped.check_unchanged()
+        for archive in self.shards.values():
+            archive._source.check_unchanged()  # noqa: SLF001 (no name of the public class)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._mapped.close()
+        for archive in self.shards.values():
+            archive.close()
