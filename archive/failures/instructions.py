@@ -11,14 +11,28 @@ Module hierarchy and stack trace of the node that the instruction was made of ar
 ETRecord leads there, if the node's operator is the one in the log. Source: ExecuTorch 1.5,
 ``Method::execute_instruction`` in ``runtime/executor/method.cpp``, and ``et_pal_emit_log_message`` for what
 stands before: of the Python package as above, on a host ``E 00:00:00.000061 executorch:method.cpp:1483]``, on
-Android nothing of its own.
+Arm's boards ``E [executorch:method.cpp:1483 execute_instruction()]``, on Android nothing of its own.
+
+The runtime does not know the name of its method. Who called it prints that behind the failure, with the same
+status::
+
+    Failed to execute method words, error: 0x12                                     Python and WASM since 1.0
+    Execution of method words failed with status 0x12         runners in C++; Android's Java until 0.7, as 0.2
+    [ExecuTorch Error 0x12] Invalid argument: Execution failed for method: words     Android's Java since 1.0
+
+Lines of other software may stand between: a traceback of Python has a few. Python before 1.0 names none, and
+its ``executing execution plan for method 'forward' failed`` has that name for every method. Source:
+``extension/pybindings/pybindings.cpp``, ``extension/wasm/wasm_bindings.cpp``, ``extension/android/`` and
+``examples/portable/executor_runner/executor_runner.cpp`` of the releases 0.2 to 1.4.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base.errors import one_line
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure
 from archive.failures.nodes import answer_of, digest
@@ -29,18 +43,32 @@ if TYPE_CHECKING:
     from archive.failures.log.streams import LogStream
     from archive.failures.lookups.instructions import InstructionNodes
 
-HEAD = rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] )?"
+HEAD = (
+    rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] "
+    rb"|[A-Z] \[executorch:\w+\.cpp:[0-9]+ \w+\(\)\] )?"
+)
 """What the runtime puts before each line; differs from line to line, so that it is no part of a prefix."""
 INSTRUCTION = re.compile(
     rb"(?P<prefix>.*?)"
     + HEAD
     + rb"(?:KernelCall failed at instruction (?P<chain>[0-9]{1,9}):(?P<number>[0-9]{1,9})"
     rb" in operator (?P<operator>[\w:.]+)|CALL_DELEGATE execute failed at instruction (?P<call>[0-9]{1,9}))"
-    rb": 0x[0-9a-f]+"
+    rb": 0x(?P<status>[0-9a-f]+)"
 )
 """The first line of a failure."""
+FAILED_AT = b" failed at instruction "
 ARGUMENT = re.compile(HEAD + rb"arg [0-9]+ with type id [0-9]+")
 """The second line, where an operator failed: each of its arguments has one."""
+METHODS = (
+    re.compile(rb"Failed to execute method (?P<method>.+?), error: 0x(?P<status>[0-9a-f]+)"),
+    re.compile(rb"Execution of method (?P<method>.+?) failed with status 0x(?P<status>[0-9a-f]+)"),
+    re.compile(
+        rb"\[ExecuTorch Error 0x(?P<status>[0-9a-f]+)\] [^:]*: Execution failed for method: (?P<method>.+)"
+    ),
+)
+"""What stands in a line behind a failure that names its method."""
+MOST_BEHIND = 200
+"""Lines behind a failure in which its method's name is looked for."""
 CHARACTERS_A_STEP = 4096
 """Characters of a node's metadata that are looked through in a step."""
 UNRECORDED = "no node is recorded for it, as for instructions of `cond`, and those that ExecuTorch adds"
@@ -58,6 +86,7 @@ class InstructionFailure(Failure):
         chain: of the instruction.
         number: of the instruction in its chain.
         operator: that it ran; "" for a call of a backend.
+        status: of the failure, as hexadecimal digits.
     """
 
     def __init__(self, stream: LogStream) -> None:
@@ -67,6 +96,19 @@ class InstructionFailure(Failure):
         self.chain = int(line["chain"] or 0)  # the runtime prints no chain of a call of a backend
         self.number = int(line["number"] or line["call"])
         self.operator = decoded(line["operator"] or b"")
+        self.status = line["status"]
+
+    @cached_property
+    def method(self) -> str:
+        """The method that failed; "" where no line behind the failure names it."""
+        for at in range(1, MOST_BEHIND):
+            text = self.stream.text(at, is_patient=False)
+            if text is None or FAILED_AT in text:
+                return ""
+            for form in METHODS:
+                if named := form.search(text):
+                    return decoded(named["method"]) if named["status"] == self.status else ""
+        return ""
 
     @property
     def is_explained(self) -> bool:
@@ -76,12 +118,13 @@ class InstructionFailure(Failure):
     @property
     def what(self) -> str:
         """The failure in words."""
-        return f"instruction {self.chain}:{self.number}, {self.operator or 'a call of a backend'}"
+        method = f"{one_line(self.method)}/" if self.method else ""
+        return f"instruction {method}{self.chain}:{self.number}, {self.operator or 'a call of a backend'}"
 
     @property
     def key(self) -> bytes:
         """The same for failures of the same instruction."""
-        return digest(self.what)
+        return digest(self.what, self.method)
 
 
 def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:
@@ -95,9 +138,13 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
 
     if failure.chain != ONLY_CHAIN:
         return answer_of(failure, failure.what, [], lambda node: node.text)
+    method = failure.method or None
+    if method is not None and not instructions.has_method(method):
+        note = f"{failure.what}: this archive has no method of that name: the failure is another model's"
+        return Answer(failure, None, ((0, note),))
     recorded = [
         instruction
-        for instruction in instructions.numbered(failure.number, steps)
+        for instruction in instructions.numbered(failure.number, steps, only=method)
         if bool(instruction.instruction.delegate) is not bool(failure.operator)
     ]
     nodes = [node for instruction in recorded for node in instruction.nodes]
@@ -106,8 +153,8 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
     if not nodes and (
         failure.operator.startswith(ADDED)
         or any(not instruction.nodes for instruction in recorded)
-        or instructions.has_gap(failure.number)
-        or instructions.has_branch(failure.number, failure.operator, steps)
+        or instructions.has_gap(failure.number, only=method)
+        or instructions.has_branch(failure.number, failure.operator, steps, only=method)
     ):
         return Answer(failure, None, ((0, f"{failure.what}: {UNRECORDED}"),), is_possible=True)
     for node in nodes:

@@ -70,10 +70,22 @@ def test_a_failure_in_a_record_of_json_is_explained_inside() -> None:
     assert [json.loads(line)["log"] for line in out.splitlines()] == plain.decode().splitlines()
 
 
-def test_of_several_methods_the_only_one_whose_operator_it_is_explains() -> None:
+METHOD_SOURCES = {"forward": "forward/0:0", "words": "words/0:0", "later": "later/0:1"}
+
+
+def test_the_method_that_is_named_behind_a_failure_explains() -> None:
     out, explainer = explained(log("methods"), "methods")
+    assert (explainer.explained, explainer.unknown, explainer.notes) == (3, 0, [])
+    for part, (method, instruction) in zip(out.split(b"RuntimeError"), METHOD_SOURCES.items(), strict=False):
+        assert source("methods", instruction) in part, method
+    assert source("methods", "forward/0:0") != source("methods", "words/0:0")
+
+
+def test_of_methods_that_are_not_named_the_only_one_whose_operator_it_is_explains() -> None:
+    text = b"".join(line for line in log("methods").splitlines(keepends=True) if b"RuntimeError" not in line)
+    out, explainer = explained(text, "methods")
     assert (explainer.explained, explainer.unknown, explainer.ambiguous) == (1, 2, 2)
-    first, second, third, _ = out.split(b"RuntimeError")
+    first, second, third = out.split(b"Check failed")[1:]
     assert b"Module hierarchy" not in first + second
     assert source("methods", "later/0:1") in third
     (note,) = explainer.notes
@@ -82,6 +94,125 @@ def test_of_several_methods_the_only_one_whose_operator_it_is_explains() -> None
         "edge_dialect_exported_program/forward:aten_embedding_default or "
         "edge_dialect_exported_program/words:aten_embedding_default, and nothing tells which (2 times)"
     )
+
+
+NAMING = {
+    "Python": (
+        b"Traceback (most recent call last):\n"
+        b'  File "serve.py", line 12, in handle\n'
+        b"    return program.run_method(name, inputs)\n"
+        b"RuntimeError: Failed to execute method words, error: 0x12\n"
+    ),
+    "runner": (
+        b"F 00:00:00.000103 executorch:executor_runner.cpp:280] In function main(), "
+        b"assert failed (status == Error::Ok): Execution of method words failed with status 0x12\n"
+    ),
+    "Java 0.7": b"java.lang.Exception: Execution of method words failed with status 0x12\n",
+    "Java 1.0": (
+        b"org.pytorch.executorch.ExecutorchRuntimeException: [ExecuTorch Error 0x12] "
+        b"Invalid argument: Execution failed for method: words\n"
+    ),
+}
+"""What names a method, as releases of ExecuTorch print it."""
+
+
+def named_by(naming: bytes) -> bytes:
+    """The log of a failure in the methods' first instruction, and a text behind it."""
+    return b"".join(log("methods").splitlines(keepends=True)[:9]) + naming
+
+
+@pytest.mark.parametrize("naming", NAMING.values(), ids=NAMING)
+def test_each_form_of_a_methods_name_is_read(naming: bytes) -> None:
+    out, explainer = explained(named_by(naming), "methods")
+    assert source("methods", "words/0:0") in out
+    assert (explainer.explained, explainer.notes) == (1, [])
+
+
+@pytest.mark.parametrize("prefix", [b"2026-11-22T10:00:01.123Z worker-3 | ", b"E/ExecuTorch( 4711): "])
+def test_a_methods_name_stands_behind_the_same_prefix(prefix: bytes) -> None:
+    lines = named_by(NAMING["Python"]).splitlines(keepends=True)
+    out, explainer = explained(b"".join(prefix + line for line in lines), "methods")
+    assert explainer.explained == 1
+    assert prefix + source("methods", "words/0:0").splitlines(keepends=True)[0] in out
+    # behind another prefix it is of another process
+    others = [prefix + line for line in lines[:9]] + [b"worker-4 | " + line for line in lines[9:]]
+    _, explainer = explained(b"".join(others), "methods")
+    assert (explainer.explained, explainer.ambiguous) == (0, 1)
+
+
+def test_a_board_of_arm_names_a_method() -> None:
+    head = b"%c [executorch:%b.cpp:1348 %b()] "
+    failed = head % (b"E", b"method", b"execute_instruction")
+    naming = NAMING["runner"].partition(b"] ")[2]
+    text = named_by(head % (b"F", b"arm_executor_runner", b"run_model") + naming)
+    text = text.replace(b"[method.cpp:1483] ", failed).replace(b"[method.cpp:1493] ", failed)
+    out, explainer = explained(text, "methods")
+    assert source("methods", "words/0:0") in out
+    assert explainer.explained == 1
+
+
+@pytest.mark.parametrize(
+    "naming",
+    [
+        b"RuntimeError: Failed to execute method words, error: 0x1\n",  # another failure's status
+        b"RuntimeError: executing execution plan for method 'words' failed with error: 0x12\n",
+        b"[method.cpp:1483] KernelCall failed at instruction 0:9 in operator aten::add.out: 0x12\n"
+        + NAMING["Python"],
+        b"request served\n" * 200 + NAMING["Python"],
+    ],
+)
+def test_a_line_that_is_not_known_to_be_of_the_failure_names_no_method(naming: bytes) -> None:
+    _, explainer = explained(named_by(naming), "methods")
+    assert explainer.explained == 0
+    assert explainer.ambiguous == 1
+    assert "instruction 0:0, aten::embedding.out: may be" in explainer.notes[0]
+
+
+def test_a_failure_of_a_method_that_the_model_lacks_is_another_models(tmp_path: Path) -> None:
+    text = named_by(NAMING["Python"])
+    out, explainer = explained(text, "shop")
+    assert out == text
+    assert (explainer.unknown, explainer.ambiguous) == (1, 0)
+    (note,) = explainer.notes
+    assert note == (
+        "line 2: instruction words/0:0, aten::embedding.out: this archive has no method of that name: "
+        "the failure is another model's"
+    )
+    # what no node is recorded for may be of any model but one without the method
+    _, explainer = explained(text.replace(b"aten::embedding.out", b"aten::copy_."), "shop")
+    assert explainer.ambiguous == 0
+    for name in ("shop", "methods"):
+        shutil.copy(record(name), tmp_path)
+    plain, _ = explained(text, "methods")
+    assert b"".join(archive.explain([text], tmp_path)) == plain != text
+
+
+@pytest.mark.parametrize(
+    ("name", "handles", "line"),
+    [
+        (
+            "methods",
+            {"forward": {"0": 1, "9": 1}, "words": {"0": 1}},
+            b"0:5 in operator aten::add.out: 0x12\n",
+        ),
+        ("fork", {"forward": {"0": 1}, "words": {"0": 1}}, b"0:3 in operator aten::embedding.out: 0x12\n"),
+    ],
+    ids=["gap", "branch"],
+)
+def test_gaps_and_branches_are_those_of_the_named_method(
+    name: str, handles: dict[str, dict[str, int]], line: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "changed.etrecord"
+    path.write_bytes(changed_record(name, debug_handle_map=json.dumps(handles).encode()))
+    ambiguous = {}
+    for method in ("", "forward", "words"):
+        naming = f"RuntimeError: Failed to execute method {method}, error: 0x12\n" if method else ""
+        with archive.open(path) as opened:
+            explainer = LogExplainer.of(opened)
+            b"".join(explainer.explain([FAILED + line + naming.encode()]))
+        assert explainer.unknown == 1
+        ambiguous[method] = explainer.ambiguous
+    assert ambiguous == {"": 1, "forward": 1, "words": 0}
 
 
 @pytest.mark.parametrize(

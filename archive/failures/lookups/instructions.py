@@ -136,25 +136,41 @@ class InstructionNodes:
         methods = self._methods.get(number, ())
         return [self._instruction(method, number, steps) for method in methods if only in (None, method)]
 
-    def has_gap(self, number: int) -> bool:
-        """Whether some method has an instruction of a number, and nothing is recorded of it."""
+    def has_method(self, method: str) -> bool:
+        """Whether the ETRecord has something of a method."""
+        has_program = edge_program(method, self._archive.programs) is not None
+        return has_program or method in self._archive.instructions
+
+    def has_gap(self, number: int, *, only: str | None = None) -> bool:
+        """Whether some method has an instruction of a number, and nothing is recorded of it.
+
+        Args:
+            number: in the only chain.
+            only: the method; None for all.
+        """
+        if only is not None:
+            is_free = number not in self._archive.instructions.get(only, {})
+            return is_free and number < self._last.get(only, -1)
         longer = len(self._lasts) - bisect_right(self._lasts, number)
         recorded = sum(number < self._last[method] for method in self._methods.get(number, ()))
         return longer > recorded
 
-    def has_branch(self, number: int, operator: str, steps: Steps) -> bool:
+    def has_branch(self, number: int, operator: str, steps: Steps, *, only: str | None = None) -> bool:
         """Whether a branch of ``cond`` may have an instruction: ExecuTorch 1.5 records none of those.
 
         Args:
             number: in the only chain.
             operator: as the runtime prints it; "" for a call of a backend, which may stand in any branch.
             steps: counts a step for each operator that is compared.
+            only: the method; None for all.
 
         Raises:
             ArchiveError: a program is broken.
             LimitError: more steps are taken than allowed.
         """
         for method, nodes in self._inner.items():
+            if only not in (None, method):
+                continue
             steps.take(1 + len(nodes))
             is_free = number not in self._archive.instructions[method]
             if is_free and any(not operator or runs(operator, node) for node in nodes):
