@@ -220,7 +220,12 @@ def _check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -
         with archive.allowance.part() as allowance:
             check = CompiledCheck(model, names, records, allowance)
             found = report.attempt("", check.faults)
-            report.looked(found is not None, "compiled model", "checked for what PyTorch 2.13 loads")
+            looked_at = "checked for what PyTorch 2.13 finds in it before the model's code runs"
+            report.looked(found is not None, "compiled model", looked_at)
+            looked_into = (
+                "looked into as its loader and PyTorch 2.13 do; the libraries that it needs were not"
+            )
+            report.looked(check.objects, "shared object", looked_into)
             faults += found or []
     report.add_all(faults)
     for compiled in archive.compiled.values():

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import archive
-from archive.check.verify import verify
+from archive.check.loading.programs.objects import FUNCTIONS, RUN
+from archive.check.verify import verification, verify
 from archive.container.write import new_member
 from tests.support.broken_programs import rewritten
 from tests.support.elf_files import AARCH64
-from tests.support.exported import PACKAGES, package_halves, written
+from tests.support.exported import EXPORTED, PACKAGES, package_halves, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,41 @@ def header(at: int, *values: int) -> Change:
     return lambda data: data[:at] + struct.pack(f"<{len(values)}B", *values) + data[at + len(values) :]
 
 
+def segment(kind: int, field: int, value: int) -> Change:
+    """Another value in the first program header of a kind, for 32 bits from a field on."""
+
+    def change(data: bytes) -> bytes:
+        (start,), (count,) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<H", data, 56)
+        places = range(start, start + 56 * count, 56)
+        at = next(place for place in places if struct.unpack_from("<I", data, place)[0] == kind) + field
+        return data[:at] + struct.pack("<I", value) + data[at + 4 :]
+
+    return change
+
+
+def dynamic(*tags: int) -> Change:
+    """Dynamic entries of other kinds than these: the loader passes over what it does not know."""
+
+    def change(data: bytes) -> bytes:
+        changed = bytearray(data)
+        (start,), (count,) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<H", data, 56)
+        for place in range(start, start + 56 * count, 56):
+            kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", data, place)
+            for at in range(offset, offset + size, 16) if kind == PT_DYNAMIC else ():
+                if struct.unpack_from("<Q", data, at)[0] in tags:
+                    struct.pack_into("<Q", changed, at, 0x6FFFFFEF)
+        return bytes(changed)
+
+    return change
+
+
+def without(function: str) -> Change:
+    """Another name of a function."""
+    name = f"\0{function}\0".encode()
+    return lambda data: data.replace(name, name.replace(b"\0AOT", b"\0ZOT"))
+
+
+PT_LOAD, PT_DYNAMIC = 1, 2
 WRAPPER, KERNEL, OBJECT = "wrapper_metadata.json", "kernel_metadata.json", ".so"
 BROKEN = {
     "no metadata": Broken(
@@ -78,6 +114,54 @@ BROKEN = {
         OBJECT, None, "", "kernel_compile_flags.json in data/aotinductor/model/", "File not found: "
     ),
     "no ELF": Broken(OBJECT, lambda _: b"abc", OBJECT, "expected an ELF file", ""),
+    "no segments": Broken(
+        OBJECT, header(56, 0, 0), OBJECT, "expected a segment to load", "object file has no loadable segments"
+    ),
+    "no dynamic entries": Broken(
+        OBJECT,
+        segment(PT_DYNAMIC, 0, 0),
+        OBJECT,
+        "expected a segment of dynamic entries",
+        "object file has no dynamic section",
+    ),
+    "32 bits": Broken(OBJECT, header(4, 1), OBJECT, "", ""),
+    "big-endian": Broken(OBJECT, header(5, 2), OBJECT, "", ""),
+    "other identification": Broken(
+        OBJECT,
+        header(6, 2),
+        OBJECT,
+        "expected version 1, found 2",
+        "ELF file version ident does not match current",
+    ),
+    "other system": Broken(OBJECT, header(7, 9), OBJECT, "the ABI of System V", "ELF file OS ABI invalid"),
+    "padding": Broken(OBJECT, header(9, 1), OBJECT, "expected zeros", "nonzero padding in e_ident"),
+    "executable": Broken(
+        OBJECT, header(16, 2, 0), OBJECT, "expected a shared object (type 3), found type 2", ""
+    ),
+    "other version": Broken(
+        OBJECT,
+        header(20, 2),
+        OBJECT,
+        "expected version 1, found 2",
+        "ELF file version does not match current one",
+    ),
+    "off its page": Broken(
+        OBJECT,
+        segment(PT_LOAD, 16, 16),
+        OBJECT,
+        "expected segment 0 as far behind the beginning",
+        "page-aligned",
+    ),
+    "no symbols": Broken(OBJECT, dynamic(6), OBJECT, "expected symbols", ""),  # which ends PyTorch's process
+    "no names": Broken(OBJECT, dynamic(5), OBJECT, "expected symbols and their names", ""),  # likewise
+    "no hashes": Broken(
+        OBJECT, dynamic(4, 0x6FFFFEF5), OBJECT, "expected a table of hashes", "undefined symbol: "
+    ),
+    **{
+        name: Broken(OBJECT, without(name), OBJECT, f"found no {name}", "undefined symbol: ")
+        for name in FUNCTIONS
+    },
+    RUN: Broken(OBJECT, without(RUN), OBJECT, f"{RUN}, found none; PyTorch 2.13 loads it, and ends", ""),
     "cut": Broken(OBJECT, lambda data: data[:100_000], OBJECT, "", ""),  # which ends PyTorch's process
     "kernels": Broken("kernel_information.json", lambda _: b"[]", "kernel_inf", "expected an object", ""),
 }
@@ -121,6 +205,37 @@ def test_code_for_another_machine_than_the_metadata_say_is_a_warning(tmp_path: P
     (found,) = verify(broken(Broken(OBJECT, header(18, AARCH64), "", "", ""), tmp_path))
     assert (found.severity, found.place) == ("warning", "byte 18")
     assert "expected code for x86_64, as the metadata say, found an ELF for AArch64" in found.message
+
+
+@pytest.mark.torch
+def test_pytorch_loads_an_object_whose_section_headers_are_wrong(tmp_path: Path) -> None:
+    from tests.support.running_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+
+    data = broken(Broken(OBJECT, header(40, *b"\xff" * 8), "", "", ""), tmp_path)
+    (found,) = verify(data)
+    assert found.severity == "warning"
+    assert "PyTorch 2.13 may take it all the same: the loader passes section headers over" in found.message
+    assert not refusal(data)
+
+
+def test_a_model_for_another_system_is_not_said_to_be_looked_into(tmp_path: Path) -> None:
+    (found,) = verify(broken(Broken(OBJECT, lambda _: b"MZ" + bytes(100), "", "", ""), tmp_path))
+    assert (found.severity, found.message) == (
+        "note",
+        "a shared object for Windows (PE), which is not looked into",
+    )
+
+
+def test_what_is_not_checked_of_an_object_is_told(tmp_path: Path) -> None:
+    assert verification(written("compiled", tmp_path)).checked[-2:] == [
+        "1 compiled model checked for what PyTorch 2.13 finds in it before the model's code runs",
+        "1 shared object looked into as its loader and PyTorch 2.13 do; the libraries that it needs were not",
+    ]
+
+
+def test_an_object_of_a_header_alone_is_refused() -> None:
+    (found,) = verify(EXPORTED.parent / "kinds" / "compiled.pt2")
+    assert 'PyTorch 2.13 refuses it: "object file has no loadable segments"' in found.message
 
 
 def test_two_wrappers_are_one_too_many(tmp_path: Path) -> None:

@@ -45,8 +45,12 @@ def other_object(data: memoryview) -> str:
     return next((words for magic, words in OTHER_MAGICS if head.startswith(magic)), "")
 
 
-def parse_object(data: memoryview) -> SharedObject:
+def parse_object(data: memoryview, *, as_loaded: bool = False) -> SharedObject:
     """An ELF file by its headers.
+
+    Args:
+        data: the file.
+        as_loaded: whether section headers are passed over, as the loader does.
 
     Raises:
         ArchiveError: it is no ELF file, or its headers contradict one another or the file; the place is the
@@ -61,7 +65,8 @@ def parse_object(data: memoryview) -> SharedObject:
     headers = headers_of(bits, order)
     head = headers.file.read(data)
     segments = _HeaderTable(data, headers, "ph", head.phoff, head.phnum, head.phentsize)
-    sections = _HeaderTable(data, headers, "sh", head.shoff, head.shnum, head.shentsize)
+    count = 0 if as_loaded else head.shnum
+    sections = _HeaderTable(data, headers, "sh", head.shoff, count, head.shentsize)
     made = SharedObject(
         len(data),
         bits,

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError
 from archive.base.layout import U64, BinaryLayout
 from archive.formats.elf.headers import SYMBOL_64
-from archive.formats.elf.model import DT_STRSZ, DT_STRTAB, DT_SYMTAB, SHT_SYMTAB, SharedObject
+from archive.formats.elf.model import SHT_SYMTAB
 from archive.formats.elf.parse import is_elf, parse_object
+from archive.formats.elf.symbols import SymbolTable, loaded_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
+    from archive.formats.elf.model import SharedObject
 
 START, END = b"_binary_constants_bin_start", b"_binary_constants_bin_end"
 ALIGNED = 0x4000
@@ -61,8 +62,8 @@ def weights_span(data: memoryview) -> Span | None:
 
 def _between(data: memoryview, made: SharedObject) -> Iterator[Span]:
     """The bytes between both symbols, by each table of symbols that has them."""
-    for symbols, names in _symbol_tables(data, made):
-        first, last = _symbol(symbols, names, START), _symbol(symbols, names, END)
+    for table in _symbol_tables(data, made):
+        first, last = table.defined(START), table.defined(END)
         if first is None or last is None:
             continue
         (section, start), (other, end) = first, last
@@ -75,33 +76,16 @@ def _between(data: memoryview, made: SharedObject) -> Iterator[Span]:
             yield begin + start, begin + end
 
 
-def _symbol_tables(data: memoryview, made: SharedObject) -> Iterator[tuple[np.ndarray, bytes]]:
-    """The symbols that the loader reads, and those of an object file, with their names.
-
-    The dynamic entries say where the loader's table of symbols begins; its table of names follows.
-    """
-    entries = made.dynamic(data)
-    address, names, size = (entries.get(tag, 0) for tag in (DT_SYMTAB, DT_STRTAB, DT_STRSZ))
-    name_span, span = made.in_file(names, names + size), made.in_file(address, names)
-    if name_span and span and span[1] > span[0]:
-        yield SYMBOL_64.columns(data[slice(*span)]), bytes(data[slice(*name_span)])
+def _symbol_tables(data: memoryview, made: SharedObject) -> Iterator[SymbolTable]:
+    """The symbols that the loader reads, and those of an object file."""
+    loaded = loaded_symbols(data, made)
+    if loaded is not None:
+        yield loaded
     for section in made.sections:
         if section.kind == SHT_SYMTAB:
             linked = made.sections[section.link]
-            yield (
-                SYMBOL_64.columns(data[section.offset : section.end]),
-                bytes(data[linked.offset : linked.end]),
-            )
-
-
-def _symbol(symbols: np.ndarray, names: bytes, name: bytes) -> tuple[int, int] | None:
-    """The section and value of a symbol that is defined in the object."""
-    at = names.find(b"\0" + name + b"\0")
-    is_it = (symbols["name"] == at + 1) & (symbols["shndx"] != 0)
-    if at < 0 or not is_it.any():
-        return None
-    number = int(is_it.argmax())
-    return int(symbols["shndx"][number]), int(symbols["value"][number])
+            symbols = SYMBOL_64.columns(data[section.offset : section.end])
+            yield SymbolTable(symbols, bytes(data[linked.offset : linked.end]))
 
 
 def _appended(data: memoryview, between: Span) -> Span | None:

@@ -15,8 +15,8 @@ checked: custom objects, subclasses of tensors, and all tensors in files of PyTo
 - The model has a folder, and in it the metadata of its wrapper: an object of texts, the device among them.
 - It has one wrapper that is a shared object, or sources that a compiler makes one of. PyTorch asks for the
   metadata of the last C++ source, and without a shared object for the compiler's flags, too.
-- A shared object is an ELF file, whole and of the machine that the metadata tell. PyTorch hands it to the
-  system's loader, which ends the process where the file is cut short.
+- A shared object is one that the loader loads, with the functions that PyTorch calls:
+  :mod:`~archive.check.loading.programs.objects`.
 
 Whether this machine has the device and the instructions, and what the code does, is not checked. Source:
 ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``; each fault was tried with PyTorch 2.13.
@@ -28,13 +28,14 @@ import posixpath
 from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.diagnostics import Diagnostic, diagnostic_of, wrong
+from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.json_text import read_json, words
 from archive.check.loading.checks import version_problem
+from archive.check.loading.programs.objects import object_faults
 from archive.check.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
 from archive.formats.compiled.spare import METADATA, OBJECT, SOURCE
-from archive.formats.elf.parse import is_elf, other_object, parse_object
+from archive.formats.elf.parse import is_elf
 from archive.formats.exported.schema import short
 from archive.formats.record_kinds import (
     COMPILED,
@@ -257,8 +258,6 @@ WRAPPER = "wrapper_metadata.json"
 FLAGS = "_compile_flags.json"
 WRAPPER_OBJECT = ".wrapper.so"
 DEVICE, MACHINE = "AOTI_DEVICE_KEY", "AOTI_MACHINE"
-MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "ppc64le": 21, "s390x": 22}
-"""The number of each machine in ELF headers (``e_machine``), by the name that metadata give it."""
 
 
 def model_folders(names: Iterable[str]) -> dict[str, list[str]]:
@@ -276,6 +275,9 @@ class CompiledCheck:
     Args:
         names: the records in its folder.
         records: those that can be read.
+
+    Attributes:
+        objects: the shared objects that ``faults`` looked into.
     """
 
     def __init__(self, model: str, names: list[str], records: Records, allowance: Allowance) -> None:
@@ -283,6 +285,7 @@ class CompiledCheck:
         self._names = names
         self._records = records
         self._allowance = allowance
+        self.objects = 0
 
     def faults(self) -> list[Diagnostic]:
         """The faults of the model's records.
@@ -301,8 +304,9 @@ class CompiledCheck:
             machine = metadata.get(MACHINE) if isinstance(metadata, dict) else None
             machines |= {machine} if isinstance(machine, str) else set()
         for name in filter(self._records.__contains__, self._ending(OBJECT)):
-            fault = _object_fault(name, self._records[name].view(), machines)
-            faults += [] if fault is None else [fault]
+            data = self._records[name].view()
+            faults += object_faults(name, data, machines)
+            self.objects += is_elf(data)
         return faults
 
     def _lacking(self) -> Iterator[Diagnostic]:
@@ -339,18 +343,3 @@ def _metadata_faults(name: str, metadata: object) -> Iterator[Diagnostic]:
             yield wrong(key, f"expected a text, found {words(value)}", "type must be string", name)
     if name.endswith(WRAPPER) and DEVICE not in metadata:
         yield wrong("", f"expected a field {DEVICE}, found none", f"KeyError: {DEVICE!r}", name)
-
-
-def _object_fault(name: str, data: memoryview, machines: set[str]) -> Diagnostic | None:
-    """The fault of a shared object, if it has one; those of other systems than Linux are not looked into."""
-    if not is_elf(data) and other_object(data):
-        return None
-    try:
-        shared_object = parse_object(data)
-    except ArchiveError as error:
-        return wrong(error.place or "", diagnostic_of(error).message, "", name)
-    known = sorted(machines & MACHINES.keys())
-    if known and shared_object.machine not in {MACHINES[machine] for machine in known}:
-        problem = f"expected code for {', '.join(known)}, as the metadata say, found an {shared_object}"
-        return wrong("byte 18", problem, None, name)
-    return None
