@@ -19,6 +19,7 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
+from archive.formats.compiled.spare import spare_records
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import TELLING, entries, keys, variables
@@ -193,8 +194,9 @@ class Finder:
             if finding is not None:
                 finding.places.append(Place(""))
         findings = collection.findings()
+        spare = spare_records(entry.record for entry in walker.entries)
         for finding in findings:
-            finding.remedy = remedy(finding.kind, self._kind, finding.places[0])
+            finding.remedy = remedy(finding.kind, self._kind, finding.places[0], spare)
             finding.allowed = allowed.allows(finding)
         return Leaks(
             self._name,

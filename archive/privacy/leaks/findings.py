@@ -17,13 +17,21 @@ from archive.base.facts import dataclass
 from archive.base.globs import check_amount, wild
 from archive.base.notebooks import shown_by
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.leaks.vocabulary import OTHERWISE, PATHS, LeakKind
+from archive.privacy.leaks.vocabulary import NAMES, OTHERWISE, PATHS, LeakKind
 from archive.privacy.pieces.piece import MAPPED
-from archive.reader.recognition import HASHED_KINDS, PROGRAM_KINDS, REDACTED_KINDS, FileKind
+from archive.reader.recognition import (
+    HASHED_KINDS,
+    PACKAGE_KINDS,
+    PROGRAM_KINDS,
+    REDACTED_KINDS,
+    SAVED_KINDS,
+    FileKind,
+    kind_in,
+)
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 MOST_TEXTS = 10_000
 """Texts of a kind that are kept apart; others are counted."""
@@ -209,6 +217,7 @@ class Allowed:
 
 TEXTS = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.EMAIL, LeakKind.URL}
 """Kinds that are part of source text where debug information is."""
+MODEL_NAMES = {LeakKind.CLASS, LeakKind.ATTRIBUTE}
 REWRITTEN = {
     *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.EFFECTS),
     *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.CPP, RecordKind.SHARED_OBJECT),
@@ -226,6 +235,12 @@ FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` chang
 IN_CODE = "no option changes paths in such code: compile it with others (-ffile-prefix-map=OLD=NEW)"
 MACHINE_CODE = (".o", ".cubin", ".hsaco", ".spv", ".fatbin")
 """Files of a compiled model with code for processors and GPUs."""
+SAVED = "it is a part of what was saved: change it there, and save that anew"
+PACKAGED = "it is in a file of the package: change that, and package the model anew"
+ZIPPED = "it is in a zip of no known kind: change what was zipped, and zip it anew"
+IN_TENSOR = "it stands in a tensor: save the model with other values"
+EXPLAINS = "failures are explained by it; a name of your own is renamed in the model's source"
+COMPILED_ANEW = "PyTorch compiles it and runs that"
 NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
 NO_TIMES = "`redact` writes no times"
 NEW_IDS = "`redact --ids anew` numbers ids of exported programs anew"
@@ -233,32 +248,57 @@ CHECKSUM = "PyTorch computes it of the other records; any change of these change
 HASHED = "`redact --names hash` hashes names that loading does not need"
 
 
-def remedy(kind: LeakKind, file: FileKind, place: Place) -> str:
-    """A sentence that tells how a finding of a kind gets out of a file of a kind."""
-    record = place.kind
+def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] = ()) -> str:
+    """A sentence that tells how a finding of a kind gets out of a file.
+
+    Args:
+        kind: of the finding.
+        file: of the file.
+        place: the finding's first one.
+        spare: the records of compiled models that no loader needs.
+    """
     if file is FileKind.COMPANION and kind in PATHS | TEXTS:
         return NO_PATHS if kind in PATHS else NO_SOURCE
+    if file is FileKind.COMPANION and kind in MODEL_NAMES:
+        return EXPLAINS
+    if file is FileKind.ZIP and kind is not LeakKind.KEY and kind not in NAMES:
+        return ZIPPED
     if file not in REDACTED_KINDS:
         return kind.remedy
+    record, zipped = place.kind, kind_in(file, place.record.partition("!")[0])
+    if RecordKind.INPUTS in (record, zipped) and file in PROGRAM_KINDS:
+        return NO_INPUTS
     by_kind = {
-        LeakKind.INPUTS: NO_INPUTS if file in PROGRAM_KINDS else OF_MODEL,
+        LeakKind.INPUTS: OF_MODEL,
         LeakKind.EXTRA: NO_EXTRA,
         LeakKind.ROOT: NEW_ROOT,
         LeakKind.TIME: NO_TIMES,
     }
     if record is RecordKind.PROGRAM and file in PROGRAM_KINDS:
         by_kind[LeakKind.ID] = NEW_IDS
+        if METADATA in place.within:
+            by_kind[LeakKind.CLASS] = HASHED
     if record is RecordKind.FORMAT:
         by_kind[LeakKind.ID] = CHECKSUM
+    if record is RecordKind.CPP:
+        by_kind[LeakKind.GENERATED] = NO_SOURCE if place.record in spare else COMPILED_ANEW
     if file in HASHED_KINDS:
-        by_kind |= dict.fromkeys((LeakKind.CLASS, LeakKind.ATTRIBUTE), HASHED)
+        by_kind |= dict.fromkeys(MODEL_NAMES, HASHED)
+    if file in SAVED_KINDS - {FileKind.MODULE}:
+        by_kind[LeakKind.ATTRIBUTE] = SAVED
     if kind in by_kind:
         return by_kind[kind]
-    if record is RecordKind.INPUTS and file in PROGRAM_KINDS:
-        return NO_INPUTS
-    if record is RecordKind.EXTRA:
+    if RecordKind.EXTRA in (record, zipped):
         return NO_EXTRA
-    return _remedy_of_text(kind, place) if kind in PATHS | TEXTS else kind.remedy
+    if kind not in PATHS | TEXTS:
+        return kind.remedy
+    if record is RecordKind.TENSOR:
+        return IN_TENSOR
+    if file in SAVED_KINDS:
+        return SAVED
+    if file in PACKAGE_KINDS and record is RecordKind.OTHER:
+        return PACKAGED
+    return _remedy_of_text(kind, place)
 
 
 def _remedy_of_text(kind: LeakKind, place: Place) -> str:

@@ -71,7 +71,7 @@ PATHS = frozenset(
 NAMES = frozenset({LeakKind.USER, LeakKind.HOST})
 """Names of people and machines, which are looked for as words and parts of names."""
 OTHERWISE = "save the model without it"
-OF_THE_MODEL = "PyTorch needs it to load the model; rename it in the model's source"
+OF_THE_MODEL = "PyTorch needs it to load the model; a name of your own is renamed in the model's source"
 REMEDIES = dict.fromkeys((*PATHS, LeakKind.EMAIL, LeakKind.URL, LeakKind.SOURCE, LeakKind.COMMENT), OTHERWISE)
 REMEDIES |= dict.fromkeys(NAMES, "goes with the path or address that it is part of")
 REMEDIES |= {
