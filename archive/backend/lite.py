@@ -18,6 +18,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.effects.errors import LoweringError
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.opening import open as open_archive
+from archive.reader.recognition import LOADED_KINDS
 from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def lite(
             interpreter, a backend that it needs is not available, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    with rewriting(source, out, companion=companion, force=force, limits=limits) as work:
+    with rewriting(source, out, companion=companion, force=force, limits=limits, kinds=LOADED_KINDS) as work:
         opened, draft = work.archive, work.drafts[0]
         extra = {
             name: bytes(record.view())

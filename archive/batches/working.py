@@ -38,6 +38,7 @@ from archive.batches.places import Fingerprint, Measured
 from archive.reader.recognition import (
     ARCHIVE_KINDS,
     JOINED_KINDS,
+    LOADED_KINDS,
     REDACTED_KINDS,
     SHRUNK_KINDS,
     SPLIT_KINDS,
@@ -79,7 +80,7 @@ VERBS = {
     "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, REDACTED_KINDS),
     "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
     "migrate": Verb("archive.rewrite.migrate.migrate"),
-    "lite": Verb("archive.backend.lite"),
+    "lite": Verb("archive.backend.lite", kinds=LOADED_KINDS),
     "canonicalise": Verb("archive.rewrite.canonicalise", kinds={FileKind.EXPORTED}),
     "convert": Verb("archive.rewrite.convert", kinds={FileKind.COMPANION}),
 }

@@ -19,6 +19,7 @@ from archive.container.write import new_member
 from archive.formats.exported.program import MAX_SCOPES, Program
 from archive.formats.record_kinds import programs_in
 from archive.reader.recognition import FileKind, recognise
+from archive.reader.recognition.kinds import ADVICE
 from tests.support.commands import run
 from tests.support.documents import file_of
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
@@ -255,7 +256,7 @@ def test_an_error_in_a_node_names_the_file_and_the_record(tmp_path: Path) -> Non
 
 
 LEGACY, SHOP = EXPORTED / "legacy" / "shop.pt2", EXPORTED / "shop.pt2"
-READ = "`inspect`, `sizes`, `symbolicate`, `verify`, `leaks` and `redact` work on it"
+READ = ADVICE[FileKind.LEGACY_EXPORTED].partition(";")[0]
 TOLD = f"as PyTorch 2.1 to 2.7 saved them: {READ}"
 
 

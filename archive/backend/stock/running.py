@@ -32,6 +32,7 @@ from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
 from archive.formats.record_kinds import BYTECODE
 from archive.reader.opening import open as open_archive
+from archive.reader.recognition import LOADED_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -290,7 +291,9 @@ def profile_archive(
     """
     if torch._C._autograd._profiler_enabled():
         raise ArchiveError("PyTorch's profiler runs already, and there is one in a process")
-    opened = open_archive(source, companion=companion)
+    opened = open_archive(source, companion=companion, kinds=LOADED_KINDS)
+    if opened.recognised.kind is FileKind.COMPANION:
+        raise opened.recognised.refusal(opened.file)
     on_lite = BYTECODE in opened.records and bool(opened.methods) if lite is None else lite
     lite_method = LiteMethod.of(opened, method) if on_lite else None
     run = partial(_method(source, opened.file, method, lite=on_lite), *inputs)

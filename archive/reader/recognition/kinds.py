@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.facts import dataclass
@@ -18,6 +19,9 @@ from archive.formats.record_kinds import (
     kind_in_legacy_exported,
     kind_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class FileKind(StrEnum):
@@ -77,6 +81,9 @@ PROGRAM_KINDS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.AOTI, Fil
 READ_KINDS = SPLIT_KINDS | PROGRAM_KINDS
 """Files that have debug info to explain, beside companions."""
 
+LOADED_KINDS = ARCHIVE_KINDS - {FileKind.PACKAGE}
+"""Files that ``torch.jit.load`` or the lite interpreter loads, for what runs a model."""
+
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
 """Files that ``torch.save`` writes."""
 
@@ -101,6 +108,30 @@ TENSOR_KINDS = {FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEG
 OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 """Files that ``archive.open`` opens, beside companions."""
 
+COMMAND_KINDS = {
+    "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
+    "symbolicate": READ_KINDS | {FileKind.COMPANION},
+    "report": OPENED_KINDS | {FileKind.COMPANION},
+    "verify": READ_KINDS | {FileKind.COMPANION},
+    "leaks": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
+    "sizes": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
+    "diff": OPENED_KINDS | {FileKind.COMPANION},
+    "digest": OPENED_KINDS,
+    "split": SPLIT_KINDS,
+    "join": JOINED_KINDS,
+    "shrink": SHRUNK_KINDS,
+    "restore": SHRUNK_KINDS - {FileKind.SPLIT},
+    "redact": REDACTED_KINDS | {FileKind.COMPANION},
+    "migrate": ARCHIVE_KINDS,
+    "lite": LOADED_KINDS,
+    "profile": LOADED_KINDS,
+    "store": SHRUNK_KINDS | {FileKind.COMPANION},
+    "convert": {FileKind.EXPORTED, FileKind.COMPANION},
+}
+"""The commands that take files of models, and the kinds of files that each works on."""
+FEW = 4
+"""Commands that do not work on a kind of files, of which a sentence is told rather than of all others."""
+
 DAMAGED_KINDS = {FileKind.CUT, FileKind.EMPTY}
 """Files that are broken, whatever they were meant to be."""
 
@@ -109,23 +140,42 @@ NO_CODE_ADVICE = f"it holds no TorchScript code, so there is no debug info to wo
 SAVE_WITH_DEBUG_INFO = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 """How PyTorch saves a lite archive with debug handles and call stacks."""
 
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return f"{', '.join(quoted[:-1])} and {quoted[-1]}" if quoted[1:] else "".join(quoted)
+
+
+def _commands_on(kind: FileKind) -> str:
+    """The commands that work on a kind of files, in words."""
+    others = [command for command, kinds in COMMAND_KINDS.items() if kind not in kinds]
+    if len(others) <= FEW:
+        return f"all commands but {_listed(others)} work on"
+    return f"{_listed([command for command in COMMAND_KINDS if command not in others])} work on"
+
+
+def _in_newer() -> str:
+    """The commands that work on exported programs, and not as PyTorch 2.1 to 2.7 saved them."""
+    new, old = FileKind.EXPORTED, FileKind.LEGACY_EXPORTED
+    return _listed([command for command, kinds in COMMAND_KINDS.items() if new in kinds and old not in kinds])
+
+
 ADVICE = {
-    FileKind.TORCHSCRIPT: "all commands work on it",
-    FileKind.LITE: "all commands work on it",
+    FileKind.TORCHSCRIPT: f"{_commands_on(FileKind.TORCHSCRIPT)} it",
+    FileKind.LITE: f"{_commands_on(FileKind.LITE)} it",
     FileKind.SPLIT: "`join` puts the debug info back, `symbolicate -c COMPANION` reads both",
     FileKind.COMPANION: "`inspect` and `symbolicate` read it, `join` puts it back into its archive",
-    FileKind.PACKAGE: "all commands work on its TorchScript modules",
+    FileKind.PACKAGE: f"{_commands_on(FileKind.PACKAGE)} its TorchScript modules",
     FileKind.PYTHON_PACKAGE: NO_CODE_ADVICE,
     FileKind.STATE_DICT: NO_CODE_ADVICE,
     FileKind.CHECKPOINT: NO_CODE_ADVICE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
-    FileKind.EXPORTED: "all commands but `migrate` and `lite` work on it",
-    FileKind.LEGACY_EXPORTED: "`inspect`, `sizes`, `symbolicate`, `verify`, `leaks` and `redact` work on it, "
-    "others do once PyTorch 2.8 or later exports the model anew",
-    FileKind.AOTI: "all commands but `migrate` and `lite` work on it",
-    FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate`, `verify`, `split`, `digest`, `diff`, `leaks` and "
-    "`redact` work on it; so does ExecuTorch's Inspector",
+    FileKind.EXPORTED: f"{_commands_on(FileKind.EXPORTED)} it",
+    FileKind.LEGACY_EXPORTED: f"{_commands_on(FileKind.LEGACY_EXPORTED)} it; "
+    f"{_in_newer()} do once PyTorch 2.8 or later exports the model anew",
+    FileKind.AOTI: f"{_commands_on(FileKind.AOTI)} it",
+    FileKind.ETRECORD: f"{_commands_on(FileKind.ETRECORD)} it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
@@ -176,7 +226,7 @@ class Recognised:
 
     @property
     def is_archive(self) -> bool:
-        """Whether it is an archive that all commands work on."""
+        """Whether it is an archive of TorchScript, whole or split."""
         return self.kind in ARCHIVE_KINDS
 
     def __str__(self) -> str:
