@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.attacks import payloads
-from tests.attacks.attack import LEAST, MARKER, MIB, PER_BYTE, Attack, problems
+from tests.attacks.attack import LEAST, MARKER, MIB, PER_BYTE, STATUSES, Attack, problems
 from tests.attacks.catalogue import ATTACKS
 from tests.attacks.not_yet import NOT_YET
 from tests.attacks.pieces import ranges
@@ -62,6 +62,28 @@ def test_an_attack_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_
         found.add(outcome.status)
     known = statuses_of(name)
     assert found == known if len(attack.commands) == len(ATTACKS[name].commands) else found <= known
+
+
+READERS = {"inspect", "verify", "sizes", "leaks", "digest"}
+"""Commands whose first argument is a file that a report may be about."""
+REPORTS = sampled(
+    dict.fromkeys(
+        (name, words[1])
+        for name, attack in ATTACKS.items()
+        for words in map(str.split, attack.commands)
+        if words[0] in READERS and not words[1].startswith("-")
+    ),
+    most=8,
+)
+"""Attacks with their files: a report takes what every other command reads."""
+
+
+@pytest.mark.parametrize(("name", "file"), REPORTS)
+def test_a_report_costs_no_more_than_the_budget(name: str, file: str, runner: Runner, tmp_path: Path) -> None:
+    attack = ATTACKS[name]._replace(commands=(f"report {file} -o page.html",), statuses=STATUSES)
+    files = attack.files()
+    for _, outcome in run_attack(runner, attack, files, tmp_path):
+        assert problems(attack, files, outcome) == []
 
 
 PAYLOADS = sampled(
