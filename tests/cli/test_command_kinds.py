@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +25,7 @@ FAILED = 2
 """The exit status of a command that does not work on a file."""
 OF_NO_FILE = {"serve", "demo", "help"}
 NEED_PYTORCH = {"lite", "profile"}
+ENDINGS = (".pt", ".zip", ".safetensors", ".gguf", ".onnx")
 FILES = {
     FileKind.TORCHSCRIPT: ORACLES / "plain_stack.pt",
     FileKind.LITE: ORACLES / "plain_stack.ptl",
@@ -31,7 +34,7 @@ FILES = {
     FileKind.EXPORTED: EXPORTED / "shop.pt2",
     FileKind.LEGACY_EXPORTED: EXPORTED / "legacy" / "shop.pt2",
     FileKind.ETRECORD: RECORDS / "shop.etrecord",
-    **{kind: KINDS / name for name, (kind, _) in reversed(NAMED.items()) if name.endswith((".pt", ".zip"))},
+    **{kind: KINDS / name for name, (kind, _) in reversed(NAMED.items()) if name.endswith(ENDINGS)},
 }
 """A file of each kind that some command works on, or what is split into one."""
 SAID = [kind for kind in FileKind if any(kind in kinds for kinds in COMMAND_KINDS.values())]
@@ -41,6 +44,13 @@ def file_of(kind: FileKind, folder: Path) -> tuple[Path, Path]:
     """A file of a kind, and the companion of a split archive."""
     if kind is FileKind.AOTI:
         return written("compiled", folder), folder
+    if kind is FileKind.SHARDED:
+        shard = shutil.copy(KINDS / "tensors.safetensors", folder)
+        with archive.open(shard) as opened:
+            names = dict.fromkeys(opened.tensors, "tensors.safetensors")
+        index = folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": names}))
+        return index, folder
     small, companion = folder / "small.pt", folder / "small.ptdbg"
     archive.split(ORACLES / "plain_stack.pt", small, companion)
     if kind is FileKind.SPLIT:
