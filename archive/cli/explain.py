@@ -21,7 +21,7 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.models import Models
-from archive.failures.models.sources import models_in, models_of, store_at
+from archive.failures.models.sources import models_at, models_in
 from archive.failures.rsyslog import MessageFilter
 from archive.reader.recognition import READ_KINDS
 from archive.render.symbolicate import causes_facts, causes_text
@@ -151,7 +151,7 @@ def _asked(
     if log.store is None:
         models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
     else:
-        models = models_of(store_at(log.store, limits=log.limits))
+        models = models_at(log.store, limits=log.limits)
     stack.callback(models.close)
     return models, partial(
         explainer_of, models, ids=log.ids, names=log.names, style=log.style, limits=log.limits

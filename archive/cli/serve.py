@@ -119,9 +119,9 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if any(find_spec(name) is None for name in NEEDED):
         raise click.UsageError("serving needs the extra `server`: pip install 'debug-archive[server]'")
+    from archive.failures.models.sources import own_store  # noqa: PLC0415 (the same)
     from archive.server.serving import bound, log_access, serve  # noqa: PLC0415 (what the extra brings)
     from archive.server.settings import Settings  # noqa: PLC0415 (the same)
-    from archive.store.store import Store  # noqa: PLC0415 (the same)
 
     settings = Settings(
         store=store,
@@ -133,7 +133,7 @@ def command(
         hosts=LOOPBACK | {host, *names} if host in LOOPBACK else frozenset(names),
         memory=memory,
     )
-    with Store.open(store) as opened:
+    with own_store(store) as opened:
         count = len(opened.entries())
     if access is not None:
         log_access(access)

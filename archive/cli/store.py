@@ -6,18 +6,18 @@ import sys
 from collections import Counter
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.output import STANDARD_OUTPUT, replacing
-from archive.base.urls import is_url
+from archive.base.urls import is_server, is_url
 from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
-from archive.failures.models.sources import store_at
+from archive.failures.models.sources import own_store, store_at
 from archive.reader.recognition import FileKind
 from archive.render.store import (
     added_line,
@@ -32,12 +32,15 @@ from archive.store.folder import MOST_SECONDS, Waiting
 from archive.store.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive import Limits
     from archive.batches.inputs import InputFile
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
-    from archive.store.client.server import Server
-    from archive.store.entries import Addition, ServerEntry, StoreEntry
+    from archive.failures.models.sources import AnyStore
+    from archive.store.entries import Addition, AnyEntry, CompanionEntry
+    from archive.store.finding import Given
 
 
 @click.group("store")
@@ -60,11 +63,11 @@ def command() -> None:
 # --- options
 
 
-def _folder(_: click.Context, __: click.Parameter, path: str) -> str:
-    """The folder of a store, and no server's address."""
-    if is_url(path):
+def _own(_: click.Context, __: click.Parameter, path: str) -> str:
+    """A store's folder or bucket, and no server's address."""
+    if is_server(path):
         raise click.BadParameter(
-            "this needs the store's folder; a server takes `store add` and `symbolicate`"
+            "this needs the store's folder or bucket; a server takes `store add` and `symbolicate`"
         )
     return path
 
@@ -72,12 +75,12 @@ def _folder(_: click.Context, __: click.Parameter, path: str) -> str:
 store_option = click.option(
     "--store",
     "path",
-    type=click.Path(file_okay=False),
-    callback=_folder,
+    callback=_own,
     envvar=options.STORE_VARIABLE,
     required=True,
-    metavar="DIR",
-    help=f"The store's folder; by default ${options.STORE_VARIABLE}.",
+    metavar="STORE",
+    shell_complete=options.completed_as_file,
+    help=f"The store's folder, or its bucket like s3://bucket/symbols; by default ${options.STORE_VARIABLE}.",
 )
 added_store_option = click.option(
     "--store",
@@ -86,8 +89,9 @@ added_store_option = click.option(
     required=True,
     metavar="STORE",
     shell_complete=options.completed_as_file,
-    help="The store's folder, or the address of a server like http://host:8080, which asks for the token in "
-    f"$DEBUG_ARCHIVE_TOKEN; by default ${options.STORE_VARIABLE}.",
+    help="The store's folder, its bucket like s3://bucket/symbols, or the address of a server like "
+    "http://host:8080, which asks for the token in $DEBUG_ARCHIVE_TOKEN; by default "
+    f"${options.STORE_VARIABLE}.",
 )
 wait_option = click.option(
     "--wait",
@@ -148,9 +152,11 @@ def add(
     if not is_url(path):
         with Store.open(path, create=True, limits=limits, waiting=waiting).folder.locked():
             pass  # so that a lock that is held is waited for once, and not for each file
+    elif not is_server(path):
+        own_store(path, create=True, limits=limits)
     counts = Counter[str]()
 
-    def row(reading: Reading[Addition[StoreEntry] | Addition[ServerEntry] | None]) -> Row:
+    def row(reading: Reading[Addition[AnyEntry] | None]) -> Row:
         label, addition = reading.file.label, reading.facts
         outcome = FAILED if reading.error else addition.outcome if addition else WITHOUT
         counts[outcome] += 1
@@ -167,15 +173,15 @@ def add(
 
     add_one = partial(_add, adding=_Adding(path, limits, waiting.most, force))
     status = reader.several(files_to_add, add_one, "adding", row)
-    if not is_url(path):
-        with Store.open(path, limits=limits) as store:
+    if not is_server(path):
+        with own_store(path, limits=limits) as store:
             store.entries()  # those of other processes are in the index, too
     if not reader.as_json:
         printing.write_line(added_total(counts))
     return status
 
 
-def _add(file: InputFile, *, adding: _Adding) -> Addition[StoreEntry] | Addition[ServerEntry] | None:
+def _add(file: InputFile, *, adding: _Adding) -> Addition[AnyEntry] | None:
     """Add a file; None of an archive without debug info."""
     try:
         return _opened(adding.path, adding.limits, adding.wait).add(file.name, replace=adding.replace)
@@ -184,7 +190,7 @@ def _add(file: InputFile, *, adding: _Adding) -> Addition[StoreEntry] | Addition
 
 
 @lru_cache(maxsize=1)
-def _opened(path: str, limits: Limits, wait: float) -> Store | Server:
+def _opened(path: str, limits: Limits, wait: float) -> AnyStore:
     """The store, opened once a process."""
     return store_at(path, limits=limits, waiting=Waiting(wait, printing.note))
 
@@ -210,7 +216,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
       debug-archive store ls --store symbols/
       debug-archive store ls 'Ranker*' 3f9a* --store symbols/
     """  # noqa: D301 (click reads the backspace)
-    with Store.open(path, limits=limits) as store:
+    with own_store(path, limits=limits) as store:
         contents = store.listing()
     entries = [entry for entry in contents.entries if _fits(entry, patterns)]
     for why in contents.unread.values():
@@ -229,7 +235,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     return ExitStatus.FINDINGS if is_wrong else ExitStatus.WELL
 
 
-def _fits(entry: StoreEntry, patterns: tuple[str, ...]) -> bool:
+def _fits(entry: CompanionEntry, patterns: tuple[str, ...]) -> bool:
     """Whether one of the patterns fits, or there are none."""
     facts = entry.facts
     ids = (facts.archive_id, facts.redacted_id, str(facts.prefix))
@@ -260,9 +266,10 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
     """  # noqa: D301 (click reads the backspace)
     if as_json and out == "-":
         raise click.UsageError("-o - writes the companion where --json writes facts: give a file")
-    store = Store.open(path, limits=limits)
+    store = own_store(path, limits=limits)
     entry = store.one(word)
-    data, is_exact = store.given(entry.archive_id)
+    given_of: Callable[[Any], Given] = store.given_of
+    data, is_exact = given_of(entry)
     if out != "-":
         with replacing(out, force=force) as file:
             file.write(data)
@@ -291,7 +298,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
 
     Exit status: 0 well, 1 something is wrong.
     """
-    store = Store.open(path, limits=limits)
+    store = own_store(path, limits=limits)
     diagnostics = []
     for diagnostic in store.check():
         diagnostics.append(diagnostic)
@@ -320,8 +327,8 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
     ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
     it. A companion that cannot be read is removed by its whole archive id.
     """
-    with Store.open(path, limits=limits, waiting=waiting) as store:
-        ids = [word if word in store.unread else store.one(word).archive_id for word in words]
+    with own_store(path, limits=limits, waiting=waiting) as store:
+        ids = [word if word in store.unread else store.one(word).key for word in words]
         ids = list(dict.fromkeys(ids))
         for archive_id in ids:
             store.remove(archive_id)
@@ -345,7 +352,7 @@ def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitSta
 
     Companions of one model that were added at the same moment are kept by one another from then on.
     """
-    with Store.open(path, limits=limits, waiting=waiting) as store:
+    with own_store(path, limits=limits, waiting=waiting) as store:
         cleaned = store.gc()
     if as_json:
         printing.write_document({"file": path, **cleaned._asdict()})

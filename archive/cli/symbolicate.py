@@ -116,8 +116,9 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     "--store",
     metavar="STORE",
     shell_complete=options.completed_as_file,
-    help="The store that takes the place of FILEs: a folder, or a server's address like http://host:8080, "
-    f"whose companions are fetched as they are needed. Without FILEs, ${options.STORE_VARIABLE}.",
+    help="The store that takes the place of FILEs: a folder, a bucket (s3://bucket/symbols), or a server's "
+    "address like http://host:8080, whose companions are fetched as they are needed; several, separated by "
+    f"blanks. Without FILEs, ${options.STORE_VARIABLE}.",
 )
 @click.option(
     "--log", "log", type=click.Path(dir_okay=False), help="The log, in the place of standard input."
@@ -285,9 +286,9 @@ def _named_by(
     Raises:
         UsageError: they name none, or several.
     """
-    from archive.failures.models.sources import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
+    from archive.failures.models.sources import models_at, models_in  # noqa: PLC0415 (one file does without)
 
-    models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
+    models = models_in(files, limits=limits) if store is None else models_at(store, limits=limits)
     models_named = models.named_by(handles)
     if len(models_named) != 1:
         many = counted(len(models), "model")

@@ -567,6 +567,7 @@ class CleanedFacts(TypedDict):
         bases: bases that no companion needed any more.
         repacked: companions that are kept by a base now.
         freed: bytes.
+        claims: claims of prefixes for archives of which nothing is kept; null in a folder, which has none.
     """
 
     file: str
@@ -574,6 +575,7 @@ class CleanedFacts(TypedDict):
     bases: int
     repacked: int
     freed: int
+    claims: int | None
 
 
 # --- profile, demo

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.render.fitted_table import Holds
-    from archive.store.entries import Addition, ServerEntry, StoreEntry
+    from archive.store.entries import Addition, AnyEntry
     from archive.store.upkeep import Cleaned
 
 OUTCOMES = {
@@ -26,7 +26,7 @@ OUTCOMES = {
 """The words for what became of files."""
 
 
-def entries_table(entries: Sequence[StoreEntry]) -> FittedTable:
+def entries_table(entries: Sequence[AnyEntry]) -> FittedTable:
     """A line for each companion; with the ids of redacted archives, where some have others."""
     has_redacted = any(entry.facts.redacted_id for entry in entries)
     redacted: list[tuple[str, Holds]] = [("redacted id", "text")] if has_redacted else []
@@ -56,7 +56,7 @@ def entries_table(entries: Sequence[StoreEntry]) -> FittedTable:
     return table
 
 
-def entries_total(entries: Sequence[StoreEntry], bases: int) -> str:
+def entries_total(entries: Sequence[AnyEntry], bases: int) -> str:
     """How many companions there are, and the bytes that they take.
 
     Args:
@@ -74,12 +74,12 @@ def day_of(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
-def entry_facts(entry: StoreEntry | ServerEntry) -> dict[str, Any]:
+def entry_facts(entry: AnyEntry) -> dict[str, Any]:
     """What a store knows of a companion, as JSON takes it."""
     return entry_json(entry, complete=True)
 
 
-def added_line(file: str, addition: Addition[StoreEntry] | Addition[ServerEntry]) -> str:
+def added_line(file: str, addition: Addition[AnyEntry]) -> str:
     """What became of a file; the whole archive id, for an app to log."""
     entry = addition.entry
     prefix = f", prefix {entry.facts.prefix}" if entry.facts.prefix else ""
@@ -95,6 +95,8 @@ def added_total(counts: Mapping[str, int]) -> str:
 
 def cleaned_line(cleaned: Cleaned) -> str:
     """What was removed."""
+    if cleaned.claims is not None:
+        return f"{counted(cleaned.claims, 'claim')} of a prefix removed, {cleaned.freed:,} bytes freed"
     parts = [
         counted(cleaned.bases, "base"),
         counted(cleaned.drafts, "draft"),

@@ -27,6 +27,7 @@ from starlette.responses import Response
 
 import archive
 from archive.base.errors import ArchiveError, shown
+from archive.failures.models.sources import own_store
 from archive.server.companions import Companions
 from archive.server.desk import Desk
 from archive.server.logs import Logs
@@ -34,7 +35,6 @@ from archive.server.people import PeopleRoutes
 from archive.server.problems import GONE, HttpProblem, answer_refusals, answer_to
 from archive.server.spool import Spool
 from archive.server.workers import Workers
-from archive.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     from archive.server.settings import Settings
     from archive.server.work import Explained
+    from archive.store.bucket import Bucket
+    from archive.store.store import Store
 
 
 # --- numbers
@@ -125,7 +127,7 @@ class OperationsRoutes:
         router: the routes.
     """
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, store: Store | Bucket, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
         self.router = APIRouter()
@@ -229,7 +231,7 @@ class Service:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._store = Store.open(settings.store)
+        self._store = own_store(settings.store)
         self._spool = Spool(settings.spool)
         self.workers = Workers(settings)
         metrics = Metrics(self.workers, self._spool)

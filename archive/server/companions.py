@@ -28,12 +28,14 @@ from archive.server.spool import CLOSE, receive
 from archive.store.entries import COMPANIONS, MOST_LISTED, entry_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive.server.settings import Settings
     from archive.server.spool import Spool
     from archive.server.workers import Workers
-    from archive.store.entries import StoreEntry
+    from archive.store.bucket import Bucket
+    from archive.store.entries import AnyEntry
+    from archive.store.finding import Given
     from archive.store.store import Store
 
 
@@ -121,7 +123,7 @@ class Companions:
         router: the routes.
     """
 
-    def __init__(self, settings: Settings, spool: Spool, workers: Workers, store: Store) -> None:
+    def __init__(self, settings: Settings, spool: Spool, workers: Workers, store: Store | Bucket) -> None:
         self._settings = settings
         self._spool = spool
         self._workers = workers
@@ -157,31 +159,37 @@ class Companions:
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         entries = [entry for entry in every if prefix in (None, entry.prefix) and entry.has_in_name(name)]
-        page = [entry for entry in entries if entry.archive_id > after][: limit + 1]
-        following = page[limit - 1].archive_id if len(page) > limit else None
+        page, following = _page(entries, after, limit)
         content = {
-            "companions": [entry_json(entry, complete=facts) for entry in page[:limit]],
+            "companions": [entry_json(entry, complete=facts) for entry in page],
             "total": len(entries),
             "next": following,
         }
         data = json.dumps(content, ensure_ascii=False).encode()
         return Representation(lambda: data, len(data), tag_of(data), MAY_CHANGE, JSON).answer(request)
 
-    def give(self, request: Request, id: str) -> Response:  # noqa: A002 (the parameter's name)
+    def give(
+        self,
+        request: Request,
+        id: str,  # noqa: A002 (the parameter's name)
+        *,
+        digest: Annotated[str, Query(description="That of the list, where several have the id.")] = "",
+    ) -> Response:
         """A companion file, or a part of it."""
-        entry = self._named(id)
+        entry = self._named(id, digest)
         headers = {**MAY_CHANGE, "Debug-Archive-Id": entry.archive_id}
         tag = f'"{entry.digest}"'
         return Representation(partial(self._read, entry), entry.size, tag, headers, BINARY).answer(request)
 
-    def _read(self, entry: StoreEntry) -> bytes:
+    def _read(self, entry: AnyEntry) -> bytes:
         """The bytes of a companion.
 
         Raises:
             HttpProblem: they are not what they were.
         """
         try:
-            data = self._store.companion(entry.archive_id)
+            given_of: Callable[[Any], Given] = self._store.given_of
+            data = given_of(entry).data
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
         if digest_of(data).hex() != entry.digest:
@@ -224,14 +232,14 @@ class Companions:
             why = "the token is missing or wrong; send `Authorization: Bearer TOKEN`"
             raise HttpProblem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
 
-    def _named(self, word: str) -> StoreEntry:
+    def _named(self, word: str, digest: str) -> AnyEntry:
         """The companion that a word means: see :meth:`~archive.store.store.Store.find`.
 
         Raises:
             HttpProblem: there is none, or there are several.
         """
         try:
-            entries = self._store.find(word)
+            entries = [entry for entry in self._store.find(word) if digest in {"", entry.digest}]
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         if len(entries) == 1:
@@ -241,6 +249,19 @@ class Companions:
         raise HttpProblem(
             status, f"{count} the id, prefix or name {shown(word)}; GET /v1/companions lists all"
         )
+
+
+def _page(entries: Sequence[AnyEntry], after: str, limit: int) -> tuple[Sequence[AnyEntry], str | None]:
+    """The companions behind an id, and the id behind which the next page begins; None behind the last one.
+
+    Those of one id, of which a bucket may have several, stay on one page.
+    """
+    page = [entry for entry in entries if entry.archive_id > after]
+    if len(page) <= limit:
+        return page, None
+    last = page[limit - 1].archive_id
+    page = [entry for entry in page if entry.archive_id <= last]
+    return page, last if entries[-1].archive_id > last else None
 
 
 SENT = {

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from archive.server.desk import Desk
     from archive.server.work import Explained
+    from archive.store.bucket import Bucket
     from archive.store.store import Store
 
 MOST_ROWS = 1_000
@@ -62,7 +63,7 @@ class PeopleRoutes:
         router: the routes.
     """
 
-    def __init__(self, desk: Desk, store: Store, schema: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, desk: Desk, store: Store | Bucket, schema: Callable[[], dict[str, Any]]) -> None:
         self._desk = desk
         self._store = store
         self._schema = schema

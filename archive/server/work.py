@@ -23,7 +23,7 @@ from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_of
+from archive.failures.models.sources import models_of, own_store
 from archive.page.failures import failures_page
 from archive.page.report import report
 from archive.page.shown import Shown
@@ -41,7 +41,6 @@ from archive.server.settings import (
 )
 from archive.store.adding import TakenError, made_of
 from archive.store.entries import entry_json
-from archive.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
     from archive.failures.explainer import LogExplainer
     from archive.failures.models.models import Models
     from archive.server.forms import FormField
+    from archive.store.bucket import Bucket
+    from archive.store.store import Store
 
 
 # --- requests in JSON
@@ -112,14 +113,14 @@ class Shelf:
         self._digests: list[str] = []
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> Store | Bucket:
         """The store.
 
         Raises:
             ArchiveError: the folder is none.
             OSError: it cannot be read.
         """
-        return Store.open(self._path)
+        return own_store(self._path)
 
     @contextmanager
     def models(self) -> Iterator[Models]:

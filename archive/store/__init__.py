@@ -12,5 +12,5 @@ facts by which a failure names its model.
     lock                  held while companions are added and removed: :mod:`~archive.store.folder`
 
 The files of companions are the store; each is absent or whole. The index is rebuilt from them wherever it is
-missing, broken or old.
+missing, broken or old. In a bucket, a store has another form: :mod:`~archive.store.bucket`.
 """

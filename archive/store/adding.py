@@ -207,6 +207,17 @@ def holds(kept: Inflated, parts: CompanionParts) -> bool:
     )
 
 
+def content_of(kept: Inflated) -> str:
+    """A digest, in hex, of all that :func:`holds` compares, and of the line digests beside it."""
+    parsed = parse_companion(memoryview(kept.plain), unbounded())
+    parts = [part for name, digests in sorted(kept.notes.lines.items()) for part in (name.encode(), digests)]
+    for name, values in sorted(parsed.columns.items()):
+        parts += [name.encode(), np.ascontiguousarray(values, "<i8").tobytes()]
+    parts += [*parsed.strings.copies(), bytes(parsed.raw)]
+    lengths = np.array([len(part) for part in parts], "<i8")
+    return digest_of(lengths.tobytes(), *parts).hex()
+
+
 def check_prefix(facts: Facts, entries: Mapping[str, StoreEntry]) -> None:
     """Refuse a companion whose prefix is another archive's.
 
@@ -215,11 +226,16 @@ def check_prefix(facts: Facts, entries: Mapping[str, StoreEntry]) -> None:
     """
     for entry in entries.values():
         if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
-            raise TakenError(
-                f"is the prefix of another archive already, {entry.label}; "
-                "`split --salt TEXT` gives this archive another one",
-                file=f"prefix {facts.prefix}",
-            )
+            raise taken_prefix(facts.prefix, entry.label)
+
+
+def taken_prefix(prefix: int, owner: str) -> TakenError:
+    """The refusal of a companion whose prefix is another archive's."""
+    return TakenError(
+        f"is the prefix of another archive already, {owner}; "
+        "`split --salt TEXT` gives this archive another one",
+        file=f"prefix {prefix}",
+    )
 
 
 # --- the base

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Outcome = Literal["added", "same", "replaced"]
 
 ValueT = TypeVar("ValueT", str, int, list[object])
-EntryT = TypeVar("EntryT", bound="CompanionEntry")
+EntryT_co = TypeVar("EntryT_co", bound="CompanionEntry", covariant=True)
 
 COMPANIONS, MOST_LISTED = "/v1/companions", 1_000
 """Where a server lists companions, and how many a page of its list has."""
@@ -57,6 +57,11 @@ class CompanionEntry:
         return self.facts.archive_id
 
     @property
+    def key(self) -> str:
+        """What its store knows it by."""
+        return self.archive_id
+
+    @property
     def prefix(self) -> int:
         """The prefix of its unique handles; 0 where there are none."""
         return self.facts.prefix
@@ -65,6 +70,11 @@ class CompanionEntry:
     def label(self) -> str:
         """Name and id: ``Ranker@3f9a1234abcd``."""
         return label_of(self.file, self.archive_id)
+
+    @property
+    def full_label(self) -> str:
+        """The same with the beginning of its digest, where a store has several of an archive id."""
+        return f"{self.label}/{self.digest[:8]}"
 
     def has_in_name(self, part: str) -> bool:
         """Whether the name of its file, or of its top class, has a part."""
@@ -120,7 +130,7 @@ class ServerEntry(CompanionEntry):
     kept_size: int
 
 
-class Addition(NamedTuple, Generic[EntryT]):
+class Addition(NamedTuple, Generic[EntryT_co]):
     """The result of adding a file to a store.
 
     Attributes:
@@ -128,8 +138,11 @@ class Addition(NamedTuple, Generic[EntryT]):
         outcome: whether it is new, was there already, or took the place of another one.
     """
 
-    entry: EntryT
+    entry: EntryT_co
     outcome: Outcome
+
+
+AnyEntry: TypeAlias = StoreEntry | ServerEntry
 
 
 def label_of(file: str, archive_id: str) -> str:
@@ -137,7 +150,7 @@ def label_of(file: str, archive_id: str) -> str:
     return f"{PurePath(file).stem}@{archive_id[:ID_SHOWN]}"
 
 
-def entry_json(entry: StoreEntry | ServerEntry, *, complete: bool) -> dict[str, Any]:
+def entry_json(entry: AnyEntry, *, complete: bool) -> dict[str, Any]:
     """What a server says of a companion.
 
     Args:

@@ -1,14 +1,9 @@
-"""The store: companions are added, found, given out, checked and removed.
-
-A person finds a companion by a word: an id, a prefix, a name.
-"""
+"""The store: companions are added, found, given out, checked and removed."""
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager, suppress
-from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.closing import Closing
@@ -31,6 +26,7 @@ from archive.store.adding import (
 from archive.store.catalogue import Catalogue, opened_plain
 from archive.store.entries import Addition, StoreEntry, label_of
 from archive.store.files import KeptFiles, chains_of
+from archive.store.finding import Given, StoreContents, meant_by, one_of
 from archive.store.folder import INDEX, Folder
 from archive.store.kept import build_kept, companion_in, read_header
 from archive.store.upkeep import checked, clean, set_aside
@@ -38,7 +34,6 @@ from archive.store.upkeep import checked, clean, set_aside
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from archive.base.diagnostics import Diagnostic
     from archive.base.mapped import Source
@@ -49,42 +44,8 @@ if TYPE_CHECKING:
     from archive.store.upkeep import Cleaned
 
 
-LISTED = 3
-"""Companions that a message names."""
-BEGINNING = re.compile(r"[0-9a-f]{4,32}")
-"""The beginning of an archive id."""
-TOO_SHORT = re.compile(r"[0-9a-f]{1,3}")
-"""What is no beginning of an archive id yet."""
 UNWRITTEN = 64
 """Companions that are added before the index is written again."""
-
-
-class StoreContents(NamedTuple):
-    """What lies in a store.
-
-    Attributes:
-        entries: the companions, in the order of their ids.
-        unread: those that cannot be read, by archive id, each with the reason.
-        foreign: what is none of the store's files. Names that begin with a dot are left out.
-        bases: bytes of what removed companions have left.
-    """
-
-    entries: Sequence[StoreEntry]
-    unread: Mapping[str, str]
-    foreign: Sequence[Path]
-    bases: int
-
-
-class Given(NamedTuple):
-    """A companion that is given out.
-
-    Attributes:
-        data: the file.
-        is_exact: whether it is what was added, to the byte.
-    """
-
-    data: bytes
-    is_exact: bool
 
 
 @bounded_members
@@ -167,7 +128,7 @@ class Store(Closing):
         """What the index says of those among them that it knows, by archive id."""
         return self._catalogue.damaged
 
-    def listing(self) -> StoreContents:
+    def listing(self) -> StoreContents[StoreEntry]:
         """All companions, and all names that are none: the headers of all files are read for it.
 
         Raises:
@@ -184,48 +145,16 @@ class Store(Closing):
         )
 
     def find(self, word: str) -> Sequence[StoreEntry]:
-        """The companions that a word may mean.
-
-        Args:
-            word: an archive id or the beginning of one (four digits or more), a prefix of unique handles, a
-                serialization id, the name of the file that was added, with or without ending, the class of
-                the top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``.
-        """
-        entries = self.entries()
-        meant = [
-            entry
-            for entry in entries
-            if word in {*entry.facts.ids, entry.label, *entry.facts.names(entry.file)}
-        ]
-        name, _, beginning = word.rpartition("@")
-        digits = beginning.lower()
-        if not meant and BEGINNING.fullmatch(digits):
-            meant = [
-                entry
-                for entry in entries
-                if entry.archive_id.startswith(digits) or entry.facts.redacted_id.startswith(digits)
-                if not name or PurePath(entry.file).stem == name
-            ]
-        return meant
+        """The companions that a word may mean: see :func:`~archive.store.finding.meant_by`."""
+        return meant_by(self.entries(), word)
 
     def one(self, word: str) -> StoreEntry:
-        """The only companion that a word means.
-
-        Args:
-            word: as of :meth:`find`.
+        """The only companion that a word means: see :func:`~archive.store.finding.meant_by`.
 
         Raises:
             ArchiveError: it means none, or several.
         """
-        meant = self.find(word)
-        if len(meant) == 1:
-            return meant[0]
-        if not meant:
-            short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
-            raise ArchiveError(f"no companion has the id, prefix or name {word!r}{short}", file=self.file)
-        labels = ", ".join(entry.label for entry in meant[:LISTED])
-        more = f" and {len(meant) - LISTED:,} more" if len(meant) > LISTED else ""
-        raise ArchiveError(f"{word!r} may be {labels}{more}; give the id", file=self.file)
+        return one_of(self.entries(), word, self.file)
 
     def companion(self, archive_id: str) -> bytes:
         """A companion file, as it was added: the ``data`` of :meth:`given`."""
@@ -255,6 +184,14 @@ class Store(Closing):
         """
         inflated = self._files.read(self._checked_id(archive_id))
         return opened_plain(inflated, f"{self.file}/{archive_id}", self.limits)
+
+    def given_of(self, entry: StoreEntry) -> Given:
+        """The same as :meth:`given`, by an entry."""
+        return self.given(entry.archive_id)
+
+    def opened_of(self, entry: StoreEntry) -> Archive:
+        """The same as :meth:`opened`, by an entry."""
+        return self.opened(entry.archive_id)
 
     def _checked_id(self, archive_id: str) -> str:
         """An archive id of which a companion may be kept.

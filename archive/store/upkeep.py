@@ -135,12 +135,14 @@ class Cleaned(NamedTuple):
         bases: bases that no companion needed any more.
         repacked: companions that are kept by a base now.
         freed: bytes.
+        claims: claims of prefixes for archives of which nothing is kept; None in a folder, which has none.
     """
 
     drafts: int
     bases: int
     repacked: int
     freed: int
+    claims: int | None = None
 
 
 def clean(folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles) -> Cleaned:

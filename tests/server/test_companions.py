@@ -11,15 +11,20 @@ from hypothesis import strategies as st
 
 import archive
 from archive.server.companions import part_of
+from archive.store.bucket import Bucket
+from archive.store.client import TOKEN_VARIABLE
+from archive.store.client.server import Server
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FLEET
+from tests.support.commands import run
 from tests.support.corpus import ORACLES
-from tests.support.servers import FILES, TOKEN
+from tests.support.kin import id_of, kin
+from tests.support.object_store import BUCKET, s3
+from tests.support.servers import FILES, TOKEN, Running
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.servers import Running
 
 PATH = "/v1/companions"
 DATA = (FLEET / "Ranker.ptdbg").read_bytes()
@@ -189,3 +194,31 @@ def test_a_companion_that_another_process_adds_or_removes_is_noticed(strict: Run
     assert listed(strict)["total"] == total - 1
     assert strict.ask("HEAD", f"{PATH}/{kept.archive_id}").status == 404
     assert strict.ask("POST", "/v1/symbolicate", b"x").headers[models] == str(total - 1)
+
+
+def test_a_bucket_is_served_with_all_builds_of_an_archive_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+    with s3():
+        with Bucket.open(f"{BUCKET}/symbols", create=True) as bucket:
+            builds = [bucket.add(kin(1, line=line), name="one").entry for line in (10, 11)]
+            for file in FILES:
+                bucket.add(file)
+        (tmp_path / "token").write_text(TOKEN)
+        options = ("--token-file", tmp_path / "token", "--workers", 1)
+        with Running(bucket.file, *options) as running:
+            page = listed(running, "?limit=1")
+            assert {one["digest"] for one in page["companions"]} == {build.digest for build in builds}
+            assert (page["total"], page["next"]) == (5, id_of(1))
+            assert running.ask("GET", f"{PATH}/{id_of(1)}").status == 409
+            client = Server(running.url)
+            for build in builds:
+                (entry,) = (one for one in client.entries() if one.digest == build.digest)
+                assert client.companion_of(entry) == bucket.given_of(build).data
+                client.opened_of(entry).close()
+            log = (FLEET / "unique.log").read_bytes()
+            text = running.ask("POST", "/v1/symbolicate", log, {"Content-Type": "text/plain"})
+            assert text.data == run("symbolicate", FLEET, stdin=log).stdout
+            assert client.add(ORACLES / "plain_stack.ptl").outcome == "added"
+            assert len(Bucket.open(bucket.file).entries()) == 6

@@ -108,6 +108,7 @@ def test_facts_are_printed_as_json(path: Path) -> None:
         "bases": 0,
         "repacked": 0,
         "freed": 0,
+        "claims": None,
     }
 
 

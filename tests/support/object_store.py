@@ -30,7 +30,8 @@ def s3() -> Generator[s3fs.S3FileSystem]:
     url = "http://{}:{}".format(*server.get_host_and_port())
     urlopen(f"{url}/moto-api/reset", data=b"").close()  # noqa: S310 (what an earlier store of this process held)
     try:
-        with mock.patch.dict(os.environ, KEYS), mock.patch.dict(conf, {"s3": {"endpoint_url": url}}):
+        environment = KEYS | {"AWS_ENDPOINT_URL": url}  # for processes of their own
+        with mock.patch.dict(os.environ, environment), mock.patch.dict(conf, {"s3": {"endpoint_url": url}}):
             store = fsspec.filesystem("s3")
             store.mkdir("models")
             yield store

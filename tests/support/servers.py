@@ -42,7 +42,7 @@ class Running:
     """A server that runs until the block ends.
 
     Args:
-        store: the store's folder.
+        store: the store's folder, or the URL of its bucket.
         options: of the command.
 
     Attributes:
@@ -51,7 +51,7 @@ class Running:
         url: its address.
     """
 
-    def __init__(self, store: Path, *options: object) -> None:
+    def __init__(self, store: Path | str, *options: object) -> None:
         self.store = store
         self._words = [*START, str(store), "--port", "0", *map(str, options)]
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
-    from archive.store.client.server import Server
-    from archive.store.entries import ServerEntry, StoreEntry
-    from archive.store.store import Store
+    from archive.store.entries import CompanionEntry
 
 K = TypeVar("K", int, str)
 T = TypeVar("T")
@@ -123,16 +121,22 @@ class KeptModel(Model):
     """A model by its companion in a store, whose facts are known without opening it.
 
     Args:
-        store: the store, here or behind a server.
-        entry: what it knows of the companion.
+        entry: what the store knows of the companion.
+        opened: opens the companion.
+        is_one_of_several: whether the store has others of its archive id.
+
+    Attributes:
+        entry: as given.
     """
 
-    def __init__(self, store: Store | Server, entry: StoreEntry | ServerEntry) -> None:
-        super().__init__(entry.label, limits=DEFAULT_LIMITS)
+    def __init__(
+        self, entry: CompanionEntry, opened: Callable[[], Archive], *, is_one_of_several: bool = False
+    ) -> None:
+        super().__init__(entry.full_label if is_one_of_several else entry.label, limits=DEFAULT_LIMITS)
         self.facts = entry.facts
         self.size = entry.size
-        self._store = store
-        self._entry = entry
+        self._opened = opened
+        self.entry = entry
 
     def open(self) -> Archive:
         """The companion.
@@ -141,12 +145,12 @@ class KeptModel(Model):
             ArchiveError: its file was changed, or there is none any more.
             OSError: it cannot be read.
         """
-        return self._store.opened(self._entry.archive_id)
+        return self._opened()
 
     @property
     def names(self) -> frozenset[str]:
         """What a log may call the model: the file that was added, and the top class."""
-        return self.facts.names(self._entry.file) | {self.file}
+        return self.facts.names(self.entry.file) | {self.file}
 
 
 class OpenModel:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,25 +18,38 @@ from archive.store.folder import is_store
 from archive.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeAlias
 
+    from archive.reader.archive import Archive
+    from archive.store.bucket import Bucket
     from archive.store.client.server import Server
     from archive.store.folder import Waiting
 
+    AnyStore: TypeAlias = Store | Bucket | Server
 
-def models_of(store: Store | Server) -> Models:
-    """The models in a store, here or behind a server.
+
+def models_of(store: AnyStore) -> Models:
+    """The models in a store, here, in a bucket, or behind a server.
 
     Raises:
         ArchiveError: the server cannot be reached, or says what cannot be.
         OSError: the store cannot be read.
     """
-    kept: list[Model] = [KeptModel(store, entry) for entry in store.entries()]
+    opened: Callable[[Any], Archive] = store.opened_of
+    entries = store.entries()
+    ids = Counter(entry.archive_id for entry in entries)
+    kept: list[Model] = [
+        KeptModel(entry, partial(opened, entry), is_one_of_several=ids[entry.archive_id] > 1)
+        for entry in entries
+    ]
     unread: dict[str, str] = {}
     for key, why in store.unread.items():  # a failure may be of these, too; the index may know which
         entry = store.damaged.get(key)
         kept.append(
-            KeptModel(store, entry) if entry else Model(f"{store.file}: {key}", limits=DEFAULT_LIMITS)
+            KeptModel(entry, partial(opened, entry))
+            if entry
+            else Model(f"{store.file}: {key}", limits=DEFAULT_LIMITS)
         )
         unread[kept[-1].file] = why
     models = Models(kept)
@@ -42,13 +57,48 @@ def models_of(store: Store | Server) -> Models:
     return models
 
 
-def store_at(
-    source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, waiting: Waiting | None = None
-) -> Store | Server:
-    """A store by its folder, or by the address of its server.
+def models_at(stores: str, *, limits: Limits = DEFAULT_LIMITS) -> Models:
+    """The models in several stores.
 
     Args:
-        source: the folder, or the address.
+        stores: folders, URLs of buckets and addresses of servers, separated by blanks; a folder whose path
+            has a blank stands alone. A companion that several have is taken from the first.
+        limits: what a companion may cost.
+
+    Raises:
+        ArchiveError: the only store is none, or its server cannot be reached.
+        OSError: the only store cannot be read.
+    """
+    sources = [stores] if Path(stores).exists() else stores.split()
+    if len(sources) == 1:
+        return models_of(store_at(sources[0], limits=limits))
+    models, unread = dict[tuple[str, str], Model](), dict[str, str]()
+    for source in sources:
+        try:
+            found = models_of(store_at(source, limits=limits))
+        except (ArchiveError, OSError) as error:  # a failure may be of one of its models: that is told
+            unread[name_of(source)] = str(error).removeprefix(f"{name_of(source)}: ")
+            continue
+        unread |= found.unread
+        for model in found.all:
+            models.setdefault(_identity(model), model)
+    united = Models(models.values())
+    united.unread |= unread
+    return united
+
+
+def _identity(model: Model) -> tuple[str, str]:
+    """What is the same for a companion in several stores."""
+    return (model.entry.archive_id, model.entry.digest) if isinstance(model, KeptModel) else (model.file, "")
+
+
+def store_at(
+    source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, waiting: Waiting | None = None
+) -> AnyStore:
+    """A store by its folder, by the URL of its bucket, or by the address of its server.
+
+    Args:
+        source: the folder, the URL, or the address.
         limits: what a companion may cost.
         waiting: how long a process that changes the folder is waited for; by default 60 s, untold.
 
@@ -56,11 +106,37 @@ def store_at(
         ArchiveError: the folder is no store, or the address none.
         OSError: the folder cannot be read.
     """
-    if is_url(source):
+    if is_url(source) and source.lower().startswith(("http://", "https://")):
         from archive.store.client.server import Server  # noqa: PLC0415 (HTTP, which files do without)
 
         return Server(source, limits=limits)
-    return Store.open(source, limits=limits, waiting=waiting)
+    return own_store(source, limits=limits, waiting=waiting)
+
+
+def own_store(
+    source: str | os.PathLike[str],
+    *,
+    create: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    waiting: Waiting | None = None,
+) -> Store | Bucket:
+    """A store that is at hand itself, by its folder or the URL of its bucket.
+
+    Args:
+        source: the folder, or the URL.
+        create: make one where there is none.
+        limits: as of :func:`store_at`.
+        waiting: likewise.
+
+    Raises:
+        ArchiveError: it is no store.
+        OSError: it cannot be read.
+    """
+    if is_url(source):
+        from archive.store.bucket import Bucket  # noqa: PLC0415 (files of fsspec, which others do without)
+
+        return Bucket.open(source, create=create, limits=limits)
+    return Store.open(source, create=create, limits=limits, waiting=waiting)
 
 
 def models_in(

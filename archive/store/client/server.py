@@ -1,31 +1,22 @@
-"""The store behind a server, which looks like one that lies here; and the user's cache of what it gave.
-
-The cache has companions by id and digest, and answers by the addresses of their requests. Each file is
-written atomically and checked when it is read; a file that was changed is removed. When all files together
-are too long, those that were not used for longest go first. A cache that cannot be written is no error.
-"""
+"""The store behind a server, which looks like one that lies here."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
-from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cached_property
-from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.output import replacing
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.store.adding import made_of
 from archive.store.client import TOKEN_VARIABLE
+from archive.store.client.cache import Cache, folder_of
 from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
 from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry, parsed_entry
 
@@ -35,100 +26,6 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
     from archive.store.entries import Outcome
-
-# --- cache
-
-VARIABLE = "DEBUG_ARCHIVE_CACHE"
-"""The environment variable that names the cache's folder."""
-MOST_KEPT = 1 << 30
-"""Bytes of all files together."""
-ENDING = ".kept"
-OWN = 0o700
-
-
-def folder_of(environment: Mapping[str, str]) -> Path:
-    """The folder of the cache: what the environment names, or else what XDG's rules give."""
-    if environment.get(VARIABLE):
-        return Path(environment[VARIABLE])
-    base = environment.get("XDG_CACHE_HOME", "")
-    # XDG: a relative path is none.
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "debug-archive"
-
-
-class Cache:
-    """A folder of files, each with the digest of its content in its name.
-
-    Args:
-        folder: the folder; made when the first file is kept.
-        most: bytes of all files together.
-    """
-
-    def __init__(self, folder: Path, most: int = MOST_KEPT) -> None:
-        self._folder = folder
-        self._most = most
-
-    def get(self, key: str, digest: str) -> bytes | None:
-        """A file that is kept; None if it is not there, or was changed.
-
-        Args:
-            key: its name, of hexadecimal digits.
-            digest: of its content.
-        """
-        path = self._path(key, digest)
-        try:
-            if not stat.S_ISREG(path.stat().st_mode):  # others may write here: a pipe has no end
-                return None
-            with path.open("rb") as file:
-                data = file.read(self._most + 1)
-        except OSError:
-            return None
-        with suppress(OSError):  # a cache of others may be read
-            if digest_of(data).hex() == digest:
-                os.utime(path)  # used last now
-                return data
-            path.unlink()
-        return data if digest_of(data).hex() == digest else None
-
-    def latest(self, key: str) -> bytes | None:
-        """The file of a name that was used last, whatever its digest; None if there is none."""
-
-        def used(path: Path) -> int:
-            """When a file was used last; 0 if it is gone."""
-            try:
-                return path.stat().st_mtime_ns
-            except OSError:
-                return 0
-
-        for path in sorted(self._folder.glob(f"{key}-*{ENDING}"), key=used, reverse=True):
-            data = self.get(key, path.stem.partition("-")[2])
-            if data is not None:
-                return data
-        return None
-
-    def keep(self, key: str, data: bytes) -> None:
-        """Keep a file in the place of others of its name, if the cache can be written."""
-        if len(data) > self._most:
-            return
-        with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then there is no cache
-            self._folder.mkdir(OWN, parents=True, exist_ok=True)
-            files = [(path.stat(), path) for path in self._folder.glob(f"*{ENDING}")]
-            held = len(data) + sum(status.st_size for status, _ in files)
-            for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):  # used longest ago first
-                if held <= self._most:
-                    break
-                path.unlink(missing_ok=True)
-                held -= status.st_size
-            with replacing(self._path(key, digest_of(data).hex()), force=True) as file:
-                file.write(data)
-            for path in self._folder.glob(f"{key}-*{ENDING}"):
-                if path != self._path(key, digest_of(data).hex()):
-                    path.unlink(missing_ok=True)
-
-    def _path(self, key: str, digest: str) -> Path:
-        return self._folder / f"{key}-{digest}{ENDING}"
-
-
-# --- server
 
 MOST_OF_PAGE, MOST_OF_LIST = 64 << 20, 256 << 20
 """Bytes of a page of the list, and of all pages."""
@@ -171,8 +68,9 @@ class Server:
         return list(self._entries.values())
 
     @cached_property
-    def _entries(self) -> Mapping[str, ServerEntry]:
-        entries: dict[str, ServerEntry] = {}
+    def _entries(self) -> Mapping[tuple[str, str], ServerEntry]:
+        """The companions by id and digest: a bucket behind the server may have several of an id."""
+        entries: dict[tuple[str, str], ServerEntry] = {}
         after: str | None = ""
         size = 0
         while after is not None:
@@ -182,7 +80,7 @@ class Server:
                 raise ArchiveError(f"a list of more than {MOST_OF_LIST:,} bytes", file=self.file)
             with in_file(self.file, COMPANIONS):
                 page, after = _page_of(data, after)
-            entries |= {entry.archive_id: entry for entry in page}
+            entries |= {(entry.archive_id, entry.digest): entry for entry in page}
         return entries
 
     def _page(self, after: str) -> bytes:
@@ -197,33 +95,33 @@ class Server:
         self._cache.keep(key, reply.data)
         return reply.data
 
-    def companion(self, archive_id: str) -> bytes:
-        """A companion file, to the byte: from the cache, or else from the server.
+    def companion_of(self, entry: ServerEntry) -> bytes:
+        """A companion file that the server lists, to the byte: from the cache, or else from the server.
 
         Raises:
-            ArchiveError: there is none, or the server gives other bytes than its list says.
+            ArchiveError: the server gives other bytes than its list says.
         """
-        entry = self._entries.get(archive_id)
-        if entry is None:
-            raise ArchiveError(f"no companion has the id {archive_id}", file=self.file)
-        data = self._cache.get(archive_id, entry.digest)
+        key = digest_of(f"{entry.archive_id}/{entry.digest}".encode()).hex()
+        data = self._cache.get(key, entry.digest)
         if data is None:
             most = min(entry.size, LARGEST)
-            data = self._connection.ask(f"{COMPANIONS}/{archive_id}", most=most).data
+            place, query = f"{COMPANIONS}/{entry.archive_id}", {"digest": entry.digest}
+            data = self._connection.ask(place, query, most=most).data
             if digest_of(data).hex() != entry.digest:
-                why = f"gives another companion {archive_id} than it lists; if it was replaced, try again"
+                why = (
+                    f"gives another companion {entry.archive_id} than it lists; if it was replaced, try again"
+                )
                 raise ArchiveError(why, file=self.file)
-            self._cache.keep(archive_id, data)
+            self._cache.keep(key, data)
         return data
 
-    def opened(self, archive_id: str) -> Archive:
+    def opened_of(self, entry: ServerEntry) -> Archive:
         """A companion, opened for reading, and found to be what the list says.
 
         Raises:
-            ArchiveError: there is none, or it is none, or it contradicts the list.
+            ArchiveError: it is none, or it contradicts the list.
         """
-        data = self.companion(archive_id)
-        entry = self._entries[archive_id]
+        data = self.companion_of(entry)
         archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.label}")
         # Only the archive itself has the serialization id.
         facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
@@ -284,9 +182,10 @@ def _page_of(data: bytes, after: str) -> tuple[list[ServerEntry], str | None]:
     if not isinstance(items, list):
         raise ArchiveError(place="companions", expected="a list", found=shown(items))
     entries = [parsed_entry(item) for item in items]
-    ids = [after, *(entry.archive_id for entry in entries)]
-    if any(first >= second for first, second in pairwise(ids)):
-        raise ArchiveError("companions in another order than that of their ids")
+    ids = [entry.archive_id for entry in entries]
+    is_ordered = ids == sorted(ids) and all(archive_id > after for archive_id in ids[:1])
+    if not is_ordered or len({(entry.archive_id, entry.digest) for entry in entries}) < len(entries):
+        raise ArchiveError("companions in another order than that of their ids, or twice")
     return entries, ids[-1] if page.get("next") is not None and entries else None
 
 

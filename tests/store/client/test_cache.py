@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.base.digests import digest_of
-from archive.store.client.server import Cache, folder_of
+from archive.store.client.cache import Cache, folder_of
 from archive.store.entries import COMPANIONS
 from tests.failures.models.test_three_models import FLEET
 from tests.store.client.test_lies import HONEST, LOG, server_of, truth  # noqa: F401 (a fixture)

@@ -132,7 +132,9 @@ def test_facts_that_the_companion_contradicts_are_told(change: Facts, field: str
     lying.sort(key=lambda one: one["archive_id"])
     told = pytest.raises(ArchiveError, match=f"contradicts what its server lists: {field}")
     with saying(server_of(lying, HONEST | {entry["top"]: HONEST["Ranker"]})) as url, told:
-        Server(url).opened(entry["archive_id"])
+        server = Server(url)
+        (listed,) = (one for one in server.entries() if one.archive_id == entry["archive_id"])
+        server.opened_of(listed)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,442 @@
+"""A store in a bucket (``s3://…``, ``gs://…``): companions as objects that never change.
+
+::
+
+    debug-archive-store             marks the place: what lies there, and the format's version
+    companions/ARCHIVE_ID/DIGEST    a kept companion without a base: :mod:`~archive.store.kept`
+    prefixes/PREFIX                 the archive id whose unique handles have this prefix: its claim
+    index                           the facts of the companions, as a server lists them: a cache
+
+Buckets have no locks, and nothing in them can be renamed. So an object is created only where there is none;
+of several processes that create one, a single one wins. ``DIGEST`` is that of all that the companion says,
+in whatever layout, so whoever creates an object of that name wrote the same facts. Companions of one archive
+id, of builds whose code is equal and whose source is not, are all kept: a failure may be of each.
+
+The list of the bucket says what is there; the index spares reading each. It is replaced only as it was read
+(``If-Match``, where the bucket knows that), and lacks nothing that a reader would not find: what is not in it
+is read. Nothing in the bucket is trusted: an object is read within its size, its digest is compared with its
+name, and its facts with those of the index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from archive.base.closing import Closing
+from archive.base.diagnostics import Diagnostic
+from archive.base.digests import digest_of
+from archive.base.errors import ArchiveError, in_file, one_line, shown
+from archive.base.facts import dataclass
+from archive.base.json_text import parsed_json
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.companion.parse import parse_companion
+from archive.formats.archive_id import ID_TEXT
+from archive.reader.facts import facts_of
+from archive.store.adding import MadeCompanion, content_of, made_of, new_of, taken_prefix
+from archive.store.catalogue import opened_plain
+from archive.store.entries import Addition, ServerEntry, entry_json, parsed_entry
+from archive.store.finding import Given, StoreContents, meant_by, one_of
+from archive.store.folder import MARK, MARK_TEXT
+from archive.store.kept import build_kept, companion_in, inflate, read_header
+from archive.store.objects import Objects
+from archive.store.upkeep import INEXACT, Cleaned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.base.mapped import Source
+    from archive.reader.archive import Archive
+    from archive.store.kept import Inflated
+
+MARKED = b"debug-archive store in a bucket, version 1\n"
+COMPANIONS, PREFIXES, INDEX = "companions", "prefixes", "index"
+KEY = re.compile(rf"{COMPANIONS}/(?P<id>{ID_TEXT.pattern})/(?P<digest>[0-9a-f]{{32}})")
+CLAIM = re.compile(rf"{PREFIXES}/(?P<prefix>[1-9][0-9]{{9}})")
+LARGEST, LARGEST_INDEX = 256 << 20, 256 << 20
+"""Bytes of a companion's object, and of the index."""
+MOST_VALUES = 1 << 24
+"""Values of JSON in the index."""
+AT_ONCE = 8
+"""Objects that are read at the same time."""
+FRESH = 10.0
+"""Seconds in which a list of the bucket is taken to be true: every request of a server asks for it."""
+STALE = 24 * 3600
+"""Seconds after which a claim without a companion is nobody's: one that is adding creates the claim first."""
+TIMES = "LastModified", "updated", "created", "mtime"
+"""Facts by which file systems tell when an object was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketEntry(ServerEntry):
+    """A companion in a bucket.
+
+    Attributes:
+        content: the digest in its object's name.
+    """
+
+    content: str
+
+    @property
+    def key(self) -> str:
+        """The name of its object."""
+        return f"{COMPANIONS}/{self.archive_id}/{self.content}"
+
+
+class Bucket(Closing):
+    """A store in a bucket. Threads and processes may use one at once.
+
+    Args:
+        url: where it lies: ``s3://bucket/symbols``.
+        limits: what a companion may cost.
+
+    Attributes:
+        file: the URL, for messages.
+        limits: as given.
+        damaged: none: what is listed and cannot be read is in ``unread``.
+    """
+
+    def __init__(self, url: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._objects = Objects(url)
+        self.file = self._objects.name
+        self.limits = limits
+        self.damaged: dict[str, BucketEntry] = {}
+        self._unread: dict[str, str] = {}
+        self._foreign: list[str] = []
+        self._entries: Sequence[BucketEntry] = ()
+        self._listed = -FRESH
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = False, limits: Limits = DEFAULT_LIMITS) -> Bucket:
+        """Open a store in a bucket.
+
+        Args:
+            url: where it lies.
+            create: make one where nothing says that there is one.
+            limits: what a companion may cost.
+
+        Raises:
+            ArchiveError: there is none, or one of another version; the bucket cannot create objects safely.
+            OSError: the bucket cannot be reached.
+        """
+        bucket = cls(url, limits=limits)
+        mark = bucket._objects.found(MARK, LARGEST)
+        if not mark and create:
+            bucket._objects.create(MARK, MARKED)
+            mark = bucket._objects.found(MARK, LARGEST)
+        if not mark:
+            raise ArchiveError(f"is no store: there is no object {MARK} in it", file=bucket.file)
+        if mark == MARK_TEXT:
+            why = "is a copy of a store's folder: `store add` makes a bucket's store of its companions"
+            raise ArchiveError(why, file=bucket.file)
+        if mark != MARKED:
+            found = (
+                f"{shown(one_line(mark[:80].decode('utf-8', 'replace')))}; a newer debug-archive may read it"
+            )
+            raise ArchiveError(expected="a bucket's store of version 1", found=found, file=bucket.file)
+        return bucket
+
+    def __repr__(self) -> str:
+        return f"<Bucket {self.file!r}>"
+
+    def close(self) -> None:
+        """Nothing is open between requests."""
+
+    # What is in it
+
+    def entries(self) -> Sequence[BucketEntry]:
+        """All companions that the bucket listed in the last ten seconds, in the order of their ids.
+
+        Raises:
+            ArchiveError: it lists more than is read.
+            OSError: it cannot be listed.
+        """
+        if time.monotonic() - self._listed >= FRESH:
+            self._list()
+        return self._entries
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """The objects that cannot be read, by name, each with the reason."""
+        self.entries()
+        return self._unread
+
+    def _list(self) -> None:
+        sizes = self._objects.listed(COMPANIONS)
+        keys = {key: match for key in sorted(sizes) if (match := KEY.fullmatch(key))}
+        known, version = self._index()
+        known = {key: entry for key, entry in known.items() if key in keys and entry.kept_size == sizes[key]}
+        unread: dict[str, str] = {}
+
+        def read(key: str) -> ServerEntry | None:
+            try:
+                return self._entry(keys[key], self._read(key))
+            except FileNotFoundError:  # it was removed meanwhile
+                return None
+            except (ArchiveError, OSError) as error:
+                unread[key] = one_line(str(error))
+                return None
+
+        new = [key for key in keys if key not in known]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = dict(zip(new, pool.map(read, new), strict=True))
+        entries = known | {key: entry for key, entry in found.items() if entry is not None}
+        if len(entries) > len(known):
+            self._write_index(entries, version)
+        best: dict[tuple[str, str], BucketEntry] = {}
+        for key in sorted(entries, key=lambda key: entries[key].kept_size):
+            entry = _in_bucket(entries[key], keys[key]["digest"])
+            best[entry.archive_id, entry.digest] = entry  # of one companion twice, that with line digests
+        self._entries = sorted(best.values(), key=lambda entry: entry.key)
+        self._unread, self._foreign = unread, [key for key in sizes if key not in keys]
+        self._listed = time.monotonic()
+
+    def _index(self) -> tuple[dict[str, ServerEntry], str]:
+        """What the index says by the names of objects, and its version; nothing where it is broken."""
+        with suppress(ArchiveError, OSError):
+            data, version = self._objects.versioned(INDEX, LARGEST_INDEX)
+            values = parsed_json(data, MOST_VALUES) if data else {}
+            if isinstance(values, dict):
+                return dict(_known(values)), version
+            return {}, version
+        return {}, ""
+
+    def _write_index(self, entries: Mapping[str, ServerEntry], version: str) -> None:
+        """Replace the index that was read; one that another process replaced meanwhile stays."""
+        values = {key: entry_json(entry, complete=True) for key, entry in entries.items()}
+        with suppress(ArchiveError, OSError):  # whoever may only read has no need of it
+            self._objects.replace(INDEX, json.dumps(values, separators=(",", ":")).encode(), version)
+
+    def _read(self, key: str) -> Inflated:
+        """What a companion's object holds.
+
+        Raises:
+            ArchiveError: it is not what its name says.
+            OSError: it cannot be read; ``FileNotFoundError``: there is none.
+        """
+        kept = self._objects.kept(key)
+        data = kept or self._objects.read(key, LARGEST)
+        with in_file(f"{self.file}/{key}"):
+            header = read_header(memoryview(data))
+            if header.depth:
+                raise ArchiveError(place="header", expected="no base", found=f"depth {header.depth}")
+            inflated = inflate(memoryview(data), header, b"", self.limits.allowance(len(data)))
+            if content_of(inflated) != PurePosixPath(key).name:
+                raise ArchiveError(expected="the companion that its name says", found="another")
+        if kept is None:
+            self._objects.keep(key, data)
+        return inflated
+
+    def _entry(self, match: re.Match[str], inflated: Inflated) -> ServerEntry:
+        """The facts about a companion.
+
+        Raises:
+            ArchiveError: it is of another archive id than its name says.
+        """
+        name = f"{self.file}/{match[0]}"
+        with opened_plain(inflated, name, self.limits) as archive:
+            facts = facts_of(archive)
+        if facts.archive_id != match["id"]:
+            raise ArchiveError(expected=f"archive id {match['id']}", found=facts.archive_id, file=name)
+        header, notes = inflated.header, inflated.notes
+        return ServerEntry(
+            replace(facts, serialization_id=notes.serialization_id),
+            notes.root,
+            notes.file,
+            notes.added,
+            header.size,
+            header.digest.hex(),
+            inflated.weight,
+        )
+
+    def find(self, word: str) -> Sequence[BucketEntry]:
+        """The companions that a word may mean: see :func:`~archive.store.finding.meant_by`."""
+        return meant_by(self.entries(), word)
+
+    def one(self, word: str) -> BucketEntry:
+        """The only companion that a word means: see :func:`~archive.store.finding.meant_by`.
+
+        Raises:
+            ArchiveError: it means none, or several.
+        """
+        return one_of(self.entries(), word, self.file)
+
+    def listing(self) -> StoreContents[BucketEntry]:
+        """All companions, and all names below ``companions`` that are none."""
+        entries = self.entries()
+        return StoreContents(entries, self._unread, [PurePosixPath(name) for name in self._foreign], 0)
+
+    def given_of(self, entry: BucketEntry) -> Given:
+        """A companion file, as it was added, to the byte; of the same facts, if other libraries compress.
+
+        Raises:
+            ArchiveError: it was changed.
+            OSError: it cannot be read.
+        """
+        inflated = self._read(entry.key)
+        data = companion_in(inflated, self.limits)
+        return Given(data, digest_of(data) == inflated.header.digest)
+
+    def opened_of(self, entry: BucketEntry) -> Archive:
+        """A companion, opened for reading, and found to be what the index says.
+
+        Raises:
+            ArchiveError: it was changed, or contradicts the index.
+            OSError: it cannot be read.
+        """
+        archive = opened_plain(self._read(entry.key), f"{self.file}/{entry.key}", self.limits)
+        facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
+        for field in fields(facts):
+            if getattr(facts, field.name) != getattr(entry.facts, field.name):
+                archive.close()
+                raise ArchiveError(f"contradicts the index of its bucket: {field.name}", file=archive.file)
+        return archive
+
+    # Changes
+
+    def add(
+        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
+    ) -> Addition[BucketEntry]:
+        """Add a companion, or the companion of an archive. Others of its archive id stay.
+
+        Args:
+            source: the file, or what :func:`~archive.store.adding.made_of` makes of it.
+            name: of the file; by default its path.
+            replace: remove the others of its archive id.
+
+        Raises:
+            NoDebugInfoError: it is an archive without debug info.
+            TakenError: its prefix is another archive's.
+            ArchiveError: it is of another kind, or contradicts itself; the bucket cannot create objects
+                safely, or did not keep all of it.
+            OSError: it cannot be read, or the bucket cannot be written.
+        """
+        made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
+        new = new_of(made, self.limits)
+        data = build_kept(new.parts, None)
+        header = read_header(memoryview(data))
+        inflated = inflate(memoryview(data), header, b"", self.limits.allowance(len(data)))
+        archive_id, content = new.facts.archive_id, content_of(inflated)
+        self._claim(new.facts.prefix, archive_id)
+        is_new = self._objects.create(f"{COMPANIONS}/{archive_id}/{content}", data)
+        self._claim(
+            new.facts.prefix, archive_id
+        )  # `gc` may have taken it away before the companion was there
+        match = KEY.fullmatch(f"{COMPANIONS}/{archive_id}/{content}")
+        assert match is not None  # noqa: S101 (so it was made)
+        entry = _in_bucket(self._entry(match, self._read(match[0])), content)
+        others = [key for key in self._objects.listed(f"{COMPANIONS}/{archive_id}") if key != entry.key]
+        if replace:
+            for key in others:
+                self._objects.remove(key)
+        self._listed = -FRESH
+        return Addition(entry, "replaced" if replace and others else "added" if is_new else "same")
+
+    def _claim(self, prefix: int, archive_id: str) -> None:
+        """Claim a prefix of unique handles for an archive.
+
+        Raises:
+            TakenError: it is another one's.
+        """
+        key = f"{PREFIXES}/{prefix}"
+        if not prefix or self._objects.create(key, archive_id.encode()):
+            return
+        owner = self._objects.found(key, LARGEST).decode("utf-8", "replace")
+        if owner != archive_id:
+            raise taken_prefix(prefix, one_line(owner))
+
+    def remove(self, key: str) -> None:
+        """Remove a companion by the name of its object. The claim of its prefix stays until :meth:`gc`.
+
+        Raises:
+            ArchiveError: it is no companion's name.
+            OSError: the bucket cannot be written.
+        """
+        if not KEY.fullmatch(key):
+            raise ArchiveError(f"no companion is called {shown(key)}", file=self.file)
+        self._objects.remove(key)
+        self._listed = -FRESH
+
+    def gc(self) -> Cleaned:
+        """Remove the claims of archives of which nothing is kept, once they are a day old.
+
+        Raises:
+            OSError: the bucket cannot be written.
+        """
+        claims = freed = 0
+        for key, size in self._objects.listed(PREFIXES).items():
+            owner = self._objects.found(key, LARGEST).decode("utf-8", "replace")
+            if not CLAIM.fullmatch(key) or not ID_TEXT.fullmatch(owner) or not self._is_stale(key):
+                continue
+            if self._objects.listed(f"{COMPANIONS}/{owner}"):
+                continue
+            self._objects.remove(key)
+            if self._objects.listed(f"{COMPANIONS}/{owner}"):  # it came between the look and the removal
+                self._objects.create(key, owner.encode())
+                continue
+            claims, freed = claims + 1, freed + size
+        return Cleaned(0, 0, 0, freed, claims)
+
+    def _is_stale(self, key: str) -> bool:
+        """Whether an object is a day old; never where the bucket does not tell."""
+        facts = self._objects.facts(key)
+        written = next((facts[name] for name in TIMES if facts.get(name) is not None), None)
+        if isinstance(written, str):
+            with suppress(ValueError):
+                written = datetime.fromisoformat(written)
+        seconds = written.timestamp() if isinstance(written, datetime) else written
+        return isinstance(seconds, int | float) and time.time() - seconds > STALE
+
+    def check(self) -> Iterator[Diagnostic]:
+        """Look for what is wrong: each companion is read whole, and compared with its claim and the index.
+
+        Yields:
+            Diagnostics whose ``record`` is an object of the bucket.
+
+        Raises:
+            OSError: the bucket cannot be listed.
+        """
+        self._listed = -FRESH
+        entries = self.entries()
+        for key, why in self._unread.items():
+            yield Diagnostic("error", key, "", why)
+        for entry in entries:
+            try:
+                data, is_exact = self.given_of(entry)
+                _ = parse_companion(
+                    memoryview(data), self.limits.allowance(len(data))
+                ).records  # reads all of it
+                self.opened_of(entry).close()
+            except (ArchiveError, OSError) as error:
+                yield Diagnostic("error", entry.key, "", one_line(str(error)))
+                continue
+            if not is_exact:
+                yield Diagnostic("warning", entry.key, "", INEXACT)
+            if entry.prefix:
+                owner = self._objects.found(f"{PREFIXES}/{entry.prefix}", LARGEST)
+                if owner != entry.archive_id.encode():
+                    why = "another archive's" if owner else "not claimed; add the companion again"
+                    yield Diagnostic("warning", entry.key, "", f"its prefix {entry.prefix} is {why}")
+        for name in self._foreign:
+            yield Diagnostic("warning", one_line(name), "", "no object of a store; it is left alone")
+
+
+def _in_bucket(entry: ServerEntry, content: str) -> BucketEntry:
+    values: dict[str, Any] = {field.name: getattr(entry, field.name) for field in fields(ServerEntry)}
+    return BucketEntry(**values, content=content)
+
+
+def _known(values: Mapping[str, object]) -> Iterator[tuple[str, ServerEntry]]:
+    """The entries of the index; what is none, or of another archive id than its object, is left out."""
+    for key, value in values.items():
+        with suppress(ArchiveError):
+            entry, match = parsed_entry(value), KEY.fullmatch(key)
+            if match is not None and entry.archive_id == match["id"]:
+                yield key, entry

@@ -1,0 +1,101 @@
+"""What lies in a store, and what a person means by a word: an id, a prefix, a name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from archive.base.errors import ArchiveError
+from archive.store.entries import CompanionEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EntryT = TypeVar("EntryT", bound=CompanionEntry)
+
+LISTED = 3
+"""Companions that a message names."""
+BEGINNING = re.compile(r"[0-9a-f]{4,32}")
+"""The beginning of an archive id."""
+TOO_SHORT = re.compile(r"[0-9a-f]{1,3}")
+"""What is no beginning of an archive id yet."""
+
+
+class StoreContents(NamedTuple, Generic[EntryT]):
+    """What lies in a store.
+
+    Attributes:
+        entries: the companions, in the order of their ids.
+        unread: those that cannot be read, by archive id or the name of their object, each with the reason.
+        foreign: what is none of the store's files. Names that begin with a dot are left out.
+        bases: bytes of what removed companions have left.
+    """
+
+    entries: Sequence[EntryT]
+    unread: Mapping[str, str]
+    foreign: Sequence[PurePath]
+    bases: int
+
+
+class Given(NamedTuple):
+    """A companion that is given out.
+
+    Attributes:
+        data: the file.
+        is_exact: whether it is what was added, to the byte.
+    """
+
+    data: bytes
+    is_exact: bool
+
+
+def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
+    """The companions that a word may mean.
+
+    Args:
+        entries: of the store.
+        word: an archive id or the beginning of one (four digits or more), a prefix of unique handles, a
+            serialization id, the name of the file that was added, with or without ending, the class of the
+            top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``, with the
+            beginning of a digest, ``…/827950d1``, where a bucket has several of an archive id.
+    """
+    meant = [
+        entry
+        for entry in entries
+        if word in {*entry.facts.ids, entry.label, entry.full_label, *entry.facts.names(entry.file)}
+    ]
+    name, _, beginning = word.rpartition("@")
+    digits = beginning.lower()
+    if not meant and BEGINNING.fullmatch(digits):
+        meant = [
+            entry
+            for entry in entries
+            if entry.archive_id.startswith(digits) or entry.facts.redacted_id.startswith(digits)
+            if not name or PurePath(entry.file).stem == name
+        ]
+    return meant
+
+
+def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
+    """The only companion that a word means.
+
+    Args:
+        entries: of the store.
+        word: as of :func:`meant_by`.
+        store: its path or URL, for messages.
+
+    Raises:
+        ArchiveError: the word means none, or several.
+    """
+    meant = meant_by(entries, word)
+    if len(meant) == 1:
+        return meant[0]
+    if not meant:
+        short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
+        raise ArchiveError(f"no companion has the id, prefix or name {word!r}{short}", file=store)
+    is_id_enough = len({entry.archive_id for entry in meant}) > 1
+    labels = ", ".join(entry.label if is_id_enough else entry.full_label for entry in meant[:LISTED])
+    more = f" and {len(meant) - LISTED:,} more" if len(meant) > LISTED else ""
+    wanted = "the id" if is_id_enough else "one of these names"
+    raise ArchiveError(f"{word!r} may be {labels}{more}; give {wanted}", file=store)
