@@ -111,7 +111,8 @@ def command(
       debug-archive profile model.ptl --input 1x3x224x224
       debug-archive profile model.pt --input 8x16:int64 --by line --runs 10
       debug-archive profile model.pt --input 1x3x224x224 --by source
-      debug-archive profile small.ptl -c model.ptdbg --input 1x64 -o run.speedscope.json -o run.folded
+      debug-archive profile small.ptl -c model.ptdbg --input 1x64 -o run.folded
+      debug-archive profile model.ptl --input 1x64 -o run.speedscope.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --json > before.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
       debug-archive profile after.json --base before.json --by line

@@ -123,8 +123,10 @@ def command(
     """Take out of archives IN what tells of their builders, and prove that it is gone.
 
     \b
-    --for publish   --paths basename --source none --ids anew --no-inputs --no-extra
+    --for publish   --paths basename --source none --ids anew --no-inputs
+                    --no-extra
     --for vendor    --paths relative --source lines --no-inputs
+
     Both promise that no path of a machine, name of a user or host, address, URL or key is left anywhere.
 
     Paths and source text are those of TorchScript's source ranges, of exported programs (.pt2, ETRecords),
@@ -156,12 +158,12 @@ def command(
     \b
     Examples:
       debug-archive redact model.ptl -o public.ptl -c private.ptdbg --for publish
-      debug-archive redact model.pt2 -o public.pt2 -c private.ptdbg --map /home/ann/src/=src/
+      debug-archive redact m.pt2 -o public.pt2 -c p.ptdbg --map /home/ann/=src/
       debug-archive redact models/ -o public/ -c private/ --for publish --dry-run
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
       debug-archive redact model.ptdbg -o vendor.ptdbg --for vendor
-      debug-archive redact models/ -o public/ -c private/ --paths relative --source lines
+      debug-archive redact in/ -o out/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
     choices = {"preset": preset, "maps": maps, "paths": paths, "text": text, "partial": partial}
     others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}

@@ -64,7 +64,7 @@ def command(
       debug-archive split model.pt2 -o small.pt2 -c model.ptdbg --drop modules
       debug-archive split models/ -o small/ -c companions/
       debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
-      debug-archive split s3://bucket/models/ -o s3://bucket/small/ -c s3://bucket/companions/
+      debug-archive split s3://bucket/in/ -o s3://bucket/out/ -c s3://bucket/dbg/
     """  # noqa: D301 (click reads the backspace)
     making.check_max(layout, strength)
     return maker.run(
