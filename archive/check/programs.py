@@ -34,10 +34,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.diagnostics import REFUSED, wrong
-from archive.base.errors import counted, one_line, shown
+from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import is_exact, read_json
 from archive.base.mapped import Mapped
-from archive.check.loading.programs import needs, program_faults
+from archive.check.loading.programs import needs, other_schema, program_faults
 from archive.check.loading.programs.files import (
     TABLE,
     PayloadCheck,
@@ -244,12 +244,20 @@ def check_legacy_programs(archive: Archive, readable: set[str], report: Diagnost
         inputs = archive.records[LEGACY_INPUTS]
         report.attempt(LEGACY_INPUTS, partial(check_inputs, inputs, archive.allowance, report))
     if is_version and version.partition(".")[0] != str(MAJOR):
-        told = f"of schema {shown(version)}; PyTorch 2.13 reads {MAJOR} alone, so values are not checked"
-        report.add("note", LEGACY_PROGRAM, "", told)
+        told = other_schema(f"expected schema {MAJOR}, found {shown(version)}", _release_of(archive))
+        report.add_all([wrong("", told, "does not match our current schema version")], VERSION)
     elif LEGACY_PROGRAM in readable and report.attempt(LEGACY_PROGRAM, partial(_is_refused, archive, report)):
         return
     if LEGACY_PROGRAM in readable:
         report.attempt(LEGACY_PROGRAM, partial(_note_legacy_layouts, archive, report))
+
+
+def _release_of(archive: Archive) -> str:
+    """The release that wrote a program; "" where that cannot be read."""
+    try:
+        return next((program.release for program in archive.programs.values()), "")
+    except ArchiveError:  # another fault, and told as such
+        return ""
 
 
 def _missing_records(archive: Archive) -> Iterator[Diagnostic]:

@@ -26,6 +26,7 @@ class ProgramSummary:
 
     Attributes:
         release: of PyTorch that exported it; "" where none is recorded.
+        schema: version of the schema of its JSON, ``8.20``; "" where none is recorded.
         nodes: in its own graph and in those inside of it.
         graphs: inside of its own.
         traced: nodes whose stack trace is recorded.
@@ -34,6 +35,7 @@ class ProgramSummary:
     """
 
     release: str
+    schema: str
     nodes: int
     graphs: int
     traced: int
@@ -52,6 +54,7 @@ def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramSummary]:
         sites = program.sites.values()
         facts[name] = ProgramSummary(
             program.release,
+            program.schema,
             len(sites),
             len(program.scopes),
             sum(site.trace is not None for site in sites),

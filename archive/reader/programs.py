@@ -121,7 +121,9 @@ class Programs(Mapping[str, "Program"]):
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=record) from error.__cause__
         sites = partial(self._sites, program, record)
-        return Program(name, program.release, sites, program.lifted, is_pruned=program.is_pruned)
+        return Program(
+            name, program.release, sites, program.lifted, is_pruned=program.is_pruned, schema=program.schema
+        )
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:
         """The sites of a program, whose errors name the file and the record."""

@@ -205,13 +205,19 @@ def tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
 
 def programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
     """A table of programs, a row each."""
-    headings = ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
+    texts, numbers = ("PyTorch", "schema"), ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
     table = FittedTable(
-        [("program", "name"), ("PyTorch", "text"), *((heading, "number") for heading in headings)]
+        [
+            ("program", "name"),
+            *((heading, "text") for heading in texts),
+            *((heading, "number") for heading in numbers),
+        ]
     )
     for name, facts in programs.items():
-        numbers = (facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes)
-        table.add(one_line(name), one_line(facts.release), *(f"{number:,}" for number in numbers))
+        counts = (facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes)
+        table.add(
+            one_line(name), one_line(facts.release), facts.schema, *(f"{number:,}" for number in counts)
+        )
     return table
 
 

@@ -47,6 +47,7 @@ class Program:
         is_pruned: whether its module has no tokens, and no nodes for results that nothing uses: the program
             is in another dialect than that of training. False where that is not recorded.
         is_loaded: whether its nodes are those of the program as it is loaded, and not of its module.
+        schema: the version of the JSON's schema, ``8.20``; "" where it is not known.
 
     Attributes:
         name: as given.
@@ -54,6 +55,7 @@ class Program:
         lifted: as given.
         is_pruned: as given.
         is_loaded: as given.
+        schema: as given.
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class Program:
         *,
         is_pruned: bool = False,
         is_loaded: bool = False,
+        schema: str = "",
     ) -> None:
         self.name = name
         self.release = release
+        self.schema = schema
         self.lifted = lifted
         self.is_pruned = is_pruned
         self.is_loaded = is_loaded
@@ -90,7 +94,7 @@ class Program:
         sites = partial(_sites, graph, metadata)
         verifiers = tree.get("verifiers")  # type: ignore[attr-defined]
         is_pruned = isinstance(verifiers, list) and bool(verifiers) and verifiers[0] != TRAINING
-        return cls(name, release, sites, _lifted(tree), is_pruned=is_pruned)
+        return cls(name, release, sites, _lifted(tree), is_pruned=is_pruned, schema=_schema(tree))
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:
@@ -153,6 +157,13 @@ def graph_of(tree: object) -> dict[str, Any]:
         ArchiveError: the value is no program; the place is its JSON path.
     """
     return _object(_object(_object(tree, "").get("graph_module"), "graph_module").get("graph"), GRAPH)
+
+
+def _schema(tree: object) -> str:
+    """The version of a program's schema; "" where it says none."""
+    version = tree.get("schema_version") if isinstance(tree, dict) else None
+    numbers = [version.get(part) for part in ("major", "minor")] if isinstance(version, dict) else []
+    return ".".join(map(str, numbers)) if numbers and all(type(part) is int for part in numbers) else ""
 
 
 def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)

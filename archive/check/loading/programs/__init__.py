@@ -57,7 +57,9 @@ def version_faults(program: dict[str, Any]) -> Iterator[Diagnostic]:
     """The faults of a program's version, ranges of symbols and verifiers."""
     version = program["schema_version"]
     if version["major"] != MAJOR and (version["major"], version["minor"]) != (0, 0):
-        problem = f"expected {MAJOR}, found {shown(version['major'])}"
+        problem = other_schema(
+            f"expected {MAJOR}, found {shown(version['major'])}", program.get("torch_version")
+        )
         yield wrong("schema_version.major", problem, "does not match our current schema version")
     for name, constraint in program["range_constraints"].items():
         yield from _range_faults(name, constraint, f"range_constraints.{short(name)}")
@@ -71,6 +73,19 @@ def version_faults(program: dict[str, Any]) -> Iterator[Diagnostic]:
             json.loads(text)
         except (ValueError, TypeError, RecursionError):
             yield wrong("graph_module.metadata.custom", f"expected JSON, found {shown(text)}", "")
+
+
+def other_schema(problem: str, release: object) -> str:
+    """What is wrong with a program of another schema, and the way out: PyTorch 2.13 has no upgraders.
+
+    Args:
+        problem: what was expected and found.
+        release: what the program says of the release that wrote it.
+    """
+    writer = (
+        f"PyTorch {shown(release)}" if isinstance(release, str) and release else "a release of its schema"
+    )
+    return f"{problem}: load it with {writer}, and export the model again"
 
 
 def _range_faults(name: str, constraint: dict[str, Any], place: str) -> Iterator[Diagnostic]:
