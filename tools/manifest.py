@@ -81,6 +81,7 @@ DESCRIBED = {
         ORACLE_RELEASE,
         "releases/src/check213.py, run in 2.13.0",
     ),
+    "zoo/*": ("", "tools/make_zoo.py: by onnx 1.23, and what it says of the tensors"),
     "training/*": (ORACLE_RELEASE, "tools/make_training.py: torch.save of a checkpoint"),
     "effects/v*/*": (
         ORACLE_RELEASE,

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from contextlib import closing
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
 from archive.base.globs import Globs
+from archive.base.limits import DEFAULT_LIMITS
+from archive.base.mapped import by_ranges
 from archive.base.urls import is_url, name_of
 from archive.batches import places
-from archive.batches.places import absolute, is_folder, last_part, resolved
+from archive.batches.places import absolute, folder_of, is_folder, joined, last_part, resolved
+from archive.formats.tensor_files.hugging_face import read_index
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
@@ -61,7 +65,8 @@ def recognised(
         mapped: whether files are mapped to recognise them.
 
     Returns:
-        The files; and how many others there are of each kind, manifests excluded.
+        The files, without the shards of models whose index is among them; and how many others there are of
+        each kind, manifests excluded.
 
     Raises:
         ArchiveError: nothing matches a glob.
@@ -69,13 +74,26 @@ def recognised(
     """
     files: list[InputFile] = []
     others = Counter[FileKind]()
+    shards = set[str]()
     for file in found(inputs, {resolved(folder) for folder in skipped}):
         kind = listed_kind(file.name, mapped=mapped) if file.searched else None
         if kind is None or is_wanted(kind):
             files.append(file)
+            if kind is FileKind.SHARDED:
+                shards |= _shards(file.name)
         else:
             others[kind] += not is_manifest(last_part(file.name))
-    return files, +others
+    return [file for file in files if not file.searched or absolute(file.name) not in shards], +others
+
+
+def _shards(index: str) -> set[str]:
+    """The places of the files that an index names; none where it is broken, as opening it will tell."""
+    try:
+        with closing(by_ranges(index)) as mapped:
+            names = read_index(mapped.data[:], DEFAULT_LIMITS.allowance(mapped.weight)).shards
+    except (ArchiveError, OSError):
+        return set()
+    return {absolute(joined(folder_of(index), name)) for name in names}
 
 
 def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[InputFile]:

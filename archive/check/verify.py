@@ -102,6 +102,8 @@ def _diagnostics(archive: Archive) -> Verification:
     """The diagnostics of an archive, of the archive that a split one is restored to, or of a companion."""
     if archive.recognised.kind in PROGRAM_KINDS:
         return _of_programs(archive)
+    if archive.tensor_file is not None:
+        return Verification([Diagnostic("not checked", "", "", str(archive.recognised))], [])
     if archive.companion is None:
         return _of_torchscript(archive, restored=False)
     if archive.has_code:

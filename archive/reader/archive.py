@@ -219,7 +219,7 @@ class Archive(Closing):
         Args:
             prefix: as :func:`archive.debuginfo.unique_handles.prefix_for` gives it.
         """
-        again = Archive(self._container, companion=self.companion)
+        again = Archive(self._container, companion=self.companion, tensor_file=self.tensor_file)
         again._debug = UniqueTables(self._debug, prefix)
         return again
 

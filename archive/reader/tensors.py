@@ -195,7 +195,9 @@ class Tensors(Mapping[str, "Tensor"]):
         tensor = self._rows[name]
         with in_file(self._source.file):
             if not tensor.record:
-                raise ArchiveError(f"{name} is a meta tensor, which has no elements")
+                missing = self._tensor_file is not None and self._tensor_file.missing
+                why = "in a file that is not there" if missing else "a meta tensor, which has no elements"
+                raise ArchiveError(f"{name} is {why}")
             yield from elements(tensor, self.storage(tensor.record), big=self.is_big_endian)
 
     @cached_property
