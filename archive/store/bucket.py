@@ -60,8 +60,8 @@ MARKED = b"debug-archive store in a bucket, version 1\n"
 COMPANIONS, PREFIXES, INDEX = "companions", "prefixes", "index"
 KEY = re.compile(rf"{COMPANIONS}/(?P<id>{ID_TEXT.pattern})/(?P<digest>[0-9a-f]{{32}})")
 CLAIM = re.compile(rf"{PREFIXES}/(?P<prefix>[1-9][0-9]{{9}})")
-LARGEST, LARGEST_INDEX = 256 << 20, 256 << 20
-"""Bytes of a companion's object, and of the index."""
+LARGEST, LARGEST_INDEX, LARGEST_MARK = 256 << 20, 256 << 20, 1 << 10
+"""Bytes of a companion's object, of the index, and of a mark or a claim."""
 MOST_VALUES = 1 << 24
 """Values of JSON in the index."""
 AT_ONCE = 8
@@ -127,19 +127,17 @@ class Bucket(Closing):
             OSError: the bucket cannot be reached.
         """
         bucket = cls(url, limits=limits)
-        mark = bucket._objects.found(MARK, LARGEST)
+        mark = bucket._objects.found(MARK, LARGEST_MARK)
         if not mark and create:
             bucket._objects.create(MARK, MARKED)
-            mark = bucket._objects.found(MARK, LARGEST)
+            mark = bucket._objects.found(MARK, LARGEST_MARK)
         if not mark:
             raise ArchiveError(f"is no store: there is no object {MARK} in it", file=bucket.file)
         if mark == MARK_TEXT:
             why = "is a copy of a store's folder: `store add` makes a bucket's store of its companions"
             raise ArchiveError(why, file=bucket.file)
         if mark != MARKED:
-            found = (
-                f"{shown(one_line(mark[:80].decode('utf-8', 'replace')))}; a newer debug-archive may read it"
-            )
+            found = f"{shown(mark.decode('utf-8', 'replace'))}; a newer debug-archive may read it"
             raise ArchiveError(expected="a bucket's store of version 1", found=found, file=bucket.file)
         return bucket
 
@@ -348,7 +346,7 @@ class Bucket(Closing):
         key = f"{PREFIXES}/{prefix}"
         if not prefix or self._objects.create(key, archive_id.encode()):
             return
-        owner = self._objects.found(key, LARGEST).decode("utf-8", "replace")
+        owner = self._objects.found(key, LARGEST_MARK).decode("utf-8", "replace")
         if owner != archive_id:
             raise taken_prefix(prefix, one_line(owner))
 
@@ -372,7 +370,7 @@ class Bucket(Closing):
         """
         claims = freed = 0
         for key, size in self._objects.listed(PREFIXES).items():
-            owner = self._objects.found(key, LARGEST).decode("utf-8", "replace")
+            owner = self._objects.found(key, LARGEST_MARK).decode("utf-8", "replace")
             if not CLAIM.fullmatch(key) or not ID_TEXT.fullmatch(owner) or not self._is_stale(key):
                 continue
             if self._objects.listed(f"{COMPANIONS}/{owner}"):
@@ -420,7 +418,7 @@ class Bucket(Closing):
             if not is_exact:
                 yield Diagnostic("warning", entry.key, "", INEXACT)
             if entry.prefix:
-                owner = self._objects.found(f"{PREFIXES}/{entry.prefix}", LARGEST)
+                owner = self._objects.found(f"{PREFIXES}/{entry.prefix}", LARGEST_MARK)
                 if owner != entry.archive_id.encode():
                     why = "another archive's" if owner else "not claimed; add the companion again"
                     yield Diagnostic("warning", entry.key, "", f"its prefix {entry.prefix} is {why}")
