@@ -21,6 +21,7 @@ _PUBLIC = {
     "compare.diff": ("Change", "Diff", "Level", "TensorChange", "TextChange", "diff"),
     "compare.digest": ("Digest", "digest"),
     "debuginfo.symbolicate": ("Style", "Symbolication"),
+    "describe.runtime.profile": ("RuntimeProfile", "profile_etdump"),
     "describe.sizes": ("Account", "sizes"),
     "failures.models.explaining": ("Explainer", "explain"),
     "page.report": ("Report", "report"),

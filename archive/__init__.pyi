@@ -18,6 +18,8 @@ from archive.compare.digest import Digest as Digest
 from archive.compare.digest import digest as digest
 from archive.debuginfo.symbolicate import Style as Style
 from archive.debuginfo.symbolicate import Symbolication as Symbolication
+from archive.describe.runtime.profile import RuntimeProfile as RuntimeProfile
+from archive.describe.runtime.profile import profile_etdump as profile_etdump
 from archive.describe.sizes import Account as Account
 from archive.describe.sizes import sizes as sizes
 from archive.failures.models.explaining import Explainer as Explainer

@@ -56,6 +56,7 @@ DESCRIBED = {
     "words/*": ("", "the models whose companions trained the dictionaries: tools/make_words.py"),
     "compiled/*": (ORACLE_RELEASE, "tools/make_compiled.py"),
     "compiled/models/*": ("", "the models of compiled packages"),
+    "executorch/*.etdp*": (ORACLE_RELEASE, "tools/make_etdumps.py: by ExecuTorch 1.5.1"),
     "executorch/*": (ORACLE_RELEASE, "tools/make_etrecords.py: by ExecuTorch 1.5.1"),
     "fleet/*": (ORACLE_RELEASE, "tools/make_fleet.py"),
     "oracles/*.unique.txt": (
@@ -72,6 +73,7 @@ DESCRIBED = {
         (f"kinds/{name}" for name in KINDS), (ORACLE_RELEASE, "tools/make_kinds.py: PyTorch's own")
     ),
     "kinds/compiled.pt2": ("", "tools/make_kinds.py: laid out as PyTorch does, without the compiled code"),
+    "kinds/etdump.bin": ("", "tools/make_etdumps.py: by ExecuTorch 1.5.1"),
     "kinds/etrecord.bin": ("", "tools/make_kinds.py: by ExecuTorch 1.5.1"),
     "kinds/program.pte": ("", "tools/make_kinds.py: by ExecuTorch 1.5.1"),
     "kinds/models/*": ("", "model source, written by hand"),

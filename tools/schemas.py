@@ -25,6 +25,7 @@ from archive.compare.changes import Change, TensorChange, TextChange
 from archive.describe.effects import EffectsInspection
 from archive.describe.inspect import Inspection
 from archive.describe.listing import ZipListing
+from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
 from archive.privacy.redact.result import CompanionRedaction, Redaction
 from archive.render import document_facts
@@ -47,6 +48,7 @@ READ: dict[str, list[type]] = {
         Inspection,
         ZipListing,
         TensorListing,
+        DumpInspection,
         EffectsInspection,
         document_facts.SourcesFacts,
         Unread,

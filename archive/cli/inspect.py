@@ -13,6 +13,7 @@ from archive.cli.reading import CSV, Row, files_argument, is_single, problem_lin
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import listed
+from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.tensor_listing import listed_tensors
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, TENSOR_KINDS, FileKind, recognise
 from archive.render.as_csv import INSPECT
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from archive.render.document_facts import SourcesFacts
     from archive.render.inspect import Contents
 
-LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
+LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
 
 
@@ -51,8 +52,8 @@ def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: F
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of safetensors, GGUF,
-    ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of a folder, or of several files:
-    one line each, and the sums.
+    ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of an ETDump: its blocks of
+    events. Of a folder, or of several files: one line each, and the sums.
 
     \b
     Examples:
@@ -133,6 +134,8 @@ def _contents(source: Source, *, limits: Limits) -> Contents:
     recognised = recognise(source, look=False, limits=limits)
     if recognised.kind in TENSOR_KINDS:
         return listed_tensors(source, limits=limits)
+    if recognised.kind is FileKind.ETDUMP:
+        return inspect_etdump(source, limits=limits)
     if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
         return listed(source, limits=limits)
     with archive.open(source, limits=limits) as opened:

@@ -5,27 +5,31 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from archive.base.limits import DEFAULT_LIMITS
 from archive.base.output import check_target
 from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.debuginfo.profiles.profile import writer_of
-from archive.debuginfo.profiles.saved import VIEWS, compared, is_saved_profile, read_profile, saved_profile
-from archive.render.profile import comparison_text, rows_text, run_text
+from archive.debuginfo.profiles.saved import compared, is_saved_profile, read_profile, saved_profile
+from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
+from archive.render.profile import comparison_text, rows_text, run_text, runtime_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import ModuleType
 
+    from archive.base.limits import Limits
+    from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.saved import SavedProfile
+    from archive.debuginfo.profiles.timeline import View
 
 TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
 """A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""
-SOURCE = "source"
+SOURCE: Final = "source"
 NO_TEXT = (
     "The archive's debug info has no text of the lines that ran (traced models have call stacks): --by line."
 )
@@ -43,9 +47,16 @@ ALL_ROWS = sys.maxsize
     "other types zeros), or a value as JSON (5, true, [1, 2]). May be repeated.",
 )
 @click.option(
-    "-c", "--companion", type=click.Path(dir_okay=False), help="Its debug info, if that was split off."
+    "-c",
+    "--companion",
+    type=click.Path(dir_okay=False),
+    help="Its debug info, if that was split off; of an ETDump, the ETRecord of the program that ran.",
 )
-@click.option("--method", default="forward", show_default=True, help="The method to run.")
+@click.option(
+    "--method",
+    show_default="forward; of an ETDump, what each run fits",
+    help="The method to run, or that ran.",
+)
 @click.option(
     "--lite/--torchscript",
     "lite",
@@ -53,17 +64,26 @@ ALL_ROWS = sys.maxsize
     show_default="lite, if the archive has bytecode and debug handles",
     help="What runs the model: PyTorch's lite interpreter, or TorchScript.",
 )
-@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="How often it runs.")
+@click.option("--runs", type=click.IntRange(min=1), show_default="1", help="How often it runs.")
 @click.option(
-    "--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Runs before, unobserved."
+    "--warmup",
+    type=click.IntRange(min=0),
+    show_default="2; of an ETDump, 0",
+    help="Runs before, unobserved; of an ETDump, runs of each method that do not count.",
+)
+@click.option(
+    "--tick-ns",
+    type=click.FloatRange(min=0, min_open=True, max=1e9),
+    show_default="1, as on Linux, Android and macOS",
+    help="Nanoseconds of a tick of the device's clock, which an ETDump does not tell.",
 )
 @click.option(
     "--by",
     "view",
-    type=click.Choice([*VIEWS, SOURCE]),
-    default=VIEWS[0],
-    show_default=True,
-    help="What a row stands for; `source` shows the model's source with the times of each line.",
+    type=click.Choice([*VIEWS, *RUNTIME_VIEWS, SOURCE]),
+    show_default="module; of an ETDump alone, operator",
+    help="What a row stands for; `source` shows the model's source with the times of each line. Instructions "
+    "and delegates (backends) are ExecuTorch's.",
 )
 @options.top_option("Rows to show; 0 for all.")
 @click.option(
@@ -81,28 +101,33 @@ ALL_ROWS = sys.maxsize
     help="Write x.json (Chrome, Perfetto), x.speedscope.json, or x.folded (flamegraph.pl). May be repeated.",
 )
 @options.force_option()
+@options.limit_option
 @options.json_option("Print the profile as JSON: the format of saved profiles.")
 def command(
     file: str,
     *,
     inputs: tuple[str, ...],
     companion: str | None,
-    method: str,
+    method: str | None,
     lite: bool | None,
-    runs: int,
-    warmup: int,
-    view: str,
+    runs: int | None,
+    warmup: int | None,
+    tick_ns: float | None,
+    view: View | Literal["source"] | None,
     rows: int,
     base: str | None,
     outputs: tuple[str, ...],
     force: bool,
+    limits: Limits,
     as_json: bool,
 ) -> ExitStatus:
-    """Run a model in stock PyTorch, and show its times and memory at the model's source.
+    """Show the times and memory of a model's runs at its source: of a run in stock PyTorch, or ExecuTorch's.
 
-    FILE is an archive, which PyTorch loads: its code must be trusted. Or FILE is a profile that --json has
-    printed before. Times are those of torch.profiler, whose own work is part of them; memory is that of
-    PyTorch's allocator.
+    FILE is an archive, which PyTorch loads and runs: its code must be trusted. Times are those of
+    torch.profiler, whose own work is part of them; memory is that of PyTorch's allocator.
+
+    Or FILE is an ETDump, which ExecuTorch's runtime has written: nothing runs, and PyTorch is not needed. Or
+    FILE is a profile that --json has printed before.
 
     Exit status: 0 well, 1 some operations have no debug info, 2 error.
 
@@ -116,42 +141,65 @@ def command(
       debug-archive profile model.ptl --input 1x64 --runs 20 --json > before.json
       debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
       debug-archive profile after.json --base before.json --by line
+      debug-archive profile run.etdp -c model.etrecord --by line
+      debug-archive profile run.etdp -c model.etrecord --warmup 1 -o run.speedscope.json
     """  # noqa: D301 (click reads the backspace)
     before = None if base is None else read_profile(base, base)
     if is_saved_profile(file):
         if inputs or outputs or view == SOURCE:
             raise click.UsageError("a saved profile is shown as a table or compared, nothing else")
-        return _show_saved(file, read_profile(file, file), before, view, rows, as_json=as_json)
+        profile = read_profile(file, file)
+        return _show_saved(file, profile, before, view or VIEWS[0], rows, as_json=as_json)
     if before is not None and view == SOURCE:
-        raise click.UsageError("--base compares modules, lines or operators")
-    stock = _stock()
+        raise click.UsageError("--base compares rows, not source")
     for output in outputs:  # refused before anything runs
         writer_of(output)
         check_target(output, force=force)
-    made = stock.profile_archive(
-        file,
-        *(_value(one) for one in inputs),
-        companion=companion,
-        method=method,
-        lite=lite,
-        runs=runs,
-        warmup=warmup,
-    )
+    from archive.describe.runtime.profile import is_etdump, profile_etdump  # noqa: PLC0415 (not for saved ones)
+
+    made: Profile
+    if is_etdump(file):
+        if inputs or lite is not None or runs is not None or view == SOURCE:
+            raise click.UsageError("--input, --lite, --runs and --by source are not for ETDumps")
+        dumped = profile_etdump(
+            file, companion, method=method, warmup=warmup or 0, tick_ns=tick_ns or 1, limits=limits
+        )
+        if view not in {None, *dumped.views}:
+            raise click.UsageError(f"--by {view} needs the ETRecord of the program that ran: -c")
+        for line in runtime_notes(dumped):
+            printing.note(line)
+        made, facts = dumped, dumped.facts()
+        is_known = companion is None or not made.unknown
+    else:
+        if tick_ns is not None or limits != DEFAULT_LIMITS or view in RUNTIME_VIEWS:
+            raise click.UsageError("--tick-ns, --limit and --by instruction or delegate are for ETDumps")
+        made = _stock().profile_archive(
+            file,
+            *(_value(one) for one in inputs),
+            companion=companion,
+            method=method or "forward",
+            lite=lite,
+            runs=runs or 1,
+            warmup=2 if warmup is None else warmup,
+        )
+        facts = made.facts() | {"runs": runs or 1}
+        is_known = not made.unknown
     for path in outputs:
         made.save(path, force=force)
-    if made.unknown:
+    if not is_known:
         many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
         printing.note(many + ("" if companion else "; -c gives a companion, if it was split off"))
-    facts: Mapping[str, Any] = made.facts() | {"runs": runs}
+    status = ExitStatus.WELL if is_known else ExitStatus.FINDINGS
     if before is not None:
-        return _show_saved(file, saved_profile(facts), before, view, rows, as_json=as_json)
+        shown = view or made.views[0]
+        return _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
     if as_json:
         printing.write_document({"file": name_of(file), **facts})
     elif view == SOURCE:
         printing.show_lines((line, "") for line in (made.listing() or NO_TEXT).split("\n"))
     else:
-        printing.show(run_text(made, view, rows or ALL_ROWS))
-    return ExitStatus.FINDINGS if made.unknown else ExitStatus.WELL
+        printing.show(run_text(made, view or made.views[0], rows or ALL_ROWS))
+    return status
 
 
 def _show_saved(

@@ -1,5 +1,6 @@
 """A file → what is in it, and how much.
 
 ``inspect`` and ``sizes`` are the commands. ``listing`` lists a zip that is no archive, ``effects`` what a
-method changes, ``program_facts`` what is in exported programs and compiled models.
+method changes, ``program_facts`` what is in exported programs and compiled models,
+``runtime`` what ExecuTorch noted of its runs, and where their time went.
 """

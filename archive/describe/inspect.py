@@ -16,6 +16,7 @@ from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.describe.listing import listed
 from archive.describe.program_facts import compiled_facts, program_facts
+from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.sizes import sizes
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
@@ -269,14 +270,16 @@ def summarise(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Summary:
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the file is no zip and no companion (the message says what it is), or a debug record is
-            broken.
+        ArchiveError: the file is no zip, companion or ETDump (the message says what it is), or a debug record
+            is broken.
         OSError: the file cannot be read.
     """
     recognised = recognise(source, look=False, limits=limits)
     if recognised.kind in TENSOR_KINDS:
         with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as opened:
             return Summary(recognised.kind, opened.size)
+    if recognised.kind is FileKind.ETDUMP:
+        return Summary(recognised.kind, inspect_etdump(source, limits=limits).size)
     if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
         listing = listed(source, limits=limits)
         debug = (

@@ -16,10 +16,8 @@ from archive.base.strings import decoded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from archive.describe.inspect import Inspection
-    from archive.describe.listing import ZipListing
-    from archive.describe.tensor_listing import TensorListing
     from archive.render.document_facts import LeaksFacts
+    from archive.render.inspect import Contents
 
 
 class CsvTable:
@@ -71,9 +69,9 @@ def sizes_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:
         yield label, *(getattr(size, field.name) for field in fields(size))
 
 
-def inspect_rows(facts: Inspection | ZipListing | TensorListing) -> Iterator[Sequence[object]]:
-    """The records of a file."""
-    for name, record in facts.records.items():
+def inspect_rows(facts: Contents) -> Iterator[Sequence[object]]:
+    """The records of a file; an ETDump has none."""
+    for name, record in getattr(facts, "records", {}).items():
         holds = getattr(record, "holds", "")
         yield name, record.kind, record.size, record.stored_size, record.compression, holds
 

@@ -595,6 +595,11 @@ class ProfileFacts(TypedDict):
         module: the rows by module.
         line: by line.
         operator: by operator.
+        instruction: by instruction of ExecuTorch; of ETDumps with their ETRecord.
+        delegate: by backend that ExecuTorch calls; of ETDumps.
+        methods: how often each ran; of ETDumps with their ETRecord.
+        whole_ns: of runs as ExecuTorch's runtime has them; null where one did not end; of ETDumps.
+        left_out: what backends noted outside of the times of their calls; of ETDumps.
     """
 
     file: str
@@ -607,6 +612,11 @@ class ProfileFacts(TypedDict):
     module: Sequence[ProfileRow]
     line: Sequence[ProfileRow]
     operator: Sequence[ProfileRow]
+    instruction: NotRequired[Sequence[ProfileRow]]
+    delegate: NotRequired[Sequence[ProfileRow]]
+    methods: NotRequired[Mapping[str, int]]
+    whole_ns: NotRequired[int | None]
+    left_out: NotRequired[int]
 
 
 class ProfileRow(TypedDict):
@@ -641,6 +651,8 @@ class SavedProfileFacts(TypedDict):
     module: NotRequired[Sequence[SavedRow]]
     line: NotRequired[Sequence[SavedRow]]
     operator: NotRequired[Sequence[SavedRow]]
+    instruction: NotRequired[Sequence[SavedRow]]
+    delegate: NotRequired[Sequence[SavedRow]]
 
 
 class ProfileComparison(TypedDict):

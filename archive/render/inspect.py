@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
 from archive.describe.listing import ZipListing
+from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import FileKind
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from archive.reader.provenance import Provenance
     from archive.render.fitted_table import Printed
 
-    Contents = Inspection | ZipListing | TensorListing
+    Contents = Inspection | ZipListing | TensorListing | DumpInspection
     """What is printed of one file."""
 
 MAX_VALUE = 80
@@ -46,8 +47,8 @@ HELD = {
     FileKind.ETRECORD: "programs or methods",
 }
 """What ``unread`` is of."""
-MOST_METHODS = 1000
-"""Methods in a table."""
+MOST_ROWS = 1000
+"""Methods or blocks in a table."""
 LONGEST_ALIGNED = 60
 """Characters of the longest statement that moves the column of the model's lines to the right."""
 
@@ -129,6 +130,8 @@ def contents_text(facts: Contents) -> Printed:
     """What a file holds, as text."""
     if isinstance(facts, ZipListing):
         return listing_text(facts)
+    if isinstance(facts, DumpInspection):
+        return dump_text(facts)
     return tensors_text(facts) if isinstance(facts, TensorListing) else inspection_text(facts)
 
 
@@ -200,6 +203,24 @@ def tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
     return table
 
 
+# --- an ETDump
+
+
+def dump_text(facts: DumpInspection) -> Printed:
+    """An ETDump as text: its kind, and a table of its blocks; of many, the first."""
+    head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice, ""]
+    headings = ("input", "instructions", "backends' notes", "values", "allocations", "ticks")
+    table = FittedTable([("block", "name"), *((heading, "number") for heading in headings)])
+    for block in facts.blocks[:MOST_ROWS]:
+        numbers = block.input, block.instructions, block.notes, block.values, block.allocations, block.ticks
+        table.add(one_line(block.name), *("" if number is None else f"{number:,}" for number in numbers))
+    if rest := facts.blocks[MOST_ROWS:]:
+        counts = ((block.instructions, block.notes, block.values, block.allocations) for block in rest)
+        sums = (f"{sum(column):,}" for column in zip(*counts, strict=True))
+        table.add(f"[{len(rest):,} more blocks]", "", *sums, "")
+    return [*head, table]
+
+
 # --- programs, methods and compiled models
 
 
@@ -226,11 +247,11 @@ def methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:
     table = FittedTable(
         [("method", "name"), ("instructions", "number"), ("debug handles", "number"), ("backends", "text")]
     )
-    for name, method in islice(methods.items(), MOST_METHODS):
+    for name, method in islice(methods.items(), MOST_ROWS):
         backends = ", ".join(f"{one_line(backend)} {count:,}" for backend, count in method.backends.items())
         table.add(one_line(name), f"{method.instructions:,}", f"{method.handles:,}", backends)
-    if len(methods) > MOST_METHODS:
-        rest = [*methods.values()][MOST_METHODS:]
+    if len(methods) > MOST_ROWS:
+        rest = [*methods.values()][MOST_ROWS:]
         sums = sum(method.instructions for method in rest), sum(method.handles for method in rest)
         table.add(f"[{len(rest):,} more methods]", *(f"{number:,}" for number in sums), "")
     return table

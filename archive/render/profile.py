@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.errors import counted, one_line
 from archive.debuginfo.profiles.profile import HEADINGS, table_facts
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.debuginfo.profiles.saved import ProfileChange, SavedProfile
-    from archive.debuginfo.profiles.timeline import Timeline
+    from archive.debuginfo.profiles.timeline import Timeline, View
+    from archive.describe.runtime.profile import RuntimeProfile
     from archive.render.fitted_table import Printed
 
 GAP = 2
@@ -19,7 +21,7 @@ GAP = 2
 NEW, GONE, SAME = "new", "gone", "same"
 
 
-def run_text(timeline: Timeline, view: str, most: int) -> Printed:
+def run_text(timeline: Timeline, view: View, most: int) -> Printed:
     """The rows of one view, longest self time first, and one that sums up the others.
 
     Args:
@@ -102,6 +104,24 @@ class _Rows:
             name = f"{name} ({text})"
         has_text = len(self.fitted.columns) > 1 + len(numbers)
         self.fitted.add(name, *numbers, *([text] if has_text else []))
+
+
+def runtime_notes(profile: RuntimeProfile) -> Iterator[str]:
+    """What the times of ExecuTorch's runs are of, and what they lack, each in a line."""
+    ran = counted(profile.runs.total(), "run")
+    if methods := [one_line(method) for method in profile.runs if method]:
+        many = ", ".join(f"{profile.runs[method]:,} of {one_line(method)}" for method in profile.runs)
+        ran += f" of {methods[0]}" if len(methods) == 1 else f" ({many})"
+    tick = f"if a tick of the device's clock is {profile.tick_ns:g} ns"
+    if profile.whole_ns is None:
+        yield f"{ran}, some of which did not end; times are right {tick}"
+    else:
+        share = profile.total_ns / (profile.whole_ns or 1)
+        took = f"{ran} took {micros(profile.whole_ns)} {tick}"
+        yield f"{took}: {share:.0%} in operators, the rest in the runtime and its notes"
+    if profile.left_out:
+        what = counted(profile.left_out, "note")
+        yield f"{what} of backends left out: not within the times of their calls"
 
 
 def _numbers(change: ProfileChange) -> list[str]:

@@ -122,7 +122,9 @@ def test_a_broken_zip_is_no_companion(tmp_path: Path) -> None:
     assert str(done.exception) == f"{path}: expected a companion, found a broken zip"
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if name not in {*ZIPS, *TENSOR_FILES}])
+@pytest.mark.parametrize(
+    "name", [name for name in OTHERS if name not in {*ZIPS, *TENSOR_FILES, "etdump.bin"}]
+)
 def test_inspect_and_sizes_refuse_what_is_no_zip(name: str) -> None:
     for command in ("inspect", "sizes"):
         done = called(command, KINDS / name)
@@ -235,8 +237,8 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 
 
 LEFT_OUT = (
-    "debug-archive: neither archives nor companions, and left out: 24 "
-    "(ExecuTorch program: 1, GGUF: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
+    "debug-archive: neither archives nor companions, and left out: 25 "
+    "(ETDump: 1, ExecuTorch program: 1, GGUF: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
     "ONNX model: 1, bzip2: 1, empty file: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
     "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"

@@ -15,14 +15,16 @@ from archive.check.loading.programs import program_faults
 from archive.check.loading.programs.files import Payloads
 from archive.container.container import Container
 from archive.failures.explainer import LogExplainer
+from archive.formats.etdump import parse_etdump
 from archive.formats.exported.program import Program, filled, left_of
 from archive.privacy.leaks import LeakKind, leaks
-from tests.fuzz.mutations import changed_bytes, changed_log, changed_zip, number
+from tests.fuzz.mutations import changed_bytes, changed_log, changed_zip, number, unsigned
 from tests.fuzz.second_opinions import check_by_zipfile
 from tests.fuzz.targets import Target, smallest
+from tests.support import etdumps
 from tests.support.broken_programs import found_at, positions, put
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES
-from tests.support.exported import PROGRAMS
+from tests.support.exported import PROGRAMS, record
 from tests.support.zips import write_again
 
 if TYPE_CHECKING:
@@ -178,3 +180,34 @@ def _programs() -> list[bytes]:
 
 
 TARGETS |= {"program": Target(read_program, _programs, changed_program)}
+
+
+# --- The target for ETDumps: a reader that shares no code reads the same, and profiles are made or refused
+
+
+def read_etdump(data: bytes) -> None:
+    """An ETDump."""
+    blocks = parse_etdump(memoryview(data), Limits().allowance(len(data)))
+    assert etdumps.plain(blocks) == etdumps.as_read(etdumps.read(data))
+    assert json.dumps(archive.profile_etdump(data).facts())
+    archive.profile_etdump(data, record("region"))
+
+
+def changed_etdump(chance: Random, data: bytes) -> bytes:
+    """An ETDump with other numbers at places of numbers, or other bytes."""
+    if not chance.randrange(4):
+        return changed_bytes(chance, data)
+    out = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        size = chance.choice((2, 4, 8))
+        at = size * chance.randrange(len(out) // size)
+        out[at : at + size] = unsigned(chance, int.from_bytes(out[at : at + size], "little"), size)
+    return bytes(out)
+
+
+def _dumps() -> list[bytes]:
+    """ETDumps of one program."""
+    return [etdumps.dump(name).read_bytes() for name in ("region", "failed", "values")]
+
+
+TARGETS |= {"etdump": Target(read_etdump, _dumps, changed_etdump)}

@@ -23,6 +23,7 @@ WITH_PYTHON = {
     "remote.md",
     "exported.md",
     "compiled.md",
+    "etdump.md",
     "executorch.md",
     "publish.md",
     "digest.md",

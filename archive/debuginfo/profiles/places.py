@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_NAME = "(unknown)"
 NO_SOURCE = "(no source)"
+NO_DELEGATE = "(no backend)"
 INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
 """Instances in call stacks that are no step of a module's path."""
 STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
@@ -68,6 +69,8 @@ class OperationPlace:
         source: the innermost line that is not in PyTorch's source; the innermost one if all are.
         innermost: the innermost line.
         op: the operator's name in the archive.
+        instruction: of ExecuTorch, that runs it: ``forward/0:14``; "" for others.
+        delegate: the backend that ExecuTorch calls for it; "" for none.
     """
 
     levels: tuple[ModuleLevel, ...]
@@ -75,6 +78,8 @@ class OperationPlace:
     source: SourceLine | None
     innermost: SourceLine | None
     op: str
+    instruction: str = ""
+    delegate: str = ""
 
     @property
     def module(self) -> str:
@@ -84,6 +89,10 @@ class OperationPlace:
     def within(self, levels: Iterable[ModuleLevel]) -> OperationPlace:
         """The same place with other names of the modules that lead to it."""
         return replace(self, levels=tuple(levels))
+
+    def in_runtime(self, instruction: str, delegate: str) -> OperationPlace:
+        """The same place of what an instruction of ExecuTorch runs, for which it may call a backend."""
+        return replace(self, instruction=instruction, delegate=delegate)
 
 
 UNKNOWN_PLACE = OperationPlace((ModuleLevel(UNKNOWN_NAME, ""),), UNKNOWN_NAME, None, None, UNKNOWN_NAME)

@@ -20,7 +20,7 @@ import json
 import os
 from dataclasses import asdict
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.notebooks import shown_by
@@ -28,7 +28,7 @@ from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.debuginfo.profiles.places import NO_SOURCE
 from archive.debuginfo.profiles.stacks import folded_stacks, speedscope
-from archive.debuginfo.profiles.timeline import Timeline
+from archive.debuginfo.profiles.timeline import VIEWS, Timeline
 from archive.debuginfo.sites import is_pytorchs
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from archive.base.output import Target
     from archive.debuginfo.model import Source
     from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace
-    from archive.debuginfo.profiles.timeline import MemoryChange, ProfileRow, Recording, Segment
+    from archive.debuginfo.profiles.timeline import MemoryChange, ProfileRow, Recording, Segment, View
 
     Event = dict[str, Any]
-    By = Literal["module", "line", "operator"]
 
 # --- table
 
@@ -50,7 +49,13 @@ WIDTHS = {"self": 10, "share": 6, "total": 10, "calls": 8, "allocated": 11, "res
 """Of columns of numbers in plain text, by heading."""
 UNIT = 1024
 """Bytes in a KiB, and so on."""
-HEADINGS = {"module": ("module", "class"), "line": ("line", "source"), "operator": ("operator", "")}
+HEADINGS = {
+    "module": ("module", "class"),
+    "line": ("line", "source"),
+    "operator": ("operator", ""),
+    "instruction": ("instruction", "operator"),
+    "delegate": ("backend", ""),
+}
 
 
 class TableFacts(NamedTuple):
@@ -69,7 +74,7 @@ class TableFacts(NamedTuple):
     rows: list[tuple[list[str], str, str]]
 
 
-def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
+def table(timeline: Timeline, *, by: View = "module", most: int = 20) -> str:
     """The rows with the longest self times, as plain text.
 
     Args:
@@ -78,7 +83,7 @@ def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
         most: rows to show; the others are summed up in one.
 
     Raises:
-        ValueError: ``by`` is none of the three.
+        ValueError: ``by`` is none of these.
     """
     facts = table_facts(timeline, by, most)
     widths = [WIDTHS[heading] for heading in facts.numbers]
@@ -86,11 +91,9 @@ def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
     return "\n".join([facts.head, "", *(_line(numbers, widths, *names) for numbers, *names in lines)])
 
 
-def table_facts(timeline: Timeline, by: str, most: int) -> TableFacts:
+def table_facts(timeline: Timeline, by: View, most: int) -> TableFacts:
     """The rows with the longest self times; arguments and errors as those of :func:`table`."""
-    if by not in HEADINGS:
-        raise ValueError(f"by {by!r}: expected one of {', '.join(HEADINGS)}")
-    rows = {"module": timeline.by_module, "line": timeline.by_line, "operator": timeline.by_operator}[by]()
+    rows = timeline.rows_by(by)
     shown = [True, True, by == "module", True, *[bool(timeline.memory)] * 2]
     memory = "allocated" if timeline.of_allocator else "results"
     headings = "self", "share", "total", "calls", memory, "at peak"
@@ -209,7 +212,9 @@ def _memory_events(timeline: Timeline, change: MemoryChange) -> Iterator[Event]:
 
 def _arguments(timeline: Timeline, handle: int, place: OperationPlace) -> Event:
     arguments: Event = {"Module Hierarchy": place.hierarchy, "Backend": timeline.backend}
-    if handle >= 0:
+    if place.instruction:
+        arguments["Instruction"] = place.instruction
+    elif handle >= 0:
         arguments["Debug Handle"] = handle
     lines = {"Source": place.source}
     if place.innermost != place.source:
@@ -296,7 +301,7 @@ class _Part:
 
 
 class Profile(Timeline):
-    """A recording at the model's source; ``str()`` gives its sums by module and line as text.
+    """A recording at the model's source; ``str()`` gives its sums by its first two views as text.
 
     Args:
         recording: the events.
@@ -316,10 +321,11 @@ class Profile(Timeline):
     _repr_html_ = shown_by("of_profile")
 
     def __str__(self) -> str:
-        _, _, lines = table(self, by="line").partition("\n\n")
-        return f"{table(self, by='module')}\n\n{lines}"
+        first, second = self.views[:2]
+        _, _, rows = table(self, by=second).partition("\n\n")
+        return f"{table(self, by=first)}\n\n{rows}"
 
-    def table(self, *, by: By = "module", most: int = 20) -> str:
+    def table(self, *, by: View = "module", most: int = 20) -> str:
         """The sums as text: see :func:`archive.debuginfo.profiles.profile.table`."""
         return table(self, by=by, most=most)
 
@@ -335,9 +341,8 @@ class Profile(Timeline):
             "total_ns": self.total_ns,
             "peak_bytes": self.peak if self.memory else None,
             "of_allocator": self.of_allocator,
-            "module": [asdict(row) for row in self.by_module()],
-            "line": [asdict(row) for row in self.by_line()],
-            "operator": [asdict(row) for row in self.by_operator()],
+            **dict.fromkeys(VIEWS, ()),
+            **{view: [asdict(row) for row in self.rows_by(view)] for view in self.views},
         }
 
     def chrome_trace(self) -> dict[str, Any]:

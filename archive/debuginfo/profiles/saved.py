@@ -7,6 +7,8 @@ A saved profile is what ``debug-archive profile --json`` prints, whose only file
      "module": [{"name": "down.0", "text": "Block", "self_ns": 12, "total_ns": 30, "calls": 2, "share": 0.1,
                  "allocated": 4096, "at_peak": 0}, …],
      "line": […], "operator": […]}
+
+Of an ETDump with its ETRecord there are ``instruction`` and ``delegate``, too.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import Mapped
+from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.mapped import Source
 
-VIEWS = ("module", "line", "operator")
 MOST_BYTES = 64 << 20
 """Size of the largest file that is read: of a profile of some 300,000 rows."""
 
@@ -55,7 +57,7 @@ class SavedProfile:
         backend: what ran the model.
         total_ns: all self times together, in ns.
         peak_bytes: the most memory at a time; None if none was recorded.
-        rows: the rows of each of ``VIEWS``.
+        rows: the rows of each view that it has.
     """
 
     backend: str
@@ -127,7 +129,7 @@ def saved_profile(facts: Mapping[str, Any]) -> SavedProfile:
     runs, peak = _number(facts["runs"]), facts["peak_bytes"]
     if runs < 1:
         raise ValueError("runs")
-    rows = {
+    rows: dict[str, list[SavedRow]] = {
         view: [
             SavedRow(
                 one_line(str(row["name"])),
@@ -136,7 +138,8 @@ def saved_profile(facts: Mapping[str, Any]) -> SavedProfile:
             )
             for row in facts[view]
         ]
-        for view in VIEWS
+        for view in (*VIEWS, *RUNTIME_VIEWS)
+        if view in VIEWS or view in facts
     }
     total = _number(facts["total_ns"]) / runs
     return SavedProfile(
@@ -161,8 +164,13 @@ def compared(before: SavedProfile, after: SavedProfile, view: str) -> list[Profi
     Args:
         before: the first one.
         after: the second one.
-        view: one of ``VIEWS``.
+        view: what a row stands for.
+
+    Raises:
+        ArchiveError: one of them has no rows of this view.
     """
+    if not (view in before.rows and view in after.rows):
+        raise ArchiveError(f"one of the profiles has no rows by {view}; of ETDumps with ETRecords they have")
     old = {row.name: row for row in before.rows[view]}
     new = {row.name: row for row in after.rows[view]}
     changes = [

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from dataclasses import field
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
-from archive.debuginfo.profiles.places import NO_SOURCE, UNKNOWN_NAME
+from archive.debuginfo.profiles.places import NO_DELEGATE, NO_SOURCE, UNKNOWN_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
     Segment = tuple[int, int, "TimedOperation"]
     """A part of a lane's time: start and end (ns), and the innermost operation that runs then."""
+
+View: TypeAlias = Literal["module", "line", "operator", "instruction", "delegate"]
+VIEWS: tuple[View, ...] = ("module", "line", "operator")
+"""What a row stands for, of any run."""
+RUNTIME_VIEWS: tuple[View, ...] = ("instruction", "delegate")
+"""What else it may stand for, of a run in ExecuTorch."""
 
 # --- events
 
@@ -140,6 +146,7 @@ class Timeline:
         place: the place in the model that a debug handle stands for; called once for each.
 
     Attributes:
+        views: what a row of a table may stand for.
         backend: the backend's name.
         events: the operations, by start.
         memory: the changes of memory, by time.
@@ -149,6 +156,8 @@ class Timeline:
     Raises:
         ValueError: an operation ends before it starts.
     """
+
+    views: tuple[View, ...] = VIEWS
 
     def __init__(self, recording: Recording, place: Callable[[int], OperationPlace]) -> None:
         self.backend = one_line(recording.backend)
@@ -205,6 +214,17 @@ class Timeline:
                 in_use.pop(change.address, None)
         return [*in_use.values()]
 
+    def rows_by(self, view: View) -> list[ProfileRow]:
+        """Sums by a view; longest self time first.
+
+        Raises:
+            ValueError: it is none of ``views``.
+        """
+        if view not in self.views:
+            raise ValueError(f"by {view!r}: expected one of {', '.join(self.views)}")
+        rows: list[ProfileRow] = getattr(self, f"by_{view}")()
+        return rows
+
     def by_module(self) -> list[ProfileRow]:
         """Sums by module, those without operations of their own included; longest self time first."""
         return self._rows(lambda place, _: [(level.path, level.type) for level in place.levels])
@@ -218,6 +238,16 @@ class Timeline:
     def by_operator(self) -> list[ProfileRow]:
         """Sums by operator; longest self time first."""
         return self._rows(lambda _, name: [(name, "")])
+
+    def by_instruction(self) -> list[ProfileRow]:
+        """Sums by instruction of ExecuTorch and its operator; longest self time first."""
+        return self._rows(lambda place, name: [(place.instruction, name)])
+
+    def by_delegate(self) -> list[ProfileRow]:
+        """Sums by backend that ExecuTorch calls, and what that tells of; longest self time first."""
+        return self._rows(
+            lambda place, name: [(f"{place.delegate}: {name}" if place.delegate else NO_DELEGATE, "")]
+        )
 
     def _rows(self, keys: Callable[[OperationPlace, str], Sequence[tuple[str, str]]]) -> list[ProfileRow]:
         """Sums by keys: an operation counts for its last key, and in the total time of all its keys.

@@ -177,6 +177,29 @@ class InstructionNodes:
                 return True
         return False
 
+    def may_lack(self, method: str, number: int, operator: str, steps: Steps) -> bool:
+        """Whether a method may have run an instruction of which nothing is recorded.
+
+        ExecuTorch adds instructions between those of nodes, to give buffers their new values behind the last
+        one, too; and it records none of a branch.
+
+        Args:
+            method: its name.
+            number: in the only chain.
+            operator: as the runtime notes it, ``copy_.out``; "" for a call of a backend.
+            steps: counts a step for each operator that is compared.
+
+        Raises:
+            ArchiveError: a program is broken.
+            LimitError: more steps are taken than allowed.
+        """
+        in_branches = self._inner.get(method, ())
+        steps.take(1 + len(in_branches))
+        is_before_last = number < self._last.get(method, number)
+        is_written_back = any(added.endswith(f"::{operator.partition('.')[0]}.") for added in ADDED)
+        is_in_branch = any(not operator or runs(operator, node) for node in in_branches)
+        return is_before_last or is_written_back or is_in_branch
+
     @cached_property
     def _inner(self) -> dict[str, list[ProgramNode]]:
         """A node of each operator in graphs inside of others, by method; only methods that have some."""
@@ -263,15 +286,17 @@ def runs(operator: str, node: ProgramNode) -> bool:
     Such a form has the same name and another overload: ``aten::add.out`` is ``aten.add.Tensor``.
 
     Args:
-        operator: as the runtime prints it: ``aten::embedding.out``.
+        operator: as the runtime prints it, ``aten::embedding.out``; or as it notes it, ``embedding.out``,
+            which may be of any namespace.
         node: the node.
     """
-    namespace, _, name = operator.partition("::")
+    namespace, _, name = operator.rpartition("::")
     base = name.partition(".")[0]
     if operator.startswith(PRIMITIVES):
         function = PYTHON.fullmatch(node.site.target)
         return function is not None and function[1] == base
-    return node.site.target.split(".")[-3:-1] == [namespace, base]
+    parts = node.site.target.split(".")
+    return parts[-3:-1] == [namespace, base] if namespace else parts[-2:-1] == [base]
 
 
 # --- regions

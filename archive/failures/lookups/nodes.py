@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
+    from archive.formats.exported.modules import Instance
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
 
@@ -61,16 +62,21 @@ class ProgramNode:
         return self.site.target.removeprefix(OPERATORS).removeprefix(EDGE_OPERATORS)
 
     @property
-    def hierarchy(self) -> str:
-        """The module hierarchy as PyTorch writes it, the graphs inside of it, and the operator.
+    def modules(self) -> tuple[Instance, ...]:
+        """The module instances in which the node was made, outermost first.
 
         Non-strict export records no modules in inner graphs; then those of the node that holds the graph.
         """
         holder = self.site
         while not holder.modules and holder.scopes:
             holder = self.program.sites[holder.holder]
+        return holder.modules
+
+    @property
+    def hierarchy(self) -> str:
+        """The module hierarchy as PyTorch writes it, the graphs inside of it, and the operator."""
         names, outer = list[str](), ""
-        for module in holder.modules:  # each by its attributes below the module before, and its class
+        for module in self.modules:  # each by its attributes below the module before, and its class
             path = module.path.removeprefix(f"{outer}.") if outer else module.path
             names.append(f"{path or TOP}({module.class_name.rpartition('.')[2]})")
             outer = module.path

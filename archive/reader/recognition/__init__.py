@@ -13,6 +13,8 @@ Zips are told apart by the names of their files; those by ``torch.save`` by thei
   1.2), code or debug records: TorchScript.
 - ``data.pkl`` without these: ``torch.save``, from PyTorch 1.6 on.
 - ``ETRECORD_V0`` outside of any folder: an ETRecord of ExecuTorch.
+
+What is no zip is told by its first bytes (``heads``).
 """
 
 from __future__ import annotations

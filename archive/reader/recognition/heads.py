@@ -18,6 +18,7 @@ import zstandard
 
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
+from archive.formats.flatbuffer_head import ETDUMP_IDENTIFIER, identified_at
 from archive.formats.python_pickle import plain_value
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
@@ -67,6 +68,7 @@ KIND_WORDS = {
     FileKind.SEVEN_ZIP: "a 7z archive",
     FileKind.FLATBUFFER: "a lite model in a flatbuffer",
     FileKind.EXECUTORCH: "an ExecuTorch program (.pte)",
+    FileKind.ETDUMP: "an ETDump of ExecuTorch's runtime",
     FileKind.HTML: "a web page (HTML)",
     FileKind.JSON: "JSON text",
     FileKind.ONNX: "an ONNX model",
@@ -121,6 +123,8 @@ def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised |
             around = _compressed(head, kind, allowance) if look else ""
             article = "an" if kind is FileKind.XZ else "a"
             return Recognised(kind, f"{article} {kind} file{around}")
+    if identified_at(head, ETDUMP_IDENTIFIER) is not None:
+        return Recognised(FileKind.ETDUMP, KIND_WORDS[FileKind.ETDUMP])
     for magic, kind in IDENTIFIERS:
         if head[4 : 4 + len(magic)] == magic and (kind is FileKind.FLATBUFFER or head[6:8].isdigit()):
             return Recognised(kind, KIND_WORDS[kind])

@@ -41,6 +41,7 @@ class FileKind(StrEnum):
     LEGACY_EXPORTED = "legacy exported program"
     AOTI = "AOTInductor package"
     ETRECORD = "ETRecord"
+    ETDUMP = "ETDump"
     ZIP = "zip"
     CUT = "zip cut short"
     FLATBUFFER = "flatbuffer lite model"
@@ -109,7 +110,7 @@ OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 """Files that ``archive.open`` opens, beside companions."""
 
 COMMAND_KINDS = {
-    "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
+    "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
     "symbolicate": READ_KINDS | {FileKind.COMPANION},
     "report": ZIP_KINDS | {FileKind.COMPANION},
     "verify": READ_KINDS | {FileKind.COMPANION},
@@ -124,7 +125,7 @@ COMMAND_KINDS = {
     "redact": REDACTED_KINDS | {FileKind.COMPANION},
     "migrate": ARCHIVE_KINDS,
     "lite": LOADED_KINDS,
-    "profile": LOADED_KINDS,
+    "profile": LOADED_KINDS | {FileKind.ETDUMP},
     "store": SHRUNK_KINDS | {FileKind.COMPANION},
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }
@@ -176,6 +177,7 @@ ADVICE = {
     f"{_in_newer()} do once PyTorch 2.8 or later exports the model anew",
     FileKind.AOTI: f"{_commands_on(FileKind.AOTI)} it",
     FileKind.ETRECORD: f"{_commands_on(FileKind.ETRECORD)} it; so does ExecuTorch's Inspector",
+    FileKind.ETDUMP: f"{_commands_on(FileKind.ETDUMP)} it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",

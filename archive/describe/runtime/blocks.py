@@ -1,0 +1,82 @@
+"""``inspect`` of an ETDump: its blocks of events, counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.facts import dataclass
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.describe.runtime.runs import read_etdump
+from archive.formats.etdump import UNSET
+from archive.reader.recognition import FileKind, recognise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.mapped import Source
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
+    """A block of an ETDump.
+
+    Attributes:
+        name: ``Execute`` for a run of a method.
+        input: the number of the bundled input that the run took; null where it took none.
+        instructions: calls of instructions that ran.
+        notes: what backends noted inside of these.
+        values: results that are noted, which are not read.
+        allocations: how many are noted.
+        ticks: of the device's clock that the run took; null where nothing ran, or the run did not end.
+    """
+
+    name: str
+    input: int | None
+    instructions: int
+    notes: int
+    values: int
+    allocations: int
+    ticks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DumpInspection:
+    """The contents of an ETDump.
+
+    Attributes:
+        file: its name.
+        kind: of the file.
+        what: the kind in words.
+        advice: what can be done with the file.
+        size: in bytes.
+        blocks: in the order of the file.
+    """
+
+    file: str
+    kind: FileKind
+    what: str
+    advice: str
+    size: int
+    blocks: Sequence[BlockFacts]
+
+
+@bounded
+def inspect_etdump(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> DumpInspection:
+    """Count what is in an ETDump.
+
+    Raises:
+        ArchiveError: the file is of another kind, or broken.
+        OSError: it cannot be read.
+    """
+    dump = read_etdump(source, limits)
+    recognised = recognise(source, limits=limits)
+    blocks = []
+    for block, run in zip(dump.blocks, dump.runs, strict=True):
+        whole = None if run.whole is None else run.whole.end - run.whole.start
+        notes = sum(len(call.inner) for call in run.calls)
+        number = None if block.input == UNSET else block.input
+        blocks.append(
+            BlockFacts(block.name, number, len(run.calls), notes, block.values, block.allocations, whole)
+        )
+    return DumpInspection(dump.file, recognised.kind, recognised.what, recognised.advice, dump.size, blocks)

@@ -1,0 +1,254 @@
+"""The runs of an ETDump → their times at the model's source.
+
+Each instruction counts once: with the time of its kernel, or of its call where no kernel is noted, as of
+operators on sizes. What a call takes beside its kernel, the runtime's own work and its notes, is part of no
+operation. What a backend notes lies inside of the call of the backend, whose own time is the rest. Where it
+does not (the backend has another clock, or does several things at once), the call counts as a whole, and the
+backend's notes are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.debuginfo.profiles.places import (
+    UNKNOWN_PLACE,
+    ModuleLevel,
+    OperationPlace,
+    SourceLine,
+    common_place,
+    model_line,
+)
+from archive.debuginfo.profiles.profile import Profile
+from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS, Recording
+from archive.describe.runtime.recorded import RecordedRuns
+from archive.describe.runtime.runs import number_of, read_etdump
+from archive.failures.lookups.instructions import runs
+from archive.failures.lookups.nodes import TOP
+from archive.formats.etdump import DELEGATE_CALL
+from archive.formats.etrecord import node_handles
+from archive.formats.flatbuffer_head import ETDUMP_IDENTIFIER, identified_at
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.mapped import Source
+    from archive.describe.runtime.runs import Call, Ran, Run
+    from archive.failures.lookups.nodes import ProgramNode
+    from archive.formats.etdump import ProfileEvent
+
+RUNTIME = "ExecuTorch"
+UNKNOWN_BACKEND = "(unknown backend)"
+NO_MODULES = "(no modules)"
+
+
+class Operations:
+    """The operations of runs, one behind the other, and the place of each.
+
+    Args:
+        recorded: the methods of the ETRecord; None without one.
+        tick_ns: ns of a tick.
+
+    Attributes:
+        tick_ns: as given.
+        recording: the operations; their debug handles are the numbers of their places.
+        places: by number.
+        left_out: what backends noted, and was left out.
+    """
+
+    def __init__(self, recorded: RecordedRuns | None, tick_ns: float) -> None:
+        self._recorded, self.tick_ns = recorded, tick_ns
+        self._numbers: dict[tuple[str, Ran, str], int] = {}
+        self._last = 0
+        self.recording = Recording(RUNTIME)
+        self.places: list[OperationPlace] = []
+        self.left_out = 0
+
+    def add(self, run: Run, method: str) -> None:
+        """Add the operations of a run; of what its clock says, they keep the distances."""
+        spans = [call.event for call in run.calls] + ([run.whole] if run.whole else [])
+        first = min(event.start for event in spans)
+        shift = max(self._last - first, 0) if self.places else 0
+        self._last = shift + max(event.end for event in spans)
+        for call in run.calls:
+            outer = call.kernel or call.event
+            inner = call.inner if _is_nested(outer, call.inner) else ()
+            self.left_out += len(call.inner) - len(inner)
+            for event, name in ((outer, call.name), *((event, event.delegate) for event in inner)):
+                number = self._number(method, call, event.delegate)
+                start, end = (round((tick + shift) * self.tick_ns) for tick in (event.start, event.end))
+                self.recording.operations.append((start, end, number, name))
+
+    def _number(self, method: str, call: Call, event: str) -> int:
+        key = method, call.ran, event
+        if key not in self._numbers:
+            self._numbers[key] = len(self.places)
+            self.places.append(self._place(method, call, event))
+        return self._numbers[key]
+
+    def _place(self, method: str, call: Call, event: str) -> OperationPlace:
+        backend = UNKNOWN_BACKEND if call.event.name == DELEGATE_CALL else ""
+        if self._recorded is None:
+            return UNKNOWN_PLACE.in_runtime("", backend)
+        label = f"{one_line(method)}/{number_of(call.event)}"
+        recorded = self._recorded.instruction(method, call.event.chain, call.event.instruction)
+        if recorded is None:
+            return UNKNOWN_PLACE.in_runtime(label, backend)
+        nodes, delegate = recorded.nodes, recorded.instruction.delegate
+        if call.operator:
+            nodes = tuple(node for node in nodes if runs(call.operator, node))
+        elif delegate is not None and event in delegate.events:
+            handles = set(delegate.events[event])
+            nodes = tuple(node for node in nodes if handles.intersection(node_handles(node.site.metadata)))
+        place = common_place([place_of_node(node) for node in nodes])
+        return place.in_runtime(label, "" if delegate is None else one_line(delegate.backend))
+
+
+def _is_nested(outer: ProfileEvent, inner: Sequence[ProfileEvent]) -> bool:
+    """Whether events lie inside of another one, each behind the one before it or inside of one of them."""
+    ends = [outer.end]
+    for event in sorted(inner, key=lambda event: (event.start, -event.end)):
+        while len(ends) > 1 and ends[-1] <= event.start:
+            ends.pop()
+        if not outer.start <= event.start <= event.end <= ends[-1]:
+            return False
+        ends.append(event.end)
+    return True
+
+
+class RuntimeProfile(Profile):
+    """A profile of ExecuTorch's runs.
+
+    Args:
+        operations: of the runs.
+        runs: how many there are of each method; by "" without an ETRecord.
+        whole_ns: the times of all runs, as the runtime has them; None where one did not end.
+        has_record: whether the operations have places in the model.
+
+    Attributes:
+        runs: as given.
+        whole_ns: as given.
+        tick_ns: ns of a tick, as it was given.
+        left_out: what backends noted outside of the times of their calls.
+    """
+
+    def __init__(
+        self, operations: Operations, runs: Counter[str], whole_ns: int | None, *, has_record: bool
+    ) -> None:
+        self.views = (*VIEWS, *RUNTIME_VIEWS) if has_record else ("operator", "delegate")
+        super().__init__(operations.recording, operations.places.__getitem__)
+        self.runs, self.whole_ns = runs, whole_ns
+        self.tick_ns, self.left_out = operations.tick_ns, operations.left_out
+
+    def facts(self) -> dict[str, Any]:
+        """The sums for JSON: as of other profiles, with the runs and how long these took as a whole."""
+        return super().facts() | {
+            "runs": self.runs.total(),
+            "methods": {method: count for method, count in self.runs.items() if method},
+            "whole_ns": self.whole_ns,
+            "left_out": self.left_out,
+        }
+
+
+def is_etdump(source: Source) -> bool:
+    """Whether a file has an ETDump's identifier."""
+    mapped = Mapped(source)
+    try:
+        return identified_at(mapped.data, ETDUMP_IDENTIFIER) is not None
+    finally:
+        mapped.close()
+
+
+@bounded
+def profile_etdump(
+    dump: Source,
+    record: Source | None = None,
+    *,
+    method: str | None = None,
+    warmup: int = 0,
+    tick_ns: float = 1,
+    limits: Limits = DEFAULT_LIMITS,
+) -> RuntimeProfile:
+    """The times that an ETDump of ExecuTorch's runtime has, at the model's source. Nothing runs.
+
+    Args:
+        dump: the ETDump: a path or URL, a bytes-like object, or a binary file.
+        record: the ETRecord of the program that ran, likewise. Without one there are no modules and lines.
+        method: the method that ran; by default what each run fits.
+        warmup: runs of each method that come first and are not counted.
+        tick_ns: ns of a tick of the device's clock, which an ETDump does not tell: 1 on Linux, Android and
+            macOS.
+        limits: what hostile files may cost.
+
+    Returns:
+        The profile, whose times are those of all runs that are counted.
+
+    Raises:
+        ArchiveError: a file is of another kind or broken, the runs contradict the ETRecord or fit several of
+            its methods, or there are no runs to count.
+        OSError: a file cannot be read.
+    """
+    read = read_etdump(dump, limits)
+    found = [run for run in read.runs if run.calls]
+    if record is None:
+        with in_file(read.file):
+            return _profile([(run, "") for run in found], None, warmup, tick_ns)
+    with open_archive(record, limits=limits, kinds={FileKind.ETRECORD}) as archive, in_file(read.file):
+        recorded = RecordedRuns(archive, method)
+        return _profile([(run, recorded.method_of(run)) for run in found], recorded, warmup, tick_ns)
+
+
+def _profile(
+    found: Sequence[tuple[Run, str]], recorded: RecordedRuns | None, warmup: int, tick_ns: float
+) -> RuntimeProfile:
+    """The profile of runs, each with its method.
+
+    Raises:
+        ArchiveError: there are none to count.
+    """
+    operations, whole = Operations(recorded, tick_ns), list[int]()
+    seen, counted = Counter[str](), Counter[str]()
+    for run, method in found:
+        seen[method] += 1
+        if seen[method] <= warmup:
+            continue
+        counted[method] += 1
+        operations.add(run, method)
+        if run.whole is not None:
+            whole.append(run.whole.end - run.whole.start)
+    if not counted:
+        which = f"behind the first {warmup:,} of each method" if found else "of which an instruction is noted"
+        raise ArchiveError(f"there are no runs {which}")
+    whole_ns = round(sum(whole) * tick_ns) if len(whole) == counted.total() else None
+    return RuntimeProfile(operations, counted, whole_ns, has_record=recorded is not None)
+
+
+def place_of_node(node: ProgramNode) -> OperationPlace:
+    """The place in the model that a node comes from."""
+    levels, outer = list[ModuleLevel](), ""
+    for module in node.modules:
+        kind = one_line(module.class_name.rpartition(".")[2])
+        step = module.path.removeprefix(f"{outer}.") if outer else module.path
+        top = ModuleLevel(f"{TOP}({kind})", "")
+        levels.append(ModuleLevel(one_line(module.path), kind, one_line(step)) if module.path else top)
+        outer = module.path
+    frames = node.site.frames.frames if node.site.frames else ()
+    lines = [
+        SourceLine(one_line(frame.file), frame.line, one_line(frame.code or ""))
+        for frame in reversed(frames)
+        if not frame.file.startswith("<")  # generated code
+    ]
+    return OperationPlace(
+        tuple(levels) or (ModuleLevel(NO_MODULES, ""),),
+        one_line(node.hierarchy),
+        model_line(lines),
+        lines[0] if lines else None,
+        one_line(node.op),
+    )

@@ -1,0 +1,118 @@
+"""Runs of ExecuTorch, and the ETRecord of a program: whether it is the one that ran, and which method.
+
+An ETRecord is of the program that ran, if
+
+- each kernel has the operator of a node that the record gives its instruction; or nothing is recorded of it,
+  and ExecuTorch may have added it (:meth:`~archive.failures.lookups.instructions.InstructionNodes.may_lack`);
+- backends are called where the record has it;
+- a run that ended and never jumped has run every instruction of the record.
+
+This also tells which method ran, as no event does. Programs that run the same operators in the same order
+cannot be told apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, one_line
+from archive.base.limits import Steps
+from archive.failures.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
+from archive.formats.etdump import DELEGATE_CALL, JUMP_CALL, OPERATOR_CALL
+
+if TYPE_CHECKING:
+    from archive.describe.runtime.runs import Ran, Run
+    from archive.failures.lookups.instructions import MethodInstruction
+    from archive.reader.archive import Archive
+
+SHOWN = 5
+"""Operators or methods that a message names."""
+
+
+class RecordedRuns:
+    """The methods of an ETRecord, one of which each run is of.
+
+    Args:
+        archive: the ETRecord.
+        only: the method that ran; None where the runs are to tell.
+
+    Raises:
+        ArchiveError: it has no instructions, or no such method.
+    """
+
+    def __init__(self, archive: Archive, only: str | None) -> None:
+        self._nodes = InstructionNodes(archive)
+        self._steps = Steps(archive.limits.work)
+        self._archive = archive
+        self._methods = [method for method, numbers in archive.instructions.items() if numbers]
+        if only is not None or not self._methods:
+            names = ", ".join(map(one_line, self._methods[:SHOWN])) or "none"
+            if only not in self._methods:
+                expected = "a method with debug handles" + (f", {one_line(only)}" if only else "")
+                raise ArchiveError(expected=expected, found=names, file=archive.file)
+            self._methods = [only]
+        self._found: dict[tuple[frozenset[Ran], bool], str] = {}
+        self._instructions: dict[tuple[str, int], MethodInstruction | None] = {}
+
+    def method_of(self, run: Run) -> str:
+        """The method that ran.
+
+        Raises:
+            ArchiveError: the run contradicts every method, or several would fit.
+            LimitError: more is compared than allowed.
+        """
+        ran = frozenset(call.ran for call in run.calls)
+        is_all = run.whole is not None and all(call != JUMP_CALL for _, _, call, _ in ran)
+        if (ran, is_all) not in self._found:
+            self._steps.take(len(ran) * len(self._methods))
+            against = {method: self._contradiction(method, ran, is_all=is_all) for method in self._methods}
+            fitting = [method for method, why in against.items() if why is None]
+            if len(fitting) > 1:
+                names = ", ".join(map(one_line, fitting[:SHOWN]))
+                raise ArchiveError(f"a run may be of each of these methods: {names}; --method tells which")
+            if not fitting:
+                why = next(iter(against.values()))
+                others = f"; nor is it of {len(against) - 1} other methods" if len(against) > 1 else ""
+                raise ArchiveError(f"{why}{others}: the ETDump is not of the program of {self._archive.file}")
+            self._found[ran, is_all] = fitting[0]
+        return self._found[ran, is_all]
+
+    def instruction(self, method: str, chain: int, number: int) -> MethodInstruction | None:
+        """An instruction with its nodes; None where nothing is recorded of it."""
+        key = method, number
+        if chain != ONLY_CHAIN:
+            return None
+        if key not in self._instructions:
+            found = self._nodes.numbered(number, self._steps, only=method)
+            self._instructions[key] = found[0] if found else None
+        return self._instructions[key]
+
+    def _contradiction(self, method: str, ran: frozenset[Ran], *, is_all: bool) -> str | None:
+        """What a method's instructions have against a run of it, in words; None for nothing."""
+        for chain, number, call, operator in sorted(ran):
+            label = f"instruction {chain}:{number}"
+            recorded = self.instruction(method, chain, number)
+            if call not in (OPERATOR_CALL, DELEGATE_CALL):
+                if recorded is not None and (recorded.nodes or recorded.instruction.delegate):
+                    return f"{label} is {call}, and {_words(recorded)} in the ETRecord"
+            elif recorded is None:
+                lacks = call == OPERATOR_CALL and not operator
+                if not lacks and not self._nodes.may_lack(method, number, operator, self._steps):
+                    return f"{label} ran {one_line(operator or call)}, and is none of the ETRecord"
+            elif (call == DELEGATE_CALL) is not (recorded.instruction.delegate is not None) or (
+                operator and recorded.nodes and not any(runs(operator, node) for node in recorded.nodes)
+            ):
+                return f"{label} ran {one_line(operator or call)}, and {_words(recorded)} in the ETRecord"
+        if is_all:
+            numbers = {number for chain, number, _, _ in ran if chain == ONLY_CHAIN}
+            left = next((n for n in self._archive.instructions[method] if n not in numbers), None)
+            if left is not None:
+                return f"a run ended without instruction {ONLY_CHAIN}:{left} of the ETRecord"
+        return None
+
+
+def _words(recorded: MethodInstruction) -> str:
+    if recorded.instruction.delegate is not None:
+        return f"calls {one_line(recorded.instruction.delegate.backend)}"
+    operators = dict.fromkeys(one_line(node.op) for node in recorded.nodes)
+    return f"is {' or '.join([*operators][:SHOWN]) or 'no call of a backend'}"

@@ -1,0 +1,125 @@
+"""ETDumps that are cut or lie: one error with its place, within time and memory."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive import ArchiveError, FileKind, Limits, profile_etdump, recognise
+from archive.base.errors import LimitError
+from archive.base.limits import DEFAULT_LIMITS
+from archive.describe.runtime.blocks import inspect_etdump
+from archive.formats.etdump import DumpBlock, parse_etdump
+from tests.support.cost import loops_below
+from tests.support.etdumps import DUMPS, Block, Event, Plain, as_read, built, dump, plain, read
+
+REGION = dump("region").read_bytes()
+CUT = ("expected b'ED00'", "the file is cut short")
+"""Why a dump is refused that is cut in its head, or behind it."""
+
+
+def parsed(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[DumpBlock, ...]:
+    return parse_etdump(memoryview(data), limits.allowance(len(data)))
+
+
+def read_or_none(data: bytes) -> list[Plain] | None:
+    """The blocks; None where they are refused, by an error in one line."""
+    try:
+        return plain(parsed(data))
+    except ArchiveError as error:
+        if not str(error).isprintable():
+            raise
+        return None
+
+
+@pytest.mark.parametrize("name", DUMPS)
+def test_a_reader_that_follows_one_offset_after_the_other_reads_the_same(name: str) -> None:
+    data = dump(name).read_bytes()
+    assert plain(parsed(data)) == as_read(read(data))
+    without_size = data[4:]
+    assert plain(parsed(without_size)) == plain(parsed(data))
+    assert recognise(data).kind is recognise(without_size).kind is FileKind.ETDUMP
+
+
+int32, uint64 = st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**64 - 1)
+texts = st.none() | st.text(max_size=20)
+events = st.builds(Event, texts, int32, int32, uint64, uint64, int32, texts)
+
+
+@given(blocks=st.lists(st.builds(Block, st.lists(events, max_size=5), texts, int32), max_size=3))
+def test_what_is_written_is_read(blocks: list[Block]) -> None:
+    data = built(blocks)
+    assert plain(parsed(data)) == as_read(blocks) == as_read(read(data))
+
+
+def test_a_dump_cut_anywhere_is_refused() -> None:
+    for length in range(len(REGION)):
+        with pytest.raises(
+            ArchiveError, match=r"the file is cut short" if length > 11 else "expected b'ED00'"
+        ):
+            parsed(REGION[:length])
+
+
+def test_a_dump_without_its_size_cut_anywhere_is_refused_or_loses_what_nobody_reads() -> None:
+    whole, refused = plain(parsed(REGION)), 0
+    for length in range(4, len(REGION), 3):
+        blocks = read_or_none(REGION[4:length])
+        refused += blocks is None
+        assert blocks in (None, whole)
+    assert refused > 300
+
+
+def test_bytes_behind_the_buffer_are_not_read() -> None:
+    assert plain(parsed(REGION + b"\xff" * 100)) == plain(parsed(REGION))
+
+
+def test_every_number_may_be_the_largest() -> None:
+    for at in range(8, len(REGION) - 3, 6):
+        for lie in (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\0"):
+            data = REGION[:at] + lie + REGION[at + 4 :]
+            blocks = read_or_none(data)
+            assert blocks is None or blocks == as_read(read(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (built([], identifier=b"ET12"), "byte 4: expected b'ED00'"),
+        (built([], version=1), "ETDump.version: expected 0, found 1"),
+        (built([])[:4] + struct.pack("<I", 1 << 20) + built([])[8:], "expected a ETDump within"),
+        (b"\xff\xff\xff\xff" + built([])[4:], "the file is cut short: expected 4,294,967,299 bytes"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(data: bytes, why: str) -> None:
+    with pytest.raises(ArchiveError) as refused:
+        inspect_etdump(data)
+    assert why in str(refused.value) or "found no known kind" in str(refused.value) + why
+
+
+def test_blocks_that_share_their_events_cost_no_more_than_they_have_bytes_for() -> None:
+    call = Event("OPERATOR_CALL", 0, 0, 1, 2)
+    assert [len(block.events) for block in parsed(built([Block([call] * 3)] * 2))] == [3, 3]
+    data = built([Block([call] * 2_000)] * 2_000)
+    why = r"RunData\.events within 16,\d+ bytes, found 4,000,000"
+    with loops_below(20), pytest.raises(ArchiveError, match=why):
+        parsed(data)
+
+
+def test_long_names_and_memory_are_bounded() -> None:
+    long = built([Block([Event("n" * 5000, 0, 0, 1, 2)])])
+    with pytest.raises(
+        LimitError, match=r"name_bytes is limited to 4,096, found 5,000 with ProfileEvent\.name"
+    ):
+        profile_etdump(long)
+    with pytest.raises(LimitError, match="memory is limited to 100,000"):
+        profile_etdump(dump("shop"), limits=Limits(memory=100_000))
+
+
+def test_an_event_of_no_kind_is_refused() -> None:
+    data = built([Block([Event("OPERATOR_CALL", 0, 0, 1, 2)])])
+    of_event = struct.pack("<3H", 6, 8, 4)
+    with pytest.raises(ArchiveError, match="expected an event of one kind within"):
+        parsed(data.replace(of_event, struct.pack("<3H", 6, 8, 0)))
