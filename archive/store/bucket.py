@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 MARKED = b"debug-archive store in a bucket, version 1\n"
 COMPANIONS, PREFIXES, INDEX = "companions", "prefixes", "index"
-KEY = re.compile(rf"{COMPANIONS}/(?P<id>{ID_TEXT.pattern})/(?P<digest>[0-9a-f]{{32}})")
+KEY = re.compile(rf"{COMPANIONS}/(?P<id>{ID_TEXT.pattern})/[0-9a-f]{{32}}")
 CLAIM = re.compile(rf"{PREFIXES}/(?P<prefix>[1-9][0-9]{{9}})")
 LARGEST, LARGEST_INDEX, LARGEST_MARK = 256 << 20, 256 << 20, 1 << 10
 """Bytes of a companion's object, of the index, and of a mark or a claim."""
@@ -168,14 +168,14 @@ class Bucket(Closing):
 
     def _list(self) -> None:
         sizes = self._objects.listed(COMPANIONS)
-        keys = {key: match for key in sorted(sizes) if (match := KEY.fullmatch(key))}
+        keys = dict.fromkeys(key for key in sorted(sizes) if KEY.fullmatch(key))
         known, version = self._index()
         known = {key: entry for key, entry in known.items() if key in keys and entry.kept_size == sizes[key]}
         unread: dict[str, str] = {}
 
         def read(key: str) -> ServerEntry | None:
             try:
-                return self._entry(keys[key], self._read(key))
+                return self._entry(key, self._read(key))
             except FileNotFoundError:  # it was removed meanwhile
                 return None
             except (ArchiveError, OSError) as error:
@@ -190,7 +190,7 @@ class Bucket(Closing):
             self._write_index(entries, version)
         best: dict[tuple[str, str], BucketEntry] = {}
         for key in sorted(entries, key=lambda key: entries[key].kept_size):
-            entry = _in_bucket(entries[key], keys[key]["digest"])
+            entry = _in_bucket(key, entries[key])
             best[entry.archive_id, entry.digest] = entry  # of one companion twice, that with line digests
         self._entries = sorted(best.values(), key=lambda entry: entry.key)
         self._unread, self._foreign = unread, [key for key in sizes if key not in keys]
@@ -232,17 +232,17 @@ class Bucket(Closing):
             self._objects.keep(key, data)
         return inflated
 
-    def _entry(self, match: re.Match[str], inflated: Inflated) -> ServerEntry:
+    def _entry(self, key: str, inflated: Inflated) -> ServerEntry:
         """The facts about a companion.
 
         Raises:
             ArchiveError: it is of another archive id than its name says.
         """
-        name = f"{self.file}/{match[0]}"
+        name, archive_id = f"{self.file}/{key}", PurePosixPath(key).parent.name
         with opened_plain(inflated, name, self.limits) as archive:
             facts = facts_of(archive)
-        if facts.archive_id != match["id"]:
-            raise ArchiveError(expected=f"archive id {match['id']}", found=facts.archive_id, file=name)
+        if facts.archive_id != archive_id:
+            raise ArchiveError(expected=f"archive id {archive_id}", found=facts.archive_id, file=name)
         header, notes = inflated.header, inflated.notes
         return ServerEntry(
             replace(facts, serialization_id=notes.serialization_id),
@@ -322,18 +322,15 @@ class Bucket(Closing):
         header = read_header(memoryview(data))
         inflated = inflate(memoryview(data), header, b"", self.limits.allowance(len(data)))
         archive_id, content = new.facts.archive_id, content_of(inflated)
+        key = f"{COMPANIONS}/{archive_id}/{content}"
         self._claim(new.facts.prefix, archive_id)
-        is_new = self._objects.create(f"{COMPANIONS}/{archive_id}/{content}", data)
-        self._claim(
-            new.facts.prefix, archive_id
-        )  # `gc` may have taken it away before the companion was there
-        match = KEY.fullmatch(f"{COMPANIONS}/{archive_id}/{content}")
-        assert match is not None  # noqa: S101 (so it was made)
-        entry = _in_bucket(self._entry(match, self._read(match[0])), content)
-        others = [key for key in self._objects.listed(f"{COMPANIONS}/{archive_id}") if key != entry.key]
-        if replace:
-            for key in others:
-                self._objects.remove(key)
+        is_new = self._objects.create(key, data)
+        # Once more: `gc` may have removed the claim before the companion was there.
+        self._claim(new.facts.prefix, archive_id)
+        entry = _in_bucket(key, self._entry(key, self._read(key)))
+        others = [other for other in self._objects.listed(f"{COMPANIONS}/{archive_id}") if other != key]
+        for other in others if replace else ():
+            self._objects.remove(other)
         self._listed = -FRESH
         return Addition(entry, "replaced" if replace and others else "added" if is_new else "same")
 
@@ -426,9 +423,9 @@ class Bucket(Closing):
             yield Diagnostic("warning", one_line(name), "", "no object of a store; it is left alone")
 
 
-def _in_bucket(entry: ServerEntry, content: str) -> BucketEntry:
+def _in_bucket(key: str, entry: ServerEntry) -> BucketEntry:
     values: dict[str, Any] = {field.name: getattr(entry, field.name) for field in fields(ServerEntry)}
-    return BucketEntry(**values, content=content)
+    return BucketEntry(**values, content=PurePosixPath(key).name)
 
 
 def _known(values: Mapping[str, object]) -> Iterator[tuple[str, ServerEntry]]:
