@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import click
 
@@ -18,7 +18,7 @@ from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
-from archive.reader.recognition import ZIP_KINDS, FileKind
+from archive.reader.recognition import TENSOR_KINDS, ZIP_KINDS, FileKind
 from archive.render.digest import parts_table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KINDS = ZIP_KINDS | {FileKind.LFS}
 """The kinds of files in folders that have digests. A pointer may stand for a model, so it gets a row."""
-LINE = re.compile(r"(\\?)((?:(model|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")
+LINE = re.compile(r"(\\?)((?:(model|weights|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")
 """A line of a list: whether the name is escaped, the digest, what it is of, its version, the name."""
 
 
@@ -46,10 +46,16 @@ class Expected(NamedTuple):
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
 @click.option(
     "--of",
-    type=click.Choice(["model", "debug", "file"]),
+    type=click.Choice(["model", "weights", "debug", "file"]),
     default="model",
     show_default=True,
-    help="What the digest is of: the model, the debug info in the file, or the file's bytes.",
+    help="What the digest is of: the model, its weights alone, the debug info in the file, or its bytes.",
+)
+@click.option(
+    "--prefix",
+    default="",
+    help="Of weights: what a wrapper put before their names, as `module.`. If some have it, they alone "
+    "count; if none has, all do.",
 )
 @click.option("--parts", is_flag=True, help="The digests of all parts below that of the file.")
 @click.option(
@@ -60,7 +66,7 @@ class Expected(NamedTuple):
 )
 @takes_reader()
 def command(
-    files: tuple[str, ...], *, of: Of, parts: bool, checked: str | None, reader: FileReader
+    files: tuple[str, ...], *, of: Of, prefix: str, parts: bool, checked: str | None, reader: FileReader
 ) -> ExitStatus:
     """Print digests of models: equal where two files are the same model, whoever saved them.
 
@@ -69,6 +75,9 @@ def command(
     digest before and after `split`, `shrink` and `join`, and `diff` says "same model" of files that have one.
     Models of other code have other digests, even if they compute the same. Tensors count by dtype, shape,
     strides and elements.
+
+    `--of weights` is of names, dtypes, shapes and elements alone: one for a checkpoint, its safetensors, and
+    the archive that was made of it, if names agree.
 
     Exit status: 0 well, 1 a file has another digest than in the list, 2 a file cannot be read, 70 internal
     error.
@@ -79,16 +88,19 @@ def command(
       debug-archive digest models/ > digests.txt
       debug-archive digest --check digests.txt
       debug-archive digest --parts checkpoint.pt
+      debug-archive digest --of weights checkpoint.pt model.safetensors --prefix module.
       debug-archive digest --of debug model.ptdbg
       debug-archive digest 'runs/**/*.pt' --json
     """  # noqa: D301 (click reads the backspace)
     if bool(files) == (checked is not None):
         raise click.UsageError("give files, or a list by --check")
+    if prefix and of != "weights" and not checked:
+        raise click.UsageError("--prefix is for digests of weights: --of weights")
     expected = _read_list(checked) if checked else {}
     if checked:
         listing = FoundFiles([InputFile(name, name) for name in expected], searched=False, others={})
     else:
-        listing = reader.listing(files, KINDS)
+        listing = reader.listing(files, KINDS | TENSOR_KINDS if of == "weights" else KINDS)
     wrong = 0
 
     def row(reading: Reading[Digest]) -> Row:
@@ -104,6 +116,10 @@ def command(
             facts |= {"of": digest.of, "digest": str(digest)}
             if parts:
                 facts["parts"] = digest.parts
+            if digest.left_out:
+                facts["left_out"] = digest.left_out
+                without = counted(digest.left_out, "weight")
+                notes = [f"{name}: {without} without the prefix {shown(prefix)} left out"]
             mark = "" if escaped_name(name) == name else "\\"
             lines = [f"{mark}{digest}  {escaped_name(name)}"]
             if parts:
@@ -117,7 +133,9 @@ def command(
             lines, on_terminal = [f"{name}: {'OK' if same else 'FAILED'}"], []
         return Row(status_of(reading), facts, lines, notes=notes, on_terminal=on_terminal)
 
-    work = partial(_digest, of=of, expected=expected, limits=reader.limits, mapped=reader.mapped)
+    work = partial(
+        _digest, of=of, prefix=prefix, expected=expected, limits=reader.limits, mapped=reader.mapped
+    )
     status = reader.several(listing, work, "hashing", row)
     if wrong:
         printing.note(f"{counted(wrong, 'file')} of another digest than in the list")
@@ -125,10 +143,11 @@ def command(
 
 
 def _digest(
-    file: InputFile, *, of: Of, expected: dict[str, Expected], limits: Limits, mapped: bool
+    file: InputFile, *, of: Of, prefix: str, expected: dict[str, Expected], limits: Limits, mapped: bool
 ) -> Digest:
     wanted = expected[file.name].of if expected else of
-    return archive.digest(source_of(file.name, mapped=mapped), of=wanted, limits=limits)
+    source = source_of(file.name, mapped=mapped)
+    return archive.digest(source, of=wanted, prefix=prefix if wanted == "weights" else "", limits=limits)
 
 
 def _read_list(file: str) -> dict[str, Expected]:
@@ -148,7 +167,7 @@ def _read_list(file: str) -> dict[str, Expected]:
                 file=file, place=f"line {number}", expected="a digest and a file", found=shown(line[:60])
             )
         escaped, value, kind, version, name = parts.groups()
-        of: Of = "model" if kind == "model" else "debug" if kind == "debug" else "file"
+        of = cast("Of", kind or "file")
         if version and int(version) != VERSIONS[of]:
             raise ArchiveError(
                 file=file,

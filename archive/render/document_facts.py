@@ -342,12 +342,16 @@ class LeaksFacts(TypedDict):
 
 
 class DigestFacts(TypedDict):
-    """The digest of a file; ``expected`` and ``same`` where it is compared with a list."""
+    """The digest of a file; ``expected`` and ``same`` where it is compared with a list.
+
+    ``left_out`` is how many weights have not the prefix that others have.
+    """
 
     file: str
     of: NotRequired[Of]
     digest: NotRequired[str]
     parts: NotRequired[Mapping[str, str]]
+    left_out: NotRequired[int]
     error: NotRequired[str]
     expected: NotRequired[str]
     same: NotRequired[bool]

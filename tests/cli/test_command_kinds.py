@@ -74,6 +74,7 @@ def status(command: str, kind: FileKind, folder: Path) -> int:
     arguments: dict[str, tuple[object, ...]] = {
         "report": ("report", file, "-o", aside),
         "diff": ("diff", file, file),
+        "digest": ("digest", file, "--of", "weights"),
         "split": ("split", file, "-o", aside, "-c", debug),
         "join": ("join", file, "-c", companion, "-o", aside),
         "redact": (

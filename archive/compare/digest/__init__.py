@@ -1,11 +1,12 @@
-"""An archive → digests of what its model computes, of its debug info, or of its file.
+"""An archive → digests of what its model computes, of its weights, its debug info, or of its file.
 
 The digest of a model is the sha256 of a list: a line that names the list's version, then one line for each
 part, which is the part's own sha256, two blanks, and the part's name, as ``sha256sum`` writes it. The lines
 are sorted. So two models can be compared part by part, and anybody can compute the digest from the parts.
 
 ``parts`` says which parts a model has and how modules are made of tensors, ``names`` how classes are called
-in them, ``values`` how values and elements of tensors become bytes.
+in them, ``values`` how values and elements of tensors become bytes. ``weights`` says all of the digest of
+weights, which files of tensors have, too.
 
 The parts of an archive's debug info, each with its digest: what it says, in whichever layout it is kept.
 
@@ -31,11 +32,12 @@ from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.compare.digest.parts import model_parts
+from archive.compare.digest.weights import weights
 from archive.debuginfo.model import NO_TAG
 from archive.formats.exported.canonical import IdNumbering
 from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
-from archive.reader.recognition import ZIP_KINDS
+from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -127,8 +129,8 @@ def _digest(rows: Iterable[object]) -> str:
 
 # --- digest
 
-Of = Literal["model", "debug", "file"]
-VERSIONS: Mapping[Of, int] = {"model": 2, "debug": 1}
+Of = Literal["model", "weights", "debug", "file"]
+VERSIONS: Mapping[Of, int] = {"model": 2, "weights": 1, "debug": 1}
 """Of the lists of parts: it changes with whatever changes the digest of a model that stays as it is."""
 
 
@@ -137,14 +139,16 @@ class Digest:
     """The digest of a file, or of what is in it.
 
     Attributes:
-        of: what it is of: ``model``, ``debug`` or ``file``.
+        of: what it is of: ``model``, ``weights``, ``debug`` or ``file``.
         value: 64 hexadecimal digits.
         parts: the digests of the parts by their names, sorted; none of a file.
+        left_out: of weights, how many have not the prefix that others have.
     """
 
     of: Of
     value: str
     parts: Mapping[str, str]
+    left_out: int = 0
 
     def __str__(self) -> str:
         """The digest with what it is of: ``model-2:4f53…``. That of a file is as ``sha256sum`` has it."""
@@ -152,8 +156,8 @@ class Digest:
 
 
 @bounded
-def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS) -> Digest:
-    """The digest of a model, of its debug info, or of a file.
+def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits = DEFAULT_LIMITS) -> Digest:
+    """The digest of a model, of its weights, its debug info, or of a file.
 
     >>> import archive
     >>> one, other = (archive.digest(f"fixtures/releases/torch-{at}/nested.pt") for at in ("2.1.0", "2.13.0"))
@@ -161,14 +165,26 @@ def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS)
     (True, 13)
 
     Args:
-        source: an archive, or a zip that ``torch.save`` wrote; of a file, any file.
-        of: ``model`` for what it computes, ``debug`` for the debug info in it, ``file`` for its bytes.
+        source: an archive, or a zip that ``torch.save`` wrote; of weights, a file of tensors, too; of a file,
+            any file.
+        of: ``model`` for what it computes, ``weights`` for its tensors' names, dtypes, shapes and elements,
+            ``debug`` for the debug info in it, ``file`` for its bytes.
+        prefix: of weights, what is taken from the beginning of names: ``module.``. If some have it, they
+            alone count; if none has, all count as they are.
         limits: what hostile input may cost.
 
     Raises:
         ArchiveError: the source is no archive, is broken, or is only a companion, which has no model.
         OSError: it cannot be read.
+        ValueError: a prefix is given, and the digest is not of weights.
     """
+    if prefix and of != "weights":
+        raise ValueError("a prefix is for digests of weights")
+    if of == "weights":
+        with open_archive(source, limits=limits, kinds=OPENED_KINDS) as archive:
+            _check_model(archive)
+            parts, left_out = weights(archive, prefix)
+        return Digest(of, value_of(of, parts), parts, left_out)
     if of == "debug":  # of a file elsewhere, only debug info is fetched
         with open_archive(source, limits=limits, kinds=ZIP_KINDS) as archive:
             parts = debug_parts(archive)
@@ -178,11 +194,20 @@ def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS)
         value = hashlib.sha256(mapped.data).hexdigest()
         mapped.close()
         return Digest(of, value, {})
-    with opened(mapped, limits.allowance(mapped.weight), ZIP_KINDS) as archive:
-        if not archive.has_code:
-            raise ArchiveError("a companion has no model, but the debug info of one", file=archive.file)
+    with opened(mapped, limits.allowance(mapped.weight), OPENED_KINDS) as archive:
+        _check_model(archive)
+        if archive.recognised.kind in TENSOR_KINDS:
+            told = (
+                f"{archive.recognised.what}, without a model around them: `digest --of weights` is of these"
+            )
+            raise ArchiveError(told, file=archive.file)
         parts = model_parts(archive)
     return Digest(of, value_of(of, parts), parts)
+
+
+def _check_model(archive: Archive) -> None:
+    if not archive.has_code:
+        raise ArchiveError("a companion has no model, but the debug info of one", file=archive.file)
 
 
 def value_of(of: Of, parts: Mapping[str, str]) -> str:

@@ -207,8 +207,24 @@ class TensorDigests:
             ArchiveError: its storage is missing, broken, or too small; or tensors have far more elements than
                 there are bytes in the file.
         """
-        values = self._of_values(tensor) if tensor.record else b"meta"
+        values = self.of_elements(tensor) if tensor.record else b"meta"
         return hashlib.sha256(repr(tuple(properties_of(tensor))).encode() + values).digest()
+
+    def of_elements(self, tensor: Tensor) -> bytes:
+        """The digest of the elements of a tensor that has a storage.
+
+        Raises:
+            ArchiveError: as for :meth:`of`.
+        """
+        key = (tensor.record, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
+        if key not in self._values:
+            self._left -= tensor.bytes or 0
+            if self._left < 0:
+                raise ArchiveError("too many views of one storage", file=self._file, record=tensor.record)
+            with in_file(self._file):
+                storage, big = self._tensors.storage(tensor.record), self._tensors.is_big_endian
+                self._values[key] = self._hashed(elements(tensor, storage, big=big))
+        return self._values[key]
 
     def of_storage(self, record: str) -> bytes:
         """The digest of all bytes of a storage.
@@ -222,17 +238,6 @@ class TensorDigests:
     def of_bytes(self, data: memoryview) -> bytes:
         """The digest of some bytes."""
         return self._hashed([data])
-
-    def _of_values(self, tensor: Tensor) -> bytes:
-        key = (tensor.record, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
-        if key not in self._values:
-            self._left -= tensor.bytes or 0
-            if self._left < 0:
-                raise ArchiveError("too many views of one storage", file=self._file, record=tensor.record)
-            with in_file(self._file):
-                storage, big = self._tensors.storage(tensor.record), self._tensors.is_big_endian
-                self._values[key] = self._hashed(elements(tensor, storage, big=big))
-        return self._values[key]
 
     def _hashed(self, data: Iterable[memoryview]) -> bytes:
         whole = hashlib.sha256()

@@ -101,10 +101,10 @@ JOINED_KINDS = SPLIT_KINDS | REDACTED_KINDS
 """Files that ``join`` makes whole again."""
 
 ZIP_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
-"""Zips that are compared, digested and shown as a page."""
+"""Zips of models, which are shown as a page."""
 
 TENSOR_KINDS = {FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEGACY, FileKind.SHARDED}
-"""Files of tensors that are no zips: ``inspect`` and ``sizes`` work on them."""
+"""Files of tensors that are no zips."""
 
 OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 """Files that ``archive.open`` opens, beside companions."""
@@ -117,7 +117,7 @@ COMMAND_KINDS = {
     "leaks": ZIP_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "sizes": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "diff": ZIP_KINDS | {FileKind.COMPANION},
-    "digest": ZIP_KINDS,
+    "digest": OPENED_KINDS,
     "split": SPLIT_KINDS,
     "join": JOINED_KINDS,
     "shrink": SHRUNK_KINDS,

@@ -1,0 +1,91 @@
+r"""The weights of a model, each with its digest: equal in any format that keeps their names.
+
+A part is a tensor, called by its name. Its digest is the sha256 of a line and of 32 bytes behind it:
+
+- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then ``\n``. Behind the
+  shape stand, each after a blank, the scheme, scale and zero point of a quantised tensor (the axis of one
+  with a scale a channel), and ``conj`` or ``neg``, if that is still to be done to the elements;
+- the bytes are the digest of its elements, as :mod:`archive.compare.digest.values` has it: in logical order,
+  little-endian, in pieces of 8 MiB. Blocks of quantised files are hashed as they lie.
+
+So order, strides, shared storages, byte order, gradients and the places of elements do not count. Names do:
+formats that rename tensors, as most GGUF files, have digests of their own. So do files that leave out a name
+of tied weights.
+
+No weights are the constants that PyTorch numbers, of code and of exported programs, and what an exported
+program keeps among its constants: buffers that are not persistent. No state dict has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, in_file, shown
+from archive.compare.digest.names import escaped_name
+from archive.compare.digest.parts import NO_MODULE
+from archive.compare.digest.values import TensorDigests
+from archive.formats.tensors.exported import CONSTANTS
+from archive.reader.recognition import ARCHIVE_KINDS, PACKAGE_KINDS, PROGRAM_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.formats.tensors.tensor import Tensor
+    from archive.reader.archive import Archive
+
+
+class Weights(NamedTuple):
+    """The digests of a model's weights.
+
+    Attributes:
+        parts: hexadecimal digits by name, sorted.
+        left_out: how many weights have not the prefix that others have.
+    """
+
+    parts: Mapping[str, str]
+    left_out: int
+
+
+def weights(archive: Archive, prefix: str) -> Weights:
+    """The digests of a model's weights.
+
+    Args:
+        archive: a model.
+        prefix: what is taken from the beginning of names. If some weights have it, they alone count; if none
+            has, all count as they are.
+
+    Raises:
+        ArchiveError: a weight has no elements in the file, or they cannot be read; or there is none.
+    """
+    named = dict(_weights(archive))
+    wrapped = [name for name in named if name.startswith(prefix)] or list(named)
+    if not wrapped:
+        raise ArchiveError("has no weights", file=archive.file)
+    cut = len(prefix) if wrapped[0].startswith(prefix) else 0
+    digests = TensorDigests(archive.tensors, archive.file, archive.size)
+    parts = {}
+    for name in sorted(wrapped):
+        with in_file(archive.file):
+            parts[escaped_name(name[cut:])] = _digest(name, named[name], digests)
+    return Weights(parts, len(named) - len(wrapped))
+
+
+def _weights(archive: Archive) -> Iterator[tuple[str, Tensor]]:
+    kind = archive.recognised.kind
+    has_code, is_program = kind in ARCHIVE_KINDS | PACKAGE_KINDS, kind in PROGRAM_KINDS
+    for name, tensor in archive.tensors.items():
+        is_constant = (has_code and NO_MODULE.fullmatch(name)) or (
+            is_program and tensor.record.startswith(CONSTANTS)
+        )
+        if not is_constant:
+            yield name, tensor
+
+
+def _digest(name: str, tensor: Tensor, digests: TensorDigests) -> str:
+    if not tensor.record:
+        place = f"tensor {shown(name)}"
+        raise ArchiveError(place=place, expected="elements", found="none in this file, nor beside it")
+    words = (tensor.dtype, list(tensor.shape), *tensor.quantiser, *tensor.math_bits)
+    line = f"{' '.join(map(str, words))}\n"
+    return hashlib.sha256(line.encode() + digests.of_elements(tensor)).hexdigest()
