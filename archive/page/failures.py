@@ -6,14 +6,16 @@
 
 ``failures``: ``log``, its name; ``models``, the names of the models that explain failures, those with most
 first; ``unexplained``, how many failures stay so; ``source``, how much of the models' source the page
-shows, :class:`~archive.page.shown.Shown`; ``interval``, seconds of each interval of times; ``notes``, texts
-that say why failures stay so, and what was left out; ``causes``.
+shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time of all, or two "";
+``interval``, seconds of each interval of times; ``notes``, texts that say why failures stay so, and what was
+left out; ``causes``.
 
 ``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
 ``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
-(times as the log has them, or ""), ``times`` (counts in equal intervals of one span that all causes share, or
-null where no line has a time), ``excerpt`` (the explanation in the log; "" where none is shown), ``link``:
-numbers of a model and of a file of its sources, and the position there at which the line begins; or null.
+(times as the log has them, or ""), ``seconds`` (when the last was, which orders what texts do not; or null),
+``times`` (counts in equal intervals of one span that all causes share, or null where no line has a time),
+``excerpt`` (the explanation in the log; "" where none is shown), ``link``: numbers of a model and of a file
+of its sources, and the position there at which the line begins; or null.
 
 Each of the second ``models`` has the ``sources`` that links lead to, as a report has them, without records.
 """
@@ -96,6 +98,7 @@ def failures_facts(
         "models": [models.of(group) for group in groups],
         "first": [group.first_time.text if group.first_time else "" for group in groups],
         "last": [group.last_time.text if group.last_time else "" for group in groups],
+        "seconds": [group.last_time and group.last_time.seconds for group in groups],
         "times": [explainer.causes.times.row(group.times or {}) if has_times else None for group in groups],
         "excerpt": [_excerpt(group.text, shown) for group in groups],
         "link": [sources.link(place) if sources else None for place in places],
@@ -112,11 +115,19 @@ def failures_facts(
             "causes": causes,
             "unexplained": explainer.unknown,
             "source": shown.value,
+            "span": _span(groups),
             "interval": explainer.causes.times.width,
             "notes": _shown_notes(notes, shown),
         },
         "models": sources.facts() if sources else [{} for _ in models.labels],
     }
+
+
+def _span(groups: Sequence[CauseGroup]) -> list[str]:
+    """The first and the last time of all."""
+    first = min((group.first_time for group in groups if group.first_time), default=None)
+    last = max((group.last_time for group in groups if group.last_time), default=None)
+    return [time.text if time else "" for time in (first, last)]
 
 
 def _shown_notes(notes: Sequence[str], shown: Shown) -> list[str]:

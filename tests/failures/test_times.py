@@ -58,6 +58,27 @@ def test_a_log_has_one_form() -> None:
     assert times.of(b"11-28 04:20:09 x", ()) is not None
 
 
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("lines", "days"),
+    [
+        (("Dec 31 23:00:00", "Jan  1 01:00:00", "Jan  2 01:00:00"), (0, 1 / 12, 13 / 12)),
+        (("Jan  1 00:30:00", "Dec 31 23:30:00"), (0, -1 / 24)),
+        (("12-30 00:00:00", "01-02 00:00:00", "12-30 00:00:00", "03-01 00:00:00"), (0, 3, 0, 62)),
+        (("Nov 30 00:00:00", "Nov  1 00:00:00"), (0, -29)),
+        (("Jan 31 00:00:00", "Aug 31 00:00:00"), (0, 213)),
+    ],
+)
+def test_times_without_a_year_go_on_over_new_year(lines: tuple[str, ...], days: tuple[float, ...]) -> None:
+    times = LogTimes()
+    found = [times.of(line.encode(), ()) for line in lines]
+    assert all(found)
+    moments = [time.seconds for time in found if time]
+    assert [(moment - moments[0]) / DAY for moment in moments] == pytest.approx(days)
+
+
 @pytest.mark.parametrize("moments", [range(1000), [5, 5, 5], [3e11, 0, -6e10, 7], range(10_000, 0, -7)])
 def test_counts_add_up_in_few_intervals(moments: list[float]) -> None:
     times = TimeCounts()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+    from tests.page.browser import Seen
+
 pytestmark = in_browser()
 
 
@@ -30,6 +32,7 @@ def hostile(texts: list[str]) -> dict[str, Any]:
         "count": list(range(count, 0, -1)),
         "line": [1] * count,
         "models": [[number] for number in range(count)],
+        "seconds": list(range(count)),
         "times": [[1, count - 1]] * count,
         "excerpt": [joined] * count,
         "link": [[number, number, 0] for number in range(count)],
@@ -37,7 +40,7 @@ def hostile(texts: list[str]) -> dict[str, Any]:
     failures = {"log": " ".join(texts), "models": texts, "causes": causes, "unexplained": 1, "notes": texts}
     return {
         "version": 1,
-        "failures": {**failures, "source": "full", "interval": 1},
+        "failures": {**failures, "source": "full", "span": texts[:2], "interval": 1},
         "models": [{"sources": source}] * count,
     }
 
@@ -56,6 +59,46 @@ def test_each_cause_opens_at_its_marked_line(browser: Browser, tmp_path: Path) -
             assert seen.text(".cause pre").rstrip("\n") == cause["excerpt"].rstrip("\n")
             assert f"{cause['file']}:{cause['line']}" in seen.text(".cause h3")
         assert seen.console == []
+
+
+def test_a_click_brings_its_cause_into_view(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        assert not in_view(seen, ".cause h3")
+        seen.page.click("regular-table tbody tr:nth-child(3) td")
+        seen.settle()
+        assert in_view(seen, ".cause h3")
+        assert in_view(seen, ".cause .here")
+
+
+def in_view(seen: Seen, selector: str) -> bool:
+    box = seen.page.locator(selector).first.bounding_box()
+    size = seen.page.viewport_size
+    assert box
+    assert size
+    return box["y"] >= 0 and box["y"] + box["height"] <= size["height"]
+
+
+def test_what_is_most_frequent_is_named_where_one_is(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG + b"INFO" + LOG.split(b"INFO")[1])
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        told = seen.page.locator("#models td:nth-child(5)").all_inner_texts()
+    assert told == ["models/ranker.py:91", "67 causes alike", "66 causes alike"]
+
+
+def test_the_last_times_stand_in_their_order(browser: Browser, tmp_path: Path) -> None:
+    times = ("Nov 30 10:00:00", "Dec  1 10:00:00", "Dec 31 23:59:59", "Jan  1 00:00:01")
+    failures = LOG.split(b"INFO")[1:]
+    log = b"".join(time.encode() + b" INFO" + text for time, text in zip(times, failures, strict=False))
+    page_of(tmp_path, log)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        assert seen.page.locator("#time .ends span").all_text_contents()[::2] == [times[0], times[-1]]
+        seen.page.click("#causes th >> text=Last")
+        seen.settle()
+        assert seen.page.locator("#causes td:nth-child(3)").all_text_contents() == [*reversed(times)]
 
 
 @pytest.mark.parametrize(("show", "sides"), [("full", 2), ("none", 0)])

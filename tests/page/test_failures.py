@@ -92,6 +92,15 @@ def test_times_are_counted_where_lines_have_some(tmp_path: Path) -> None:
     assert [cause["first"] for cause in causes] == [cause["first_time"] for cause in told]
 
 
+def test_the_span_of_times_is_that_of_their_moments(tmp_path: Path) -> None:
+    stamps = {b"488": b"Nov 30 10:00:00", b"088": b"Dec  1 10:00:00", b"719": b"Nov 30 09:00:00"}
+    log = b"".join(stamp + b" E " + FAILURE.replace(b"488", handle) for handle, stamp in stamps.items())
+    data = data_of(page_of(tmp_path, log))
+    assert data["failures"]["span"] == ["Nov 30 09:00:00", "Dec  1 10:00:00"]
+    last = [cause["last"] for cause in sorted(causes_of(data), key=lambda cause: cause["seconds"])]
+    assert last == ["Nov 30 09:00:00", "Nov 30 10:00:00", "Dec  1 10:00:00"]
+
+
 def test_what_is_not_explained_is_counted_and_told(tmp_path: Path) -> None:
     unknown = FAILURE.replace(b"259710398", b"123456789")
     data = data_of(page_of(tmp_path, FAILURE + unknown + unknown))

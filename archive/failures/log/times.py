@@ -3,13 +3,15 @@
 A time is taken as the log has it, without a clock of its own: ``2026-11-27 04:20:09.123``, with ``T``,
 slashes, a comma, and a zone or not (what has none is taken for UTC); ``11-27 04:20:09`` as logcat and
 ``Nov 27 04:20:09`` as syslog write it, both without a year. A log whose first time has a year has no others,
-and the other way round.
+and the other way round. A time without a year is of the year that brings it nearest to the time before: up to
+four months back, where logs of several hosts stand one after the other, or else later.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,7 +26,11 @@ NEAREST = 8
 MOST_INTERVALS = 48
 """Intervals of a span in which failures are counted."""
 LEAP_YEAR = 2000
-"""Stands for the year where a log has none."""
+"""Stands for the first year where a log has none."""
+SECONDS_OF_YEAR = 366 * 86_400
+"""Of each year of such a log."""
+SECONDS_BACK = SECONDS_OF_YEAR // 3
+"""As far as a time without a year may be before the last one; what is further back is of the next year."""
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 CLOCK = rb"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
 SOME_CLOCK = re.compile(rb"\d:\d\d:\d\d")
@@ -45,7 +51,7 @@ class LogTime(NamedTuple):
     """A time in a log.
 
     Attributes:
-        seconds: since 1970, in UTC; of a log without years, of a year that stands for all.
+        seconds: since 1970, in UTC; of a log without years, as if it began in a year that stands for all.
         text: as the log has it.
     """
 
@@ -58,6 +64,7 @@ class LogTimes:
 
     def __init__(self) -> None:
         self._forms: Sequence[re.Pattern[bytes]] = (WITH_YEAR, WITHOUT_YEAR)
+        self._before: float | None = None
 
     def of(self, line: bytes, above: Iterable[bytes]) -> LogTime | None:
         """The time of a line, or of the nearest line above that has one."""
@@ -77,8 +84,16 @@ class LogTimes:
                 time = _time_of(match) if match else None
                 if time is not None:
                     self._forms = (form,)
-                    return time
+                    return self._in_its_year(time) if form is WITHOUT_YEAR else time
         return None
+
+    def _in_its_year(self, time: LogTime) -> LogTime:
+        """A time without a year, in the year that it is of after the time before."""
+        if self._before is not None:
+            years = ceil((self._before - SECONDS_BACK - time.seconds) / SECONDS_OF_YEAR)
+            time = time._replace(seconds=time.seconds + years * SECONDS_OF_YEAR)
+        self._before = time.seconds
+        return time
 
 
 def _time_of(match: re.Match[bytes]) -> LogTime | None:

@@ -57,6 +57,9 @@ export function searchField(label, onSearch) {
   };
 }
 
+/** Scrolls to what was chosen in a table, if that is not in view. */
+export const reveal = (element) => element.scrollIntoView({block: "nearest", behavior: "instant"});
+
 /** Says something to screen readers alone. */
 export function announce(text) {
   document.getElementById("live").textContent = text;

@@ -2,7 +2,7 @@
 // PyTorch prints beside its line of source.
 
 import {Editor} from "./editor.js";
-import {make} from "./elements.js";
+import {make, reveal} from "./elements.js";
 import {searchable} from "./lists.js";
 import {FileLines} from "./positions.js";
 import {state} from "./state.js";
@@ -53,7 +53,7 @@ export function failuresSections({failures, models}, sections) {
   const times = causes.times.some(Boolean) ? causes.times : null;
   if (times)
     add("time", "All failures over time", () => ({
-      nodes: overTime(together(times), failures.interval, spanOf(causes)),
+      nodes: overTime(together(times), failures.interval, failures.span),
     }));
   if (failures.models.length > 1)
     add("models", "Models side by side", () => ({nodes: [modelsTable(failures)]}));
@@ -86,13 +86,6 @@ function picture(counts) {
   return columns
     .map((number) => (number ? STEPS[Math.ceil((number / most) * STEPS.length) - 1] : "\u00b7"))
     .join("");
-}
-
-/** The first and last time of all causes; texts in the form of the log, whose order is that of time. */
-function spanOf({first, last}) {
-  const known = first.filter(Boolean).sort(),
-    ends = last.filter(Boolean).sort();
-  return [known[0] ?? "", ends.at(-1) ?? ""];
 }
 
 /** Seconds in words, rounded. */
@@ -136,15 +129,20 @@ function overTime(counts, interval, [first, last]) {
 }
 
 function modelsTable({models, causes}) {
-  const rows = models.map((name) => ({name, failures: 0, causes: 0, top: -1}));
+  const rows = models.map((name) => ({name, failures: 0, causes: 0, top: -1, tops: 0}));
   causes.models.forEach((numbers, row) =>
     numbers.forEach((number) => {
       const model = rows[number];
       model.failures += causes.count[row];
       model.causes += 1;
       if (model.top < 0) model.top = row; // causes stand in the order of their counts
+      if (causes.count[row] === causes.count[model.top]) model.tops += 1;
     }),
   );
+  const topOf = ({top, tops}) => {
+    if (top < 0) return "";
+    return tops > 1 ? `${count(tops)} causes alike` : shown(placeOf(causes, top));
+  };
   const all = sum(causes.count),
     most = Math.max(1, ...rows.map(({failures}) => failures));
   const bar = (failures) =>
@@ -180,7 +178,7 @@ function modelsTable({models, causes}) {
             make("td", {class: "figure"}, count(model.failures)),
             make("td", {class: "figure"}, percent(model.failures, all)),
             make("td", {class: "figure"}, count(model.causes)),
-            make("td", {}, model.top < 0 ? "" : shown(placeOf(causes, model.top))),
+            make("td", {}, topOf(model)),
             make("td", {class: "wide"}, bar(model.failures)),
           ),
         ),
@@ -200,6 +198,7 @@ function causesSection(failures, models, times) {
   const open = (row) => {
     state.set({section: "causes", cause: String(row + 1)});
     detail.show(row);
+    reveal(detail.element);
   };
   const list = searchable(
     "Causes",
@@ -209,7 +208,12 @@ function causesSection(failures, models, times) {
       ...(times
         ? [
             {title: "Over time", value: (row) => sum(times[row]), words: (row) => picture(times[row])},
-            {title: "Last", value: (row) => causes.last[row]},
+            {
+              title: "Last",
+              as: "number",
+              value: (row) => causes.seconds[row],
+              words: (row) => causes.last[row],
+            },
           ]
         : []),
       {title: "Place", value: (row) => placeOf(causes, row)},
@@ -235,7 +239,7 @@ function causesSection(failures, models, times) {
 /** What is shown of the chosen cause. */
 class Cause {
   constructor(failures, models) {
-    Object.assign(this, {failures, models, lines: null, row: -1, span: spanOf(failures.causes)});
+    Object.assign(this, {failures, models, lines: null, row: -1});
     this.title = make("h3");
     this.facts = make("div");
     this.textTitle = make("span", {class: "only"});
@@ -269,7 +273,7 @@ class Cause {
   show(row) {
     if (row === this.row) return;
     this.row = row;
-    const {causes, models, interval} = this.failures;
+    const {causes, models, interval, span} = this.failures;
     this.title.textContent = `${counted(causes.count[row], "failure")} at ${shown(placeOf(causes, row))}`;
     const cause = make("p", {}, shown(causeOf(causes, row))),
       of = make(
@@ -282,7 +286,7 @@ class Cause {
       ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
-    this.facts.replaceChildren(cause, of, ...(counts ? overTime(counts, interval, this.span) : []));
+    this.facts.replaceChildren(cause, of, ...(counts ? overTime(counts, interval, span) : []));
     this.#showText(causes.excerpt[row]);
     this.#showSource(causes.link[row]);
   }

@@ -1,6 +1,6 @@
 // Sections that are tables: handles, instructions, nodes, kernels, findings. Each with its search.
 
-import {make, searchField} from "./elements.js";
+import {make, reveal, searchField} from "./elements.js";
 import {Grid} from "./grid.js";
 import {state} from "./state.js";
 import {count, counted, shown} from "./texts.js";
@@ -52,6 +52,7 @@ export function handlesSection(handles, goTo) {
         ? make("ol", {class: "frames"}, ...frames.map((frame) => make("li", {}, ...framed(frame, goTo))))
         : make("p", {}, "It has no call stack here."),
     );
+    reveal(stack);
   };
   const list = searchable(
     "Debug handles",
@@ -103,7 +104,7 @@ export function tableSection({title, columns, rows, links}, goTo) {
         words: (row) => rows[n][row], // lines and handles, as they stand in other texts
       })),
       ...(links?.some(Boolean)
-        ? [{title: "Source", value: (row) => (links[row] ? "shown on Enter" : "")}]
+        ? [{title: "Source", value: (row) => (links[row] ? "on Enter or a click" : "")}]
         : []),
     ],
     {onOpen: (row) => links?.[row] && goTo(links[row])},
@@ -152,6 +153,7 @@ export function findingsSection(findings, goToRecord) {
         where ? `, ${shown(where)}` : "",
       ),
     );
+    reveal(whole);
   }
   return {
     nodes: order.length ? [list.element, whole] : [make("p", {}, "Nothing was found.")],

@@ -9,7 +9,7 @@ import {count, counted, shown} from "./texts.js";
 
 const LISTED = 50; // places in other records
 const RESTING = 150; // milliseconds
-const FOREIGN = /site-packages|dist-packages|\/torch\//;
+const FOREIGN = /site-packages|dist-packages|\/torch\/|^</; // PyTorch's own files, and code that it made, as <eval_with_key>.7
 const shadeOf = (from, length) => from * 7 + length * 3;
 
 export class Pair {
