@@ -149,7 +149,7 @@ def command(
         if inputs or outputs or view == SOURCE:
             raise click.UsageError("a saved profile is shown as a table or compared, nothing else")
         profile = read_profile(file, file)
-        return _show_saved(file, profile, before, view or VIEWS[0], rows, as_json=as_json)
+        return _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
     if before is not None and view == SOURCE:
         raise click.UsageError("--base compares rows, not source")
     for output in outputs:  # refused before anything runs
@@ -161,6 +161,8 @@ def command(
     if is_etdump(file):
         if inputs or lite is not None or runs is not None or view == SOURCE:
             raise click.UsageError("--input, --lite, --runs and --by source are not for ETDumps")
+        if method is not None and companion is None:
+            raise click.UsageError("--method is one of an ETRecord: -c")
         dumped = profile_etdump(
             file, companion, method=method, warmup=warmup or 0, tick_ns=tick_ns or 1, limits=limits
         )
@@ -209,7 +211,7 @@ def _show_saved(
     if before is None:
         shown, facts = (
             rows_text(profile, view, rows),
-            {"total_ns": profile.total_ns, view: profile.rows[view]},
+            {"total_ns": profile.total_ns, view: profile.rows_by(view)},
         )
     else:
         changes = compared(before, profile, view)

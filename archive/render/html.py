@@ -111,9 +111,9 @@ def of_symbolication(symbolication: Symbolication) -> Printed:
 
 @_shown
 def of_profile(profile: Profile) -> Printed:
-    """The modules and the lines in which a run spent its time."""
+    """Where a run spent its time, by its first two views: the modules and the lines, if these are known."""
     whole = f"{counted(len(profile.events), 'operation')}, {micros(profile.total_ns)}"
-    return [whole, _times("module", profile.by_module()), _times("line", profile.by_line())]
+    return [whole, *(_times(view, profile.rows_by(view)) for view in profile.views[:2])]
 
 
 @_shown

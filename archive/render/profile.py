@@ -44,7 +44,7 @@ def rows_text(profile: SavedProfile, view: str, most: int) -> Printed:
         view: what a row stands for.
         most: rows to show; 0 for all.
     """
-    rows = profile.rows[view]
+    rows = profile.rows_by(view)
     whole = profile.total_ns or 1
     table = _Rows(view, "self", "share", "calls", "allocated")
     for row in rows[:most] if most else rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.failures.lookups.instructions import InstructionNodes
 from archive.formats.etdump import ProfileEvent, parse_etdump
 from tests.support.etdumps import DUMPS, Block, Event, built, dump, told
-from tests.support.exported import inspected, record
+from tests.support.exported import changed_record, inspected, record
 
 RECORDED = [name for name in DUMPS if told(name)["record"]]
 Seen = tuple[str, int, str]
@@ -147,6 +148,8 @@ def test_without_a_record_there_are_operators_and_backends() -> None:
         *("Fully Connected (NC, F32) GEMM #1", "Add (ND) #1", "Sine (NC) #1"),
     }
     assert profile.facts()["module"] == profile.facts()["line"] == ()
+    assert "Add (ND) #1" in profile._repr_html_()
+    assert str(profile).count("DELEGATE_CALL") == 2
     with pytest.raises(ValueError, match="by 'module': expected one of operator, delegate"):
         profile.table(by="module")
 
@@ -160,6 +163,41 @@ def test_what_a_backend_notes_is_part_of_its_call() -> None:
     assert rows["XnnpackBackend: DELEGATE_CALL"] == calls - notes
     assert sum(time for name, time in rows.items() if name.startswith("XnnpackBackend")) == calls
     assert profile.left_out == 0
+
+
+def test_notes_of_a_backend_have_the_places_of_the_nodes_that_it_told() -> None:
+    with archive.open(record("mapped")) as opened:
+        nodes = InstructionNodes(opened)
+        ops = {number: [node.op for node in nodes.named(f"0:{number}")[0].nodes] for number in range(9)}
+        handles = {
+            number: instruction.handles for number, instruction in opened.instructions["forward"].items()
+        }
+    calls = []
+    for number, (op, *_) in ops.items():
+        at = 100 * number
+        if number in (4, 7):  # of the note 20, the id of another one is a part
+            calls += [Event(None, 0, number, at + 1, at + 5, 2), Event(None, 0, number, at + 5, at + 7, 20)]
+            calls.append(Event("DELEGATE_CALL", 0, number, at, at + 10))
+        else:
+            kernel = f"native_call_{op.split('.')[1]}.out"
+            calls += [
+                Event(kernel, 0, number, at + 1, at + 9),
+                Event("OPERATOR_CALL", 0, number, at, at + 10),
+            ]
+    more = {"forward": {**handles, 4: handles[4] + handles[7]}}
+    changed = changed_record("mapped", debug_handle_map=json.dumps(more).encode())
+    profile = profile_etdump(built([Block(calls)]), changed)
+    places = {event.name: event.place for event in profile.events if event.place.instruction == "forward/0:4"}
+    assert places["2"].op == ops[4][0]
+    assert places["2"].source is not None
+    assert places["20"] == places["DELEGATE_CALL"]
+    assert places["20"].source is None  # the nodes of the call are of several lines
+    assert {row.name: row.self_ns for row in profile.by_delegate()} == {
+        "(no backend)": 56,
+        "BackendWithCompilerDemo: 2": 8,
+        "BackendWithCompilerDemo: 20": 4,
+        "BackendWithCompilerDemo: DELEGATE_CALL": 8,
+    }
 
 
 # --- other programs
@@ -216,7 +254,7 @@ REGION = ("embedding.out", "embedding.out", "add.out")
         ((*REGION, "DELEGATE_CALL"), "instruction 0:3 ran DELEGATE_CALL, and is none of the ETRecord"),
         (REGION[:2], "a run ended without instruction 0:2 of the ETRecord"),
         (("DELEGATE_CALL", *REGION[1:]), "0:0 ran DELEGATE_CALL, and is aten.embedding.default"),
-        (("JF_CALL", *REGION[1:]), "instruction 0:0 is JF_CALL, and is aten.embedding.default"),
+        (("JF_CALL", *REGION[1:]), "instruction 0:0 ran JF_CALL, and is aten.embedding.default"),
     ],
 )
 def test_what_contradicts_a_record(operators: tuple[str, ...], why: str) -> None:

@@ -65,6 +65,22 @@ class SavedProfile:
     peak_bytes: int | None
     rows: Mapping[str, Sequence[SavedRow]]
 
+    @property
+    def first_view(self) -> str:
+        """What a row stands for where nobody asks: the first view that has rows."""
+        return next((view for view, rows in self.rows.items() if rows), VIEWS[0])
+
+    def rows_by(self, view: str) -> Sequence[SavedRow]:
+        """The rows of a view.
+
+        Raises:
+            ArchiveError: it has none.
+        """
+        if view not in self.rows:
+            what = f"no rows by {view} are saved"
+            raise ArchiveError(f"{what}, as there are of an ETDump with its ETRecord")
+        return self.rows[view]
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileChange:
@@ -169,10 +185,8 @@ def compared(before: SavedProfile, after: SavedProfile, view: str) -> list[Profi
     Raises:
         ArchiveError: one of them has no rows of this view.
     """
-    if not (view in before.rows and view in after.rows):
-        raise ArchiveError(f"one of the profiles has no rows by {view}; of ETDumps with ETRecords they have")
-    old = {row.name: row for row in before.rows[view]}
-    new = {row.name: row for row in after.rows[view]}
+    old = {row.name: row for row in before.rows_by(view)}
+    new = {row.name: row for row in after.rows_by(view)}
     changes = [
         ProfileChange(name, (new.get(name) or old[name]).text, old.get(name), new.get(name))
         for name in dict.fromkeys([*old, *new])

@@ -9,15 +9,14 @@ backend's notes are left out and counted.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import by_ranges
 from archive.debuginfo.profiles.places import (
-    UNKNOWN_PLACE,
     ModuleLevel,
     OperationPlace,
     SourceLine,
@@ -27,7 +26,7 @@ from archive.debuginfo.profiles.places import (
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS, Recording
 from archive.describe.runtime.recorded import RecordedRuns
-from archive.describe.runtime.runs import number_of, read_etdump
+from archive.describe.runtime.runs import read_etdump
 from archive.failures.lookups.instructions import runs
 from archive.failures.lookups.nodes import TOP
 from archive.formats.etdump import DELEGATE_CALL
@@ -66,17 +65,20 @@ class Operations:
     def __init__(self, recorded: RecordedRuns | None, tick_ns: float) -> None:
         self._recorded, self.tick_ns = recorded, tick_ns
         self._numbers: dict[tuple[str, Ran, str], int] = {}
-        self._last = 0
+        self._call_places: dict[tuple[str, Ran], CallPlace] = {}
+        self._start: int | None = None
+        self._end = 0
         self.recording = Recording(RUNTIME)
         self.places: list[OperationPlace] = []
         self.left_out = 0
 
     def add(self, run: Run, method: str) -> None:
-        """Add the operations of a run; of what its clock says, they keep the distances."""
+        """Add the operations of a run, behind those of the runs before, whatever the clock says."""
         spans = [call.event for call in run.calls] + ([run.whole] if run.whole else [])
         first = min(event.start for event in spans)
-        shift = max(self._last - first, 0) if self.places else 0
-        self._last = shift + max(event.end for event in spans)
+        self._start = first if self._start is None else self._start
+        shift = max(-self._start, self._end - first)
+        self._end = shift + max(event.end for event in spans)
         for call in run.calls:
             outer = call.kernel or call.event
             inner = call.inner if _is_nested(outer, call.inner) else ()
@@ -86,29 +88,50 @@ class Operations:
                 start, end = (round((tick + shift) * self.tick_ns) for tick in (event.start, event.end))
                 self.recording.operations.append((start, end, number, name))
 
-    def _number(self, method: str, call: Call, event: str) -> int:
-        key = method, call.ran, event
+    def _number(self, method: str, call: Call, note: str) -> int:
+        """The number of the place of a call, or of what a backend noted inside of it."""
+        key = method, call.ran, note
         if key not in self._numbers:
+            if key[:2] not in self._call_places:
+                self._call_places[key[:2]] = CallPlace(self._recorded, method, call)
             self._numbers[key] = len(self.places)
-            self.places.append(self._place(method, call, event))
+            self.places.append(self._call_places[key[:2]].of(note))
         return self._numbers[key]
 
-    def _place(self, method: str, call: Call, event: str) -> OperationPlace:
-        backend = UNKNOWN_BACKEND if call.event.name == DELEGATE_CALL else ""
-        if self._recorded is None:
-            return UNKNOWN_PLACE.in_runtime("", backend)
-        label = f"{one_line(method)}/{number_of(call.event)}"
-        recorded = self._recorded.instruction(method, call.event.chain, call.event.instruction)
-        if recorded is None:
-            return UNKNOWN_PLACE.in_runtime(label, backend)
-        nodes, delegate = recorded.nodes, recorded.instruction.delegate
+
+class CallPlace:
+    """The place of a call of an instruction, and of what a backend noted inside of it.
+
+    Args:
+        recorded: the methods of the ETRecord; None without one.
+        method: that ran.
+        call: the call.
+    """
+
+    def __init__(self, recorded: RecordedRuns | None, method: str, call: Call) -> None:
+        self._label = "" if recorded is None else f"{one_line(method)}/{call.ran.label}"
+        instruction = None if recorded is None else recorded.instruction(method, call.ran)
+        self._delegate = None if instruction is None else instruction.instruction.delegate
+        nodes = () if instruction is None else instruction.nodes
         if call.operator:
             nodes = tuple(node for node in nodes if runs(call.operator, node))
-        elif delegate is not None and event in delegate.events:
-            handles = set(delegate.events[event])
-            nodes = tuple(node for node in nodes if handles.intersection(node_handles(node.site.metadata)))
-        place = common_place([place_of_node(node) for node in nodes])
-        return place.in_runtime(label, "" if delegate is None else one_line(delegate.backend))
+        places = [place_of_node(node) for node in nodes]
+        self._backend = UNKNOWN_BACKEND if call.event.name == DELEGATE_CALL else ""
+        self._by_handle = defaultdict[int, list[OperationPlace]](list)
+        if self._delegate is not None:
+            self._backend = one_line(self._delegate.backend)
+            for node, place in zip(nodes, places, strict=True):
+                for handle in node_handles(node.site.metadata):
+                    self._by_handle[handle].append(place)
+        self._whole = common_place(places)
+
+    def of(self, note: str) -> OperationPlace:
+        """The place of a note; of one whose nodes are not known, and of "", that of the call."""
+        place = self._whole
+        if self._delegate is not None and note in self._delegate.events:
+            handles = self._delegate.events[note]
+            place = common_place([place for handle in handles for place in self._by_handle.get(handle, ())])
+        return place.in_runtime(self._label, self._backend)
 
 
 def _is_nested(outer: ProfileEvent, inner: Sequence[ProfileEvent]) -> bool:
@@ -159,11 +182,11 @@ class RuntimeProfile(Profile):
 
 def is_etdump(source: Source) -> bool:
     """Whether a file has an ETDump's identifier."""
-    mapped = Mapped(source)
+    fetched = by_ranges(source)
     try:
-        return identified_at(mapped.data, ETDUMP_IDENTIFIER) is not None
+        return identified_at(fetched.data, ETDUMP_IDENTIFIER) is not None
     finally:
-        mapped.close()
+        fetched.close()
 
 
 @bounded
@@ -181,7 +204,7 @@ def profile_etdump(
     Args:
         dump: the ETDump: a path or URL, a bytes-like object, or a binary file.
         record: the ETRecord of the program that ran, likewise. Without one there are no modules and lines.
-        method: the method that ran; by default what each run fits.
+        method: of the record, that ran; by default what each run fits.
         warmup: runs of each method that come first and are not counted.
         tick_ns: ns of a tick of the device's clock, which an ETDump does not tell: 1 on Linux, Android and
             macOS.

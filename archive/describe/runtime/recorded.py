@@ -62,7 +62,7 @@ class RecordedRuns:
             LimitError: more is compared than allowed.
         """
         ran = frozenset(call.ran for call in run.calls)
-        is_all = run.whole is not None and all(call != JUMP_CALL for _, _, call, _ in ran)
+        is_all = run.whole is not None and all(one.call != JUMP_CALL for one in ran)
         if (ran, is_all) not in self._found:
             self._steps.take(len(ran) * len(self._methods))
             against = {method: self._contradiction(method, ran, is_all=is_all) for method in self._methods}
@@ -77,42 +77,48 @@ class RecordedRuns:
             self._found[ran, is_all] = fitting[0]
         return self._found[ran, is_all]
 
-    def instruction(self, method: str, chain: int, number: int) -> MethodInstruction | None:
+    def instruction(self, method: str, ran: Ran) -> MethodInstruction | None:
         """An instruction with its nodes; None where nothing is recorded of it."""
-        key = method, number
-        if chain != ONLY_CHAIN:
+        if ran.chain != ONLY_CHAIN:
             return None
+        key = method, ran.number
         if key not in self._instructions:
-            found = self._nodes.numbered(number, self._steps, only=method)
+            found = self._nodes.numbered(ran.number, self._steps, only=method)
             self._instructions[key] = found[0] if found else None
         return self._instructions[key]
 
-    def _contradiction(self, method: str, ran: frozenset[Ran], *, is_all: bool) -> str | None:
+    def _contradiction(self, method: str, every: frozenset[Ran], *, is_all: bool) -> str | None:
         """What a method's instructions have against a run of it, in words; None for nothing."""
-        for chain, number, call, operator in sorted(ran):
-            label = f"instruction {chain}:{number}"
-            recorded = self.instruction(method, chain, number)
-            if call not in (OPERATOR_CALL, DELEGATE_CALL):
-                if recorded is not None and (recorded.nodes or recorded.instruction.delegate):
-                    return f"{label} is {call}, and {_words(recorded)} in the ETRecord"
-            elif recorded is None:
-                lacks = call == OPERATOR_CALL and not operator
-                if not lacks and not self._nodes.may_lack(method, number, operator, self._steps):
-                    return f"{label} ran {one_line(operator or call)}, and is none of the ETRecord"
-            elif (call == DELEGATE_CALL) is not (recorded.instruction.delegate is not None) or (
-                operator and recorded.nodes and not any(runs(operator, node) for node in recorded.nodes)
-            ):
-                return f"{label} ran {one_line(operator or call)}, and {_words(recorded)} in the ETRecord"
+        for ran in sorted(every):
+            if not self._fits(method, ran):
+                what = f"instruction {ran.label} ran {one_line(ran.operator or ran.call)}"
+                return f"{what}, and {_words(self.instruction(method, ran))} the ETRecord"
         if is_all:
-            numbers = {number for chain, number, _, _ in ran if chain == ONLY_CHAIN}
+            numbers = {ran.number for ran in every if ran.chain == ONLY_CHAIN}
             left = next((n for n in self._archive.instructions[method] if n not in numbers), None)
             if left is not None:
                 return f"a run ended without instruction {ONLY_CHAIN}:{left} of the ETRecord"
         return None
 
+    def _fits(self, method: str, ran: Ran) -> bool:
+        """Whether a method may have run an instruction."""
+        recorded = self.instruction(method, ran)
+        if recorded is None:
+            is_unnamed = ran.call != DELEGATE_CALL and not ran.operator
+            return is_unnamed or self._nodes.may_lack(method, ran.number, ran.operator, self._steps)
+        if (ran.call == DELEGATE_CALL) is not (recorded.instruction.delegate is not None):
+            return False
+        if ran.call not in {OPERATOR_CALL, DELEGATE_CALL}:  # a jump or a move is of no node
+            return not recorded.nodes
+        operator = ran.operator
+        return not operator or not recorded.nodes or any(runs(operator, node) for node in recorded.nodes)
 
-def _words(recorded: MethodInstruction) -> str:
+
+def _words(recorded: MethodInstruction | None) -> str:
+    """What an instruction is, up to the name of the record."""
+    if recorded is None:
+        return "is none of"
     if recorded.instruction.delegate is not None:
-        return f"calls {one_line(recorded.instruction.delegate.backend)}"
+        return f"calls {one_line(recorded.instruction.delegate.backend)} in"
     operators = dict.fromkeys(one_line(node.op) for node in recorded.nodes)
-    return f"is {' or '.join([*operators][:SHOWN]) or 'no call of a backend'}"
+    return f"is {' or '.join([*operators][:SHOWN]) or 'no call of a backend'} in"

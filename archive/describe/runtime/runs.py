@@ -50,6 +50,11 @@ class Ran(NamedTuple):
     call: str
     operator: str
 
+    @property
+    def label(self) -> str:
+        """The instruction's number, behind that of its chain: ``0:14``."""
+        return f"{self.chain}:{self.number}"
+
 
 class Call(NamedTuple):
     """An instruction that ran.
