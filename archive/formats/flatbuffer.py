@@ -55,7 +55,7 @@ class Field(NamedTuple):
         return int(self.type[-1])
 
 
-S32, U32, U64 = Field("<i4"), Field("<u4"), Field("<u8")
+U16, S32, U32, U64 = Field("<u2"), Field("<i4"), Field("<u4"), Field("<u8")
 REFERENCE = Field("<u4")
 """Of a string, a vector or a table."""
 
@@ -120,21 +120,23 @@ class FlatBuffer:
         Raises:
             ArchiveError: one stands outside of the buffer.
         """
-        self.check((places < 0) | (places + field.size > len(self)), places, what)
+        self.check((places < 0) | (places + field.size > len(self)), places, self.within(what))
         with self.allowance.lent(BYTES_A_TABLE * len(places), "tables of a FlatBuffer"):
             found = self._bytes[places[:, None] + np.arange(field.size)].view(field.type).ravel()
         return found.astype(np.uint64 if field.type == U64.type else np.int64)
 
-    def check(self, is_wrong: np.ndarray, places: np.ndarray, what: str) -> None:
-        """Refuse what does not stand in the buffer.
+    def check(self, is_wrong: np.ndarray, places: np.ndarray, expected: str) -> None:
+        """Refuse what is wrong at some places (n), of which a column of booleans tells (n).
 
         Raises:
-            ArchiveError: one of them is wrong; with its place.
+            ArchiveError: at one place, it is not as expected.
         """
         if is_wrong.any():
-            place = int(places[np.argmax(is_wrong)])
-            within = f"{what} within {len(self):,} bytes"
-            raise ArchiveError(place=f"byte {place}", expected=within, found="other bytes")
+            raise ArchiveError(place=f"byte {int(places[np.argmax(is_wrong)])}", expected=expected)
+
+    def within(self, what: str) -> str:
+        """What is expected of things that stand in the buffer."""
+        return f"{what} within {len(self):,} bytes"
 
     def vectors(self, places: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
         """The vectors of references at some places (n): how many each has (n), and what all lead to (m).
@@ -146,7 +148,7 @@ class FlatBuffer:
         counts = self.numbers(places, U32, f"the length of {what}")
         total = int(counts.sum())
         if SIZE * total > len(self):
-            raise ArchiveError(expected=f"{what} within {len(self):,} bytes", found=f"{total:,}")
+            raise ArchiveError(expected=self.within(what), found=f"{total:,}")
         before = np.repeat(np.cumsum(counts) - counts, counts)
         elements = np.repeat(places + SIZE, counts) + SIZE * (np.arange(total) - before)
         return counts, elements + self.numbers(elements, REFERENCE, what)
@@ -162,7 +164,7 @@ class FlatBuffer:
         lengths = np.zeros(len(distinct), np.int64)
         is_there = distinct != NOTHING
         lengths[is_there] = self.numbers(distinct[is_there], U32, f"the length of {what}")
-        self.check(is_there & (distinct + SIZE + lengths > len(self)), distinct, what)
+        self.check(is_there & (distinct + SIZE + lengths > len(self)), distinct, self.within(what))
         most, longest = self.allowance.limits.name_bytes, int(lengths.max(initial=0))
         if longest > most:
             raise LimitError("name_bytes", most, longest, what=what)
@@ -171,7 +173,7 @@ class FlatBuffer:
         numbers: dict[str, int] = {}
         of_distinct = [
             numbers.setdefault(decoded(self._bytes[start : start + length].tobytes()), len(numbers))
-            if start > SIZE
+            if start > NOTHING + SIZE
             else -1
             for start, length in zip((distinct + SIZE).tolist(), lengths.tolist(), strict=True)
         ]
@@ -192,13 +194,14 @@ class Tables:
 
     def __init__(self, buffer: FlatBuffer, layout: TableLayout, places: np.ndarray) -> None:
         self._buffer, self._layout, self._places = buffer, layout, places
-        name = f"a {layout.name}"
+        name, vtable = layout.name, f"the vtable of {layout.name}"
         self._vtables = places - buffer.numbers(places, S32, name)
-        self._vtable_sizes = buffer.numbers(self._vtables, Field("<u2"), f"the vtable of {name}")
-        self._sizes = buffer.numbers(self._vtables + 2, Field("<u2"), f"the vtable of {name}")
+        self._vtable_sizes = buffer.numbers(self._vtables, U16, vtable)
+        self._sizes = buffer.numbers(self._vtables + 2, U16, vtable)
         is_wrong = (self._vtable_sizes < VTABLE_HEAD) | (self._vtables + self._vtable_sizes > len(buffer))
-        buffer.check(is_wrong, self._vtables, f"the vtable of {name}")
-        buffer.check((self._sizes < SIZE) | (places + self._sizes > len(buffer)), places, name)
+        buffer.check(is_wrong, self._vtables, buffer.within(vtable))
+        is_wrong = (self._sizes < SIZE) | (places + self._sizes > len(buffer))
+        buffer.check(is_wrong, places, buffer.within(name))
 
     def __len__(self) -> int:
         return len(self._places)
@@ -255,9 +258,7 @@ class Tables:
         entry = VTABLE_HEAD + 2 * number
         has_entry = self._vtable_sizes >= entry + 2
         within = np.zeros(len(self), np.int64)
-        within[has_entry] = self._buffer.numbers(
-            self._vtables[has_entry] + entry, Field("<u2"), self._what(name)
-        )
+        within[has_entry] = self._buffer.numbers(self._vtables[has_entry] + entry, U16, self._what(name))
         is_there = within != 0
         is_wrong = is_there & ((within < SIZE) | (within + field.size > self._sizes))
         self._buffer.check(is_wrong, self._places, f"{self._what(name)} in its table")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -89,7 +90,7 @@ def test_every_number_may_be_the_largest() -> None:
     [
         (built([], identifier=b"ET12"), "byte 4: expected b'ED00'"),
         (built([], version=1), "ETDump.version: expected 0, found 1"),
-        (built([])[:4] + struct.pack("<I", 1 << 20) + built([])[8:], "expected a ETDump within"),
+        (built([])[:4] + struct.pack("<I", 1 << 20) + built([])[8:], "expected ETDump within"),
         (b"\xff\xff\xff\xff" + built([])[4:], "the file is cut short: expected 4,294,967,299 bytes"),
     ],
 )
@@ -118,8 +119,33 @@ def test_long_names_and_memory_are_bounded() -> None:
         profile_etdump(dump("shop"), limits=Limits(memory=100_000))
 
 
-def test_an_event_of_no_kind_is_refused() -> None:
-    data = built([Block([Event("OPERATOR_CALL", 0, 0, 1, 2)])])
-    of_event = struct.pack("<3H", 6, 8, 4)
-    with pytest.raises(ArchiveError, match="expected an event of one kind within"):
-        parsed(data.replace(of_event, struct.pack("<3H", 6, 8, 0)))
+ONE_EVENT = built([Block([Event("OPERATOR_CALL", 0, 0, 1, 2)])])
+VTABLE = struct.pack("<3H", 6, 8, 4)
+"""Of an event: its own size, that of the table, and the place of the table's only field."""
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ((6, 8, 0), "expected an event of one kind"),
+        ((6, 8, 6), "expected Event.profile_event in its table"),
+        ((6, 8, 3), "expected Event.profile_event in its table"),
+        ((6, 7, 4), "expected Event.profile_event in its table"),
+        ((6, 3, 4), "expected Event within "),
+        ((6, 60_000, 4), "expected Event within "),
+        ((3, 8, 4), "expected the vtable of Event within "),
+        ((60_000, 8, 4), "expected the vtable of Event within "),
+    ],
+)
+def test_a_vtable_that_lies_is_refused_with_its_place(other: tuple[int, int, int], why: str) -> None:
+    with pytest.raises(ArchiveError) as refused:
+        parsed(ONE_EVENT.replace(VTABLE, struct.pack("<3H", *other)))
+    assert re.fullmatch(r"byte \d+: " + re.escape(why) + r"(?:[\d,]+ bytes)?", str(refused.value))
+
+
+def test_what_a_table_and_the_buffer_just_hold_is_read() -> None:
+    longest = "n" * DEFAULT_LIMITS.name_bytes
+    (block,) = parsed(built([Block([Event(longest, 0, 0, 1, 2)])]))
+    assert block.events[0].name == longest
+    of_file = ONE_EVENT + built([])  # behind the buffer, whose end its size tells
+    assert plain(parsed(of_file)) == plain(parsed(ONE_EVENT))
