@@ -22,8 +22,8 @@ backend; what the backend notes inside of it has no name, but an id: a number, o
 no instruction: its chain is -1, and the number 0. A run that fails has none.
 
 Times are ticks of the device's clock: no field tells how long one is. It is 1 ns in ``posix.cpp`` and
-``android.cpp`` of ``runtime/platform/default``. Backends may take theirs from another clock. A clock of 32 bits
-starts anew after its last tick.
+``android.cpp`` of ``runtime/platform/default``. Backends may take theirs from another clock. A clock of 32
+bits starts anew after its last tick.
 
 A debug event has the value of a result, an allocation event the bytes that an allocator gave: both are
 counted here, and no more. Source: ExecuTorch 1.5, ``devtools/etdump/etdump_schema_flatcc.fbs`` and

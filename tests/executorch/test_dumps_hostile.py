@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.formats.etdump import DumpBlock, parse_etdump
+from archive.formats.flatbuffer import FlatBuffer
 from tests.support.cost import loops_below
 from tests.support.etdumps import DUMPS, Block, Event, Plain, as_read, built, dump, plain, read
 
@@ -107,6 +109,15 @@ def test_blocks_that_share_their_events_cost_no_more_than_they_have_bytes_for() 
     why = r"RunData\.events within 16,\d+ bytes, found 4,000,000"
     with loops_below(20), pytest.raises(ArchiveError, match=why):
         parsed(data)
+
+
+def test_names_that_share_their_bytes_are_refused_before_they_are_read() -> None:
+    data = memoryview(struct.pack("<I4s", 8, b"ED00") + struct.pack("<I", 100) * 1_000)
+    buffer = FlatBuffer(data, b"ED00", DEFAULT_LIMITS.allowance(len(data)))
+    numbers, texts = buffer.texts(np.array([8, 112, 8, 0]), "names")
+    assert (numbers.tolist(), len(texts)) == ([0, 0, 0, -1], 1)
+    with pytest.raises(ArchiveError, match="names share bytes"):
+        buffer.texts(np.arange(8, 3_000, 4), "names")
 
 
 def test_long_names_and_memory_are_bounded() -> None:
