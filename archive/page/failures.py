@@ -49,9 +49,9 @@ MOST_SOURCES = 32
 """Models whose sources a page holds."""
 MOST_NOTES, LONGEST_NOTE = 200, 1_000
 """Notes on a page, and characters of one."""
-FRAME_FILE = re.compile(rb'(\bFile ")[^"\n]*[/\\](?=[^"/\\\n]*", line \d)')
+FRAME_FILE = re.compile(rb'(\bFile ")[^\n]*[/\\](?=[^/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
-"""The folders in the two forms in which PyTorch prints a file."""
+"""The folders in the two forms in which PyTorch prints a file, whose name may have quotes in it."""
 
 
 def failures_page(
@@ -100,7 +100,7 @@ def failures_facts(
         "last": [group.last_time.text if group.last_time else "" for group in groups],
         "seconds": [group.last_time and group.last_time.seconds for group in groups],
         "times": [explainer.causes.times.row(group.times or {}) if has_times else None for group in groups],
-        "excerpt": [_excerpt(group.text, shown) for group in groups],
+        "excerpt": [_excerpt(group, shown) for group in groups],
         "link": [sources.link(place) if sources else None for place in places],
     }
     if any(group.text is None for group in groups) and shown.has_text:
@@ -142,11 +142,14 @@ def _shown_notes(notes: Sequence[str], shown: Shown) -> list[str]:
     return [*cut, f"{counted(more, 'further note')}"] if more else cut
 
 
-def _excerpt(text: bytes | None, shown: Shown) -> str:
-    """An explanation, as far as it is shown."""
+def _excerpt(group: CauseGroup, shown: Shown) -> str:
+    """The explanation of a cause, as far as it is shown."""
+    text, file = group.text, group.cause.file
     if not text or not shown.has_text:
         return ""
     if not shown.has_paths:
+        whole, base = (name.encode("utf-8", "backslashreplace") for name in (file, shown.file(file)))
+        text = text.replace(whole, base)  # its name may have line breaks
         text = CALL_FILE.sub(b"", FRAME_FILE.sub(rb"\1", text))
     return text.decode("utf-8", "backslashreplace")
 

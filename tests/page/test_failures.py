@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -118,6 +119,21 @@ def test_source_is_shown_as_asked(tmp_path: Path, show: str) -> None:
     assert ("torch.ones(9)" in text) == (show != "none")
     assert any(cause["link"] for cause in causes_of(page)) == (show != "none")
     assert "ranker.py" in text
+
+
+@pytest.mark.parametrize("name", ['/src/my"/mo.py', "/src/my\n/mo.py", '"/src/my/mo.p"'])
+def test_folders_are_left_out_whatever_their_names(tmp_path: Path, name: str) -> None:
+    own = b"models/plain.py"
+    model = tmp_path / "model.ptl"
+    with ZipFile(ORACLES / "plain_stack.ptl") as old, ZipFile(model, "w") as new:
+        for record in old.infolist():
+            new.writestr(record.filename, old.read(record).replace(own, name.rjust(len(own), "/").encode()))
+    log = b"failed\nDebug info for handle(s): debug_handles:{1445}, was not found.\n"
+    for show, has in (("full", True), ("basename", False)):
+        data = data_of(page_of(tmp_path, log, "--source", show, models=model))
+        (cause,) = causes_of(data)
+        assert cause["excerpt"]
+        assert ("/src" in json.dumps(data["failures"])) == has
 
 
 def test_one_model_needs_no_names(tmp_path: Path) -> None:
