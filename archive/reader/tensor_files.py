@@ -163,6 +163,8 @@ class ModelFile:
             self.missing.append(path)
             return None
         self._beside.append(other)
+        if other.name in self.files:
+            raise ArchiveError(f"names itself as a file beside it: {shown(path)}", file=self.file)
         self.files[other.name] = len(other.data)
         told = FileRecord(RecordKind.EXTERNAL, ((0, len(other.data)),))
         self.records[name], self.kinds[name] = self._record(other, name, told), told.kind

@@ -16,6 +16,7 @@ from tests.attacks import (
     payloads,
     programs,
     records,
+    tensor_files,
     tensors,
     texts,
 )
@@ -36,6 +37,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Texts": texts.ATTACKS,
     "Hidden texts": hidden.ATTACKS,
     "Tensors and differences": tensors.ATTACKS,
+    "Files of tensors": tensor_files.ATTACKS,
     "Globs and patterns": arguments.ATTACKS,
 }
 """Heading → attacks."""

@@ -122,6 +122,11 @@ ATTACKS = {
         _two([(0, (HUGE, HUGE), (HUGE, HUGE)), (HUGE, (1,), (1,)), (-1, (-1,), (-1,)), (0, (1,), ())], 4),
         COMMANDS,
     ),
+    "256 dimensions of 2^63 - 1": Attack(
+        "A tensor of so many elements that their number has 4,855 digits.",
+        _two([(0, (HUGE,) * 256, (1,) * 256)], 4),
+        (*COMMANDS, "inspect m.pt", "inspect m.pt --json"),
+    ),
     "2,000 dimensions": Attack(
         "A tensor of 2,000 dimensions.", _two([(0, (1,) * 2_000, (1,) * 2_000)], 4), COMMANDS
     ),

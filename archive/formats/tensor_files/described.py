@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-TENSOR_BYTES = 1200
-"""Bytes of memory that a tensor, its record and their names cost, besides the characters of the name."""
+TENSOR_BYTES = 4000
+"""Bytes of memory that a tensor, its record and what is told of both as JSON cost, besides its name."""
 WINDOW, MOST_READ = 1 << 20, 1 << 28
 """Bytes of a file elsewhere that are read for its header at first, and at most."""
 

@@ -51,7 +51,7 @@ from archive.formats.tensor_files.described import (
     with_head,
 )
 from archive.formats.tensors.dtypes import BLOCKS, bytes_of
-from archive.formats.tensors.tensor import Tensor, row_major
+from archive.formats.tensors.tensor import Tensor, check_shape, row_major
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -358,6 +358,10 @@ class _Header:
         sizes = [self._number("Q") for _ in range(dimensions)]
         kind, offset = self._number("I"), self._number("Q")
         dtype = DTYPES.get(kind)
+        try:
+            check_shape(tuple(sizes))
+        except ArchiveError as error:
+            raise error.within(place=place) from None
         if dtype is None:
             raise ArchiveError(
                 place=place, expected="a type of elements that is known here", found=f"{kind:,}"

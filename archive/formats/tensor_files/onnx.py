@@ -47,7 +47,7 @@ from archive.formats.tensor_files.described import (
 )
 from archive.formats.tensor_files.protobuf import LENGTH, LONGEST, VARINT, Message, signed
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
-from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, path_below, row_major
+from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, check_shape, path_below, row_major
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -494,10 +494,11 @@ class _Told:
         """Its sizes.
 
         Raises:
-            ArchiveError: one is less than 0.
+            ArchiveError: one is less than 0, or no tensor has so many elements.
         """
         if min(self._dims, default=0) < 0:
             raise ArchiveError(expected="sizes from 0 on", found=f"{min(self._dims)}")
+        check_shape(tuple(self._dims))
         return tuple(self._dims)
 
     def record(self, dtype: str, count: int) -> FileRecord | None:

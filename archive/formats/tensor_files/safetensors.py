@@ -35,7 +35,7 @@ from archive.base.json_text import json_cost, json_errors, without_collecting, w
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
-from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, row_major
+from archive.formats.tensors.tensor import Tensor, check_shape, row_major
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -156,8 +156,7 @@ def _described(told: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN
     if dtype is None:
         raise ArchiveError(expected="a dtype", found=shown(named))
     shape = _numbers(told["shape"], "shape")
-    if len(shape) > MOST_DIMENSIONS:
-        raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=f"{len(shape):,}")
+    check_shape(shape)
     offsets = _numbers(told["data_offsets"], "data_offsets")
     if len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 (begin and end)
         raise ArchiveError(expected="offsets of a beginning and an end", found=shown(list(offsets)))

@@ -9,8 +9,8 @@ from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 
-MOST_DIMENSIONS = 1024
-"""PyTorch's operators refuse more than 64."""
+MOST_DIMENSIONS, MOST_ELEMENTS = 1024, (1 << 63) - 1
+"""PyTorch's operators refuse more than 64 dimensions, and count elements with 63 bits."""
 QUANTISER_PARTS = (None, "q_per_channel_scales", "q_per_channel_zero_points")
 """The parts of a quantiser that are tensors where each channel has a scale, as PyTorch calls them."""
 MATH_BITS = ("conj", "neg")
@@ -20,6 +20,18 @@ MATH_BITS = ("conj", "neg")
 def path_below(path: str, step: str) -> str:
     """The path of a value in another one: ``encoder.weight``; a step "" adds nothing."""
     return f"{path}.{step}" if path and step else path or step
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Refuse a shape of more dimensions, or of more elements, than any tensor has; sizes of 0 do not count.
+
+    Raises:
+        ArchiveError: it has.
+    """
+    if len(shape) > MOST_DIMENSIONS:
+        raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=f"{len(shape):,}")
+    if prod(filter(None, shape)) > MOST_ELEMENTS:
+        raise ArchiveError(expected=f"a shape of at most {MOST_ELEMENTS:,} elements", found="one of more")
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -61,12 +73,11 @@ class Tensor:
     math_bits: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a tensor of more dimensions than any has, before anything is computed of them."""
-        if len(self.shape) > MOST_DIMENSIONS:
-            found = f"{len(self.shape):,}"
-            raise ArchiveError(
-                record=self.record, expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=found
-            )
+        """Refuse a shape that no tensor has, before anything is computed of it."""
+        try:
+            check_shape(self.shape)
+        except ArchiveError as error:
+            raise error.within(record=self.record) from None
 
     def at(self, record: str) -> Tensor:
         """The same tensor with another record for its storage; one without storage stays without."""
