@@ -157,7 +157,7 @@ def test_an_index_names_no_index_and_no_archive(folder: Path) -> None:
     (folder / "script.json").write_bytes(index({"a": "script.pt"}))
     (folder / "script.pt").write_bytes((FIXTURES / "oracles" / "plain_stack.pt").read_bytes())
     for name in ("other.json", "script.json"):
-        with pytest.raises(ArchiveError, match=r"it holds no TorchScript|all commands work on it"):
+        with pytest.raises(ArchiveError, match=r"it holds no TorchScript|a TorchScript archive"):
             archive.open(folder / name)
 
 
