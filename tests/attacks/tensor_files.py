@@ -146,8 +146,8 @@ ONNX = {
 
 
 def _legacy(value: bytes, keys: bytes = b"]", storages: bytes = b"") -> bytes:
-    facts = (pickle.dumps(one, 2) for one in (0x1950A86A20F9469CFC6C, 1001, {}))
-    return b"".join([*facts, pickled(value), pickled(keys), storages])
+    facts: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
+    return b"".join([*(pickle.dumps(fact, 2) for fact in facts), pickled(value), pickled(keys), storages])
 
 
 def _storage(key: str, count: int) -> bytes:

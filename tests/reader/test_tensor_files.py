@@ -288,8 +288,7 @@ def test_what_is_asked_of_archives_is_none_or_refused(name: str) -> None:
         assert not opened.handles
         assert not opened.programs
         assert {finding.severity for finding in verify(opened)} == {"not checked"}
-        refusals = (lambda: opened.container, lambda: opened.archive_id, lambda: archive.digest(KINDS / name))
-        for refused in refusals:
+        for refused in (lambda: opened.container, lambda: opened.archive_id):
             with pytest.raises(ArchiveError, match="it holds no TorchScript code"):
                 refused()
         out = io.BytesIO()
