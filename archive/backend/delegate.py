@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.backend.errors import NO_HANDLE, BackendError, OperationError
 from archive.backend.graph.range_finder import OF_LOADED_CODE
 from archive.backend.lower import codegen
 from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
 from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
-from archive.backend.pytorch import tensors_in
+from archive.backend.pytorch import RAISED, message_of, tensors_in
 from archive.backend.registry import find_backend
 from archive.base.errors import ArchiveError
 from archive.base.mapped import Mapped
@@ -30,9 +32,7 @@ from archive.effects.errors import LoweringError
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import torch
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from archive.base.mapped import Source
     from archive.debuginfo.symbolicate import Symbolication
@@ -160,6 +160,7 @@ class Delegate:
             values = list(bound.arguments.values())
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
+        self._check(method, dict(zip(signature.parameters, values, strict=True)))
         self._runtime.last_handle = NO_HANDLE
         try:
             results = self._runtime.execute(self._compiled[method], values)
@@ -173,6 +174,19 @@ class Delegate:
                 self.backend.name,
             )
         return tuple(results) if is_tuple else results[0]
+
+    def _check(self, method: str, arguments: Mapping[str, object]) -> None:
+        """Check the arguments of a method that has a check.
+
+        Raises:
+            BackendError: they are not like those that the program was exported with.
+        """
+        check = codegen.CHECK_PREFIX + method
+        if self._module._has_method(check):
+            try:
+                self._module._get_method(check)(**arguments)
+            except (RuntimeError, torch.jit.Error) as error:
+                raise BackendError(message_of(error).removeprefix(RAISED), self.backend.name) from error
 
     def _described(self, method: str) -> tuple[inspect.Signature, int, int, bool]:
         """A method's signature, the numbers of its parameters and results, and whether these are a tuple.

@@ -44,6 +44,8 @@ def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> 
 
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
 """The first line of errors in TorchScript, whose last line is the message; other errors begin with it."""
+RAISED = "builtins.Exception: "
+"""What stands before the message of an error that code of TorchScript raises."""
 
 
 def shown(span: SourceRange | None, whole: bytes | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from archive.backend.conformance.availability import availability
 from archive.backend.conformance.failing import errors, failures, unsupported
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import torch
 
     from archive.backend.conformance.findings import Said
+
+    Model: TypeAlias = torch.nn.Module | torch.export.ExportedProgram
 
 RULES: Mapping[str, Callable[[Subject], Said]] = {
     "interface": interface,
@@ -46,7 +48,7 @@ DEPRECATED = r"`torch\.jit\.\w+` is deprecated|Lite Interpreter is deprecated"
 
 def check(
     backend: str,
-    model: torch.nn.Module,
+    model: Model,
     **named: Any,  # noqa: ANN401 (those of examine)
 ) -> list[BrokenRule]:
     """The rules that a backend does not keep; none if it conforms. See :func:`examine`."""
@@ -55,13 +57,13 @@ def check(
 
 def examine(
     backend: str,
-    model: torch.nn.Module,
+    model: Model,
     *,
     good: Sequence[Any],
     bad: Mapping[str, Sequence[Any]] | None = None,
     method: str = "forward",
     method_compile_spec: Mapping[str, Any] | None = None,
-    unsupported: Mapping[str, torch.nn.Module] | None = None,
+    unsupported: Mapping[str, Model] | None = None,
     unavailable: Callable[[], AbstractContextManager[object]] | None = None,
     tolerance: float | None = None,
     elsewhere: bool = True,
@@ -72,7 +74,8 @@ def examine(
 
     Args:
         backend: its name.
-        model: a module that the backend can compile; in eval mode if that makes a difference.
+        model: a module, or an exported program, that the backend can compile; in eval mode if that makes a
+            difference.
         good: arguments that the model takes; they are copied for each run.
         bad: arguments that the backend fails with, each by a part of the source line that its error should
             lead to.

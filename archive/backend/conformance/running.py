@@ -36,7 +36,7 @@ def gradients(subject: Subject) -> Said:
         yield Unseen("the test tells that the backend records none")
         return
     try:
-        expected = _gradients(subject, getattr(subject.model, subject.method))
+        expected = _gradients(subject, getattr(subject.module, subject.method))
     except (RuntimeError, NotImplementedError) as error:
         yield Unseen(f"the model has none: {of_error(error)}")
         return
@@ -74,7 +74,7 @@ def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
     for leaf in leaves.values():
         leaf.requires_grad_()
     leaves |= {
-        name: parameter for name, parameter in subject.model.named_parameters() if parameter.requires_grad
+        name: parameter for name, parameter in subject.module.named_parameters() if parameter.requires_grad
     }
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from archive.backend.conformance.findings import Differs
 from archive.backend.delegate import Delegate
+from archive.backend.exported.program import exported
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.handles import DebugHandles
@@ -58,7 +59,7 @@ class Subject:
 
     Attributes:
         backend: the backend.
-        model: the model.
+        model: the model, or an exported program of it.
         good: arguments that it takes.
         bad: arguments that it fails with, by a part of the source line that errors should lead to.
         method: the method that is run.
@@ -72,12 +73,12 @@ class Subject:
     """
 
     backend: Backend
-    model: torch.nn.Module
+    model: torch.nn.Module | torch.export.ExportedProgram
     good: Sequence[Any]
     bad: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     method: str = "forward"
     spec: Mapping[str, Any] | None = None
-    unsupported: Mapping[str, torch.nn.Module] = field(default_factory=dict)
+    unsupported: Mapping[str, torch.nn.Module | torch.export.ExportedProgram] = field(default_factory=dict)
     unavailable: Callable[[], AbstractContextManager[object]] | None = None
     tolerance: float | None = None
     elsewhere: bool = True
@@ -94,6 +95,11 @@ class Subject:
     def endings(self) -> Mapping[str, bool]:
         """The endings of archives that the link supports; whether each is for the lite interpreter."""
         return {".pt": False} if self.backend.link is Link.CLASS else {".pt": False, ".ptl": True}
+
+    @cached_property
+    def module(self) -> torch.nn.Module:
+        """The model, as a module that runs."""
+        return self.model.module() if isinstance(self.model, torch.export.ExportedProgram) else self.model
 
     def lower(self, recorder: DebugHandles | None = None) -> Any:  # noqa: ANN401 (a ScriptModule)
         """Lower the model once more."""
@@ -117,6 +123,8 @@ class Subject:
     @cached_property
     def graphs(self) -> Mapping[str, Graph]:
         """The model's own graphs, as backends get them."""
+        if isinstance(self.model, torch.export.ExportedProgram):
+            return exported(self.model).original.graphs
         known = isinstance(self.model, torch.jit.ScriptModule)
         scripted = self.model if known else torch.jit.script(self.model)
         places = RangeFinder.of(scripted._c)
@@ -125,7 +133,7 @@ class Subject:
     @cached_property
     def expected(self) -> Any:  # noqa: ANN401
         """The model's result for the good inputs."""
-        return self.called(getattr(self.model, self.method))
+        return self.called(getattr(self.module, self.method))
 
     def called(
         self,
@@ -343,5 +351,5 @@ def observed(subject: Subject) -> Observed | None:
 def of_model(subject: Subject) -> list[str]:
     """The operators that PyTorch's dispatcher runs for the model itself."""
     mode = Dispatches()
-    subject.called(getattr(subject.model, subject.method), within=mode)
+    subject.called(getattr(subject.module, subject.method), within=mode)
     return mode.names

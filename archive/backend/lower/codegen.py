@@ -86,16 +86,28 @@ def with_comment(method: str, comment: str) -> str:
     return method + padding((method + comment).encode(), len(MARGIN) + 4).decode() + comment
 
 
-def forwarding(method: str, schema: Schema) -> str:
-    """A method of the wrapper that calls the lowered module's method of the same name."""
-    passed = [
+CHECK_PREFIX = "__check_"
+"""Start of the names of methods that check the arguments of the method whose name follows."""
+
+
+def forwarding(method: str, schema: Schema, *, checked: bool = False) -> str:
+    """A method of the wrapper that calls the lowered module's method of the same name.
+
+    Args:
+        method: its name.
+        schema: the schema of the original method.
+        checked: whether it has the lowered module check the arguments first.
+    """
+    passed = ", ".join(
         f"{argument.name}={argument.name}" if argument.kwarg_only else argument.name
         for argument in arguments(schema)
-    ]
+    )
+    check = [f"    self.__loweredModule__.{CHECK_PREFIX}{method}({passed})"] if checked else []
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
-            f"    return self.__loweredModule__.{method}({', '.join(passed)})",
+            *check,
+            f"    return self.__loweredModule__.{method}({passed})",
         ]
     )
 

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.graph.graphs import Operation, StackCall
+from archive.backend.graph.graphs import Operation
+from archive.backend.graph.placing import Placing
 from archive.backend.members import members_of
-from archive.backend.pytorch import shown
-from archive.base.columns import table_of
-from archive.base.strings import StringView
-from archive.debuginfo.model import Source as ModelSource
-from archive.debuginfo.model import SourceRange
 from archive.effects.capture.entries import capture_entries
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
@@ -35,7 +31,8 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph
     from archive.backend.lower.handles import DebugHandles
     from archive.backend.members import ModuleMember
-    from archive.debuginfo.sites import CallStep, Site, Span
+    from archive.debuginfo.model import SourceRange
+    from archive.debuginfo.sites import Site
     from archive.effects.capture.entries import Captured
     from archive.effects.capture.table.side_effects import SideEffects
     from archive.formats.effects.model import MethodEffects, Source
@@ -57,8 +54,7 @@ class Relocating:
 
     def __init__(self, sites: Mapping[str, Site]) -> None:
         self._sites = sites
-        self._ranges: dict[Span, SourceRange] = {}
-        self._stacks: dict[tuple[CallStep, ...], tuple[StackCall, ...]] = {}
+        self._placing = Placing()
 
     def effect(self, site: Site) -> Operation:
         """An operation that stands for an effect, so that the effect can have a debug handle."""
@@ -105,35 +101,12 @@ class Relocating:
         own = operation.range
         if operation.stack and own and str(own.source.filename or "") == list_functions.__file__:
             operation.stack = ()
-        span = None if site.span is None else self._range(site.span)
-        calls = self._calls(site.steps)
-        if operation.stack:
-            first, *others = operation.stack
-            operation.stack = (*calls, replace(first, range=span), *others)
+        if not operation.stack:
+            self._placing.put(operation, site)
             return
-        operation.range, operation.stack = span, calls
-        operation.shown = shown(span)
-
-    def _calls(self, steps: tuple[CallStep, ...]) -> tuple[StackCall, ...]:
-        if steps not in self._stacks:
-            self._stacks[steps] = tuple(
-                StackCall(
-                    step.function,
-                    step.type_name,
-                    step.instance,
-                    None if step.span is None else self._range(step.span),
-                )
-                for step in steps
-            )
-        return self._stacks[steps]
-
-    def _range(self, span: Span) -> SourceRange:
-        """A span as a source range of an archive."""
-        if span not in self._ranges:
-            strings = table_of([span.text, span.filename])
-            source = ModelSource(StringView(strings, 0), StringView(strings, 1), span.line)
-            self._ranges[span] = SourceRange(source, span.start, span.end)
-        return self._ranges[span]
+        span = None if site.span is None else self._placing.range_of(site.span)
+        first, *others = operation.stack
+        operation.stack = (*self._placing.stack_of(site.steps), replace(first, range=span), *others)
 
 
 def _filled(sites: list[Site | None]) -> list[Site | None]:

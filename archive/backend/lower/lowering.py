@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.exported.program import check_overloads, exported
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
 from archive.backend.lower.carried import carrying, write_table
@@ -51,6 +52,7 @@ from archive.backend.lower.links import (
     STR_TYPE,
     TENSOR_LIST_TYPE,
     TORCHSCRIPT_NAMES,
+    Ahead,
     linked,
     resolved,
 )
@@ -63,6 +65,8 @@ from archive.effects.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from archive.backend.exported.program import Exported
+    from archive.backend.lower.effects import WithEffects
     from archive.backend.registry import Backend
 
     Lower = Callable[[torch.nn.Module, str], torch.jit.ScriptModule]
@@ -177,10 +181,14 @@ def _with_replaced_parts(
 # --- compile spec
 
 
-def checked_spec(scripted: torch.jit.ScriptModule, given: object) -> dict[str, Any]:
+def checked_spec(given: object, is_method: Callable[[str], bool]) -> dict[str, Any]:
     """The compile spec, checked; a method without options gets ``{"": ""}``, as in PyTorch's own tests.
 
     Options may be a text, too, as these tests have it. Without a spec, ``forward`` is lowered.
+
+    Args:
+        given: the compile spec.
+        is_method: whether there is a method by a name.
 
     Raises:
         LoweringError: it names no method, one that is not defined, or options that TorchScript cannot hold.
@@ -189,7 +197,7 @@ def checked_spec(scripted: torch.jit.ScriptModule, given: object) -> dict[str, A
     if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
         raise LoweringError(f"expected method_compile_spec to be a dict by method names, found {given!r}")
     for name, options in given.items():
-        if not scripted._c._has_method(compiled_name(scripted._c, name)):
+        if not is_method(name):
             raise LoweringError(f"Method '{name}' is not defined.")
         if isinstance(options, str):
             continue
@@ -207,6 +215,11 @@ def checked_spec(scripted: torch.jit.ScriptModule, given: object) -> dict[str, A
     }
 
 
+def _methods_of(scripted: torch.jit.ScriptModule) -> Callable[[str], bool]:
+    """Whether a scripted module has a method, by its name."""
+    return lambda name: scripted._c._has_method(compiled_name(scripted._c, name))
+
+
 # --- lowering
 
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
@@ -221,7 +234,7 @@ DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
 
 @without_collecting()
 def lower(
-    module: torch.nn.Module,
+    module: torch.nn.Module | torch.export.ExportedProgram,
     backend: str,
     method_compile_spec: Mapping[str, Any] | None = None,
     *,
@@ -232,10 +245,11 @@ def lower(
     calls: Sequence[Sequence[Any]] = (),
     entries: int = MOST_ENTRIES,
 ) -> torch.jit.ScriptModule:
-    """Lower a module, or parts of it, to a backend.
+    """Lower a module or parts of it, or an exported program, to a backend.
 
     Args:
-        module: a scripted, traced or eager module. It is not changed; parameters and buffers are shared.
+        module: a scripted, traced or eager module, or a ``torch.export.ExportedProgram`` without dynamic
+            shapes. It is not changed; parameters and buffers are shared.
         backend: name of a registered backend.
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
             default only ``forward``, without options, or those methods of a scripted module's part that are
@@ -254,7 +268,8 @@ def lower(
 
     Returns:
         The wrapper of the lowered module, with the methods of ``method_compile_spec``. With ``paths``, the
-        module scripted, with such wrappers in the places of its parts.
+        module scripted, with such wrappers in the places of its parts. That of an exported program raises
+        for arguments of other sizes or types, or with other values in the places of numbers, texts and None.
 
     Raises:
         LoweringError: the backend or a method does not exist, the compile spec is invalid, a part is lowered
@@ -264,8 +279,14 @@ def lower(
         OSError: the folder for temporary files cannot be written.
     """
     chosen = find_backend(backend)
+    if isinstance(module, torch.export.ExportedProgram):
+        if paths is not None or effects:
+            raise LoweringError("an exported program is lowered as a whole, and by its graph alone")
+        made = exported(module)
+        spec = checked_spec(method_compile_spec, made.original.graphs.__contains__)
+        return _lowered(chosen, made.original, spec, recorder, program=made)
     if not isinstance(module, torch.nn.Module):
-        raise LoweringError(f"expected a module, found {module!r}")
+        raise LoweringError(f"expected a module or an exported program, found {module!r}")
     if calls and (example_inputs or not effects):
         raise LoweringError("expected calls with effects=True, and without example_inputs")
     if isinstance(example_inputs, torch.Tensor):
@@ -279,38 +300,58 @@ def lower(
     for path in lowered_parts(scripted._c):
         where = f"its part {path}" if path else "the module"
         raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
-    spec = checked_spec(scripted, method_compile_spec)
+    spec = checked_spec(method_compile_spec, _methods_of(scripted))
     if captured is not None:
         spec |= dict.fromkeys(captured.relocating, spec["forward"])
-    original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
     places = ranges_of(scripted)
     graphs = {method: inlined(scripted._c, method, places) for method in spec}
     if captured is not None:
         for method, graph in graphs.items():
             captured.relocating[method].graph(graph)
-    recorder = DebugHandles.of(graphs.values()) if recorder is None else recorder
-    before = set(recorder.operations)
     compiled = {method: scripted._c._get_method(compiled_name(scripted._c, method)) for method in spec}
     schemas = {
         method: codegen.with_unique_names(compiled_method.schema)
         for method, compiled_method in compiled.items()
     }
-    whole = Original(original, graphs, schemas)
-    processed = _preprocessed(chosen, whole, spec, recorder)
-    parts = linked(
-        chosen,
-        schemas,
-        processed,
-        [operation for operation in recorder.operations if operation not in before],
-    )
+    type_name = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
+    return _lowered(chosen, Original(type_name, graphs, schemas), spec, recorder, captured=captured)
+
+
+def _lowered(
+    backend: Backend,
+    whole: Original,
+    spec: dict[str, Any],
+    recorder: DebugHandles | None,
+    *,
+    captured: WithEffects | None = None,
+    program: Exported | None = None,
+) -> torch.jit.ScriptModule:
+    """The wrapper of a lowered module.
+
+    Args:
+        backend: lowers it.
+        whole: what to lower.
+        spec: the compile spec, checked.
+        recorder: as for :func:`lower`.
+        captured: the module with its effects.
+        program: the exported program that it is.
+    """
+    recorder = DebugHandles.of(whole.graphs.values()) if recorder is None else recorder
+    before = set(recorder.operations)
+    processed = _preprocessed(backend, whole, spec, recorder)
+    own = [handle for handle in recorder.operations if handle not in before]
+    parts = linked(backend, whole.schemas, processed, own)
     record = b"" if captured is None else captured.record(recorder)
-    own = {handle: operation for handle, operation in recorder.operations.items() if handle not in before}
-    table = write_table(own, record)
+    table = write_table(
+        {handle: operation for handle, operation in recorder.operations.items() if handle not in before},
+        record,
+    )
+    checks = {} if program is None else program.checks
     unit = torch._C.CompilationUnit()
     info = torch.classes.backendutils.BackendDebugInfo()
     lowered = _module_of(
         unit,
-        f"torch.jit.LoweredModule.{backend}.{original}",
+        f"torch.jit.LoweredModule.{backend.name}.{whole.type_name}",
         [
             ("__processed_module", ANY_TYPE, parts.state),
             ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
@@ -318,10 +359,19 @@ def lower(
             ("__backend_debug_info", torch._C.OptionalType(info._type()), info),
             *parts.attributes,
         ],
-        [*parts.sources, *(codegen.with_comment(method, carrying(table)) for method in parts.methods)],
+        [
+            *parts.sources,
+            *(
+                codegen.method(codegen.CHECK_PREFIX + method, whole.schemas[method], statements)
+                for method, statements in checks.items()
+            ),
+            *(codegen.with_comment(method, carrying(table)) for method in parts.methods),
+        ],
         parts.names,
     )
-    _set_up(lowered, backend, (spec, parts.state, False))
+    if program is not None and isinstance(processed, Ahead):
+        check_overloads(lowered, processed.graphs)
+    _set_up(lowered, backend.name, (spec, parts.state, False))
     state: list[tuple[str, Any, Any]] = []
     if captured is not None:
         state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
@@ -331,9 +381,12 @@ def lower(
         state.append((EFFECTS_TENSORS, TENSOR_LIST_TYPE, tensors))
     wrapper = _module_of(
         unit,
-        f"torch.jit.LoweredWrapper.{backend}.{original}",
+        f"torch.jit.LoweredWrapper.{backend.name}.{whole.type_name}",
         [("__loweredModule__", lowered._type(), lowered), *state],
-        [codegen.forwarding(method, schema) for method, schema in schemas.items()],
+        [
+            codegen.forwarding(method, schema, checked=method in checks)
+            for method, schema in whole.schemas.items()
+        ],
         TORCHSCRIPT_NAMES,
     )
     return torch.jit._recursive.wrap_cpp_module(wrapper)
@@ -372,7 +425,7 @@ def _with_parts(
         if shared is None:
             scripted = scripted_module(part)
             places = ranges_of(scripted)
-            methods = checked_spec(scripted, spec)
+            methods = checked_spec(spec, _methods_of(scripted))
             shared = DebugHandles.of(inlined(scripted._c, method, places) for method in methods)
         return lower(part, backend, spec, recorder=shared)
 

@@ -1,0 +1,91 @@
+"""Makes of an exported program what a backend lowers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+
+from archive.backend.exported.graphs import GraphBuilder
+from archive.backend.exported.signature import checks_of, parameters_of, result_of, schema_of
+from archive.backend.exported.traces import module_stack, torchscript_name
+from archive.backend.registry import Original
+from archive.effects.errors import LoweringError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.backend.graph.graphs import Graph
+
+METHOD = "forward"
+UNNAMED = "ExportedProgram"
+"""The class of a program whose nodes do not tell the model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An exported program as a backend gets it.
+
+    Attributes:
+        original: its class, graph and schema.
+        checks: for each method that has parameters, statements of TorchScript that raise where an argument is
+            not like that of the export.
+    """
+
+    original: Original
+    checks: Mapping[str, Sequence[str]]
+
+
+def exported(program: Any) -> Exported:  # noqa: ANN401 (an ExportedProgram)
+    """An exported program as a backend gets it.
+
+    Raises:
+        LoweringError: nodes, parameters or results cannot be lowered; the error names all nodes, with their
+            source.
+    """
+    nodes = list(program.graph.nodes)
+    signature = program.graph_signature
+    inputs = zip((node for node in nodes if node.op == "placeholder"), signature.input_specs, strict=True)
+    given = [_leaf(node, spec.arg) for node, spec in inputs if spec.kind is InputKind.USER_INPUT]
+    outputs = zip(nodes[-1].args[0], signature.output_specs, strict=True)
+    results = [_leaf(node, spec.arg) for node, spec in outputs if spec.kind is OutputKind.USER_OUTPUT]
+    parameters = parameters_of(program, given)
+    tree, result = result_of(program, results)
+    builder = GraphBuilder(program)
+    graph = builder.build(parameters, tree, result.annotation_str)
+    if builder.refused:
+        raise LoweringError("\n".join(builder.refused))
+    classes = (modules[0].class_name for modules in map(module_stack, nodes) if modules)
+    type_name = torchscript_name(next(classes, UNNAMED))
+    schema = schema_of(METHOD, parameters, result)
+    checks = {METHOD: checks_of(parameters, given)} if parameters else {}
+    return Exported(Original(type_name, {METHOD: graph}, {METHOD: schema}), checks)
+
+
+def _leaf(node: Any, argument: Any) -> object:  # noqa: ANN401
+    """The value of an input or result: a tensor of its size and type, or what it always is."""
+    if isinstance(argument, ConstantArgument):
+        return argument.value
+    return node.meta.get("val", torch.empty(0)) if isinstance(node, torch.fx.Node) else node
+
+
+def check_overloads(lowered: Any, graphs: Mapping[str, Graph]) -> None:  # noqa: ANN401
+    """Make sure that TorchScript runs the overloads that the program has, which no statement can name.
+
+    Args:
+        lowered: the lowered module, a ``torch._C.ScriptModule``.
+        graphs: the graphs of its methods, whose operations are statements in this order.
+
+    Raises:
+        LoweringError: TorchScript takes another overload for the same arguments.
+    """
+    for method, graph in graphs.items():
+        nodes = reversed(list(lowered._get_method(method).graph.nodes()))
+        for operation in reversed([each for each in graph.operations() if each.schema]):
+            same_kind = (node.schema() for node in nodes if node.kind() == operation.kind)
+            taken, own = (text.partition("(")[0] for text in (next(same_kind, "nothing"), operation.schema))
+            if taken != own:
+                said = f"TorchScript takes {taken} for these arguments, and not {own}"
+                raise LoweringError(f"{said}. Source code: {operation.shown}".rstrip())
