@@ -214,7 +214,7 @@ class PlusGiven(nn.Module):
 
 @pytest.mark.parametrize("given", [None, len, torch.jit.trace(torch.relu, (X,))])
 def test_what_is_no_module_is_refused(given: object) -> None:
-    with pytest.raises(LoweringError, match="expected a module, found "):
+    with pytest.raises(LoweringError, match="expected a module or an exported program, found "):
         lower(given, "aten")
 
 

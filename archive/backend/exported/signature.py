@@ -185,8 +185,9 @@ def _checks(word: str, name: str, tree: Tree, leaves: Sequence[object]) -> Itera
         yield from _leaf_checks(word, name, leaves[tree])
         return
     if isinstance(tree, Mapping):
+        keys = ", ".join(map(str, tree))
         fits = [f"len({word}) == {len(tree)}", *(f"{codegen.literal(key)} in {word}" for key in tree)]
-        yield from _refusing(" and ".join(fits), f"{name} with the keys {[*tree]}", f"str({word}.keys())")
+        yield from _refusing(" and ".join(fits), f"{name} with the keys [{keys}]", f"str({word}.keys())")
     elif isinstance(tree, list):
         yield from _refusing(
             f"len({word}) == {len(tree)}", f"{name} of length {len(tree)}", f"str(len({word}))"

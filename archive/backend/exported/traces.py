@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 FORWARD = "forward"
 GENERATED = re.compile("<eval_with_key>")
 """Matches the files that PyTorch makes up for code that it generates."""
-COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 FEW_LINES = 2
 """Lines of the file on each side of a line that is in no function."""
 
@@ -110,7 +109,7 @@ class Sites:
                 inner, outer = modules[module], modules[module - 1]
                 steps.append(CallStep(frame.function, inner.type_name, inner.instance(outer), span))
                 entered = module + 1
-            elif number > first and frame.function not in COMPREHENSIONS:
+            elif number > first:
                 steps.append(CallStep(frame.function, None, None, span))
             if frame not in self._spans:
                 self._spans[frame] = _span(frame)
