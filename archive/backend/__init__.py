@@ -1,10 +1,10 @@
 """Lowers modules to a backend, saves and runs them, and shows errors and profiles at the model's source.
 
-In: a module and the name of a backend. Out: a lowered module, its archive, results, and profiles. Needs
-PyTorch. The steps of lowering and running, each by its file:
+In: a module, or an exported program, and the name of a backend. Out: a lowered module, its archive, results,
+and profiles. Needs PyTorch. The steps of lowering and running, each by its file:
 
 1. ``graph/inlining`` follows all calls of the module's TorchScript graphs, and ``graph/range_finder`` finds
-   the source range of each node.
+   the source range of each node. ``exported/`` makes the same of a program of ``torch.export``.
 2. ``lower/handles`` gives each operation a debug handle.
 3. A backend of the ``registry`` preprocesses the graphs to a state: ``aten/`` and ``demo/`` are backends.
 4. ``lower/links`` generates TorchScript that executes the state, and ``lower/lowering`` makes a module of it.

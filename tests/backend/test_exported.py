@@ -19,6 +19,7 @@ from archive.backend import BackendError, Delegate, lower, lowered_archive
 from archive.backend.conformance.subject import Dispatches
 from archive.backend.pytorch import is_pytorchs
 from tests.backend.exported_models import MODELS, made
+from tests.support.sampling import crossed, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +46,7 @@ def same(found: object, expected: object) -> bool:
     return len(leaves) == len(others) and all(map(torch.equal, leaves, others))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "way"), crossed(MODELS, WAYS, most=3))
 def test_models_that_torchscript_does_not_take_run_in_stock_pytorch(name: str, way: str) -> None:
     model, arguments = made(name)
     with pytest.raises(Exception):  # noqa: B017, PT011 (of many kinds)
@@ -106,8 +106,7 @@ def failing(run: Callable[..., object], arguments: tuple[Any, ...], number: int)
     return caught.value
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "way"), crossed(MODELS, WAYS, most=3))
 def test_each_node_that_fails_is_shown_at_the_model_s_lines(name: str, way: str) -> None:
     model, arguments = made(name)
     program = exported(model, arguments, way)
@@ -124,7 +123,7 @@ def test_each_node_that_fails_is_shown_at_the_model_s_lines(name: str, way: str)
         assert lines(str(error)) == calls, node
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, most=1))
 def test_each_weight_of_a_wrong_size_fails_in_the_lite_interpreter_with_all_calls_and_modules(
     way: str,
 ) -> None:

@@ -25,7 +25,7 @@ from tests.zoo import state_program, stock_program
 from tests.zoo.stock_program import UNOPTIMIZED, difference, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.zoo.sample import Inputs, Sample
 
@@ -144,7 +144,7 @@ def _prepared_graph(
     torch.manual_seed(0)
     torch.save(plain(sample.result(module(*copy.deepcopy(inputs)))), folder / "expected.pt")
     if sample.wrong is None:
-        wrong, failure = inputs, _break(unlowered, inputs)
+        wrong, failure = inputs, _break(unlowered.parameters(), lambda: _failure(unlowered, inputs))
         _save(lowered, folder, "broken")
     else:
         wrong = sample.wrong()
@@ -169,14 +169,34 @@ def _prepared_state(
     assert sample.wrong is not None, "a model with state needs arguments to fail with"
     wrong = sample.wrong()
     torch.save((calls, wrong), folder / "inputs.pt")
-    try:
-        module(*wrong)
-    except (IndexError, RuntimeError) as error:
-        return out, "(most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)[1:])
-    return out, ""
+    return out, _eager_failure(module, wrong)
 
 
-_PREPARED = {"scripted": _prepared_graph, "traced": _prepared_graph, "effects": _prepared_state}
+def _prepared_program(
+    sample: Sample, module: torch.nn.Module, inputs: Inputs, folder: Path
+) -> tuple[Outcome, str]:
+    """The same of a model that is exported."""
+    program = torch.export.export(module, inputs)
+    torch.export.save(program, folder / "unlowered.pt2")
+    (folder / "unlowered.pt2").rename(folder / "unlowered.pt")
+    start = _begin()
+    lowered = lower(program, "aten")
+    _save(lowered, folder, "lowered")
+    out = _outcome(folder, start)
+    torch.manual_seed(0)
+    torch.save(plain(sample.result(module(*copy.deepcopy(inputs)))), folder / "expected.pt")
+    failure = _break(program.parameters(), lambda: _eager_failure(module, inputs))
+    _save(lowered, folder, "broken")
+    torch.save((list(inputs), list(inputs)), folder / "inputs.pt")
+    return out, failure
+
+
+_PREPARED = {
+    "scripted": _prepared_graph,
+    "traced": _prepared_graph,
+    "effects": _prepared_state,
+    "exported": _prepared_program,
+}
 
 
 def _save(lowered: torch.jit.ScriptModule, folder: Path, name: str) -> None:
@@ -228,12 +248,21 @@ def _failure(unlowered: Any, inputs: Inputs) -> str:  # noqa: ANN401
     return ""
 
 
-def _break(unlowered: torch.jit.ScriptModule, inputs: Inputs) -> str:
+def _eager_failure(module: torch.nn.Module, inputs: Inputs) -> str:
+    """What an eager module prints when it fails; "" if it does not."""
+    try:
+        module(*copy.deepcopy(inputs))
+    except (IndexError, RuntimeError) as error:
+        return "(most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)[1:])
+    return ""
+
+
+def _break(weights: Iterable[torch.Tensor], failure_of: Callable[[], str]) -> str:
     """Give a weight another shape, as near to the model's middle as makes it fail; what it prints then."""
-    for weight in _from_middle([one for one in unlowered.parameters() if one.ndim > 1]):
+    for weight in _from_middle([one for one in weights if one.ndim > 1]):
         kept = weight.data
         weight.data = torch.zeros([size + 1 for size in weight.shape])
-        if failure := _failure(unlowered, inputs):
+        if failure := failure_of():
             return failure
         weight.data = kept
     raise AssertionError("no weight makes the model fail")

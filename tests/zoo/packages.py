@@ -143,6 +143,41 @@ def whisper() -> Made:
     return Positional(made, "input_features", "decoder_input_ids"), inputs
 
 
+def decoder(model: str, **options: Any) -> Made:  # noqa: ANN401
+    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 2, "vocab_size": WORDS}
+    return language(f"{model}Model", f"{model}Config", TOKENS, use_cache=False, **sizes, **options)
+
+
+def picture(model: str, **options: Any) -> Made:  # noqa: ANN401
+    return language(f"{model}Model", f"{model}Config", image(32), **options)
+
+
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
+SWIN = {"image_size": 32, "patch_size": 4, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2]}
+
+
+def exported_transformer(name: str, build: Callable[[], Made]) -> Sample:
+    return Sample(
+        "transformers, exported", f"{name}, exported", build, way="exported", package="transformers"
+    )
+
+
+EXPORTED = [
+    exported_transformer("BERT", bert),
+    exported_transformer("GPT-2", gpt),
+    exported_transformer("T5", t5),
+    exported_transformer("ViT", vit),
+    exported_transformer("Whisper", whisper),
+    exported_transformer("Llama", partial(decoder, "Llama", **HEADS)),
+    exported_transformer("Qwen2", partial(decoder, "Qwen2", **HEADS)),
+    exported_transformer("Mamba", partial(decoder, "Mamba", state_size=4)),
+    exported_transformer("Swin", partial(picture, "Swin", window_size=4, **SWIN)),
+    exported_transformer(
+        "ConvNeXt", partial(picture, "ConvNext", hidden_sizes=[8, 16], depths=[1, 1], num_stages=2)
+    ),
+]
+
+
 def transformer(name: str, build: Callable[[], Made], way: Way = "traced") -> Sample:
     return Sample("transformers", name, build, way=way, package="transformers")
 
@@ -243,4 +278,4 @@ TIMM = [
     pytorch_image("mixer_s32_224", img_size=64),
     pytorch_image("convmixer_768_32"),
 ]
-SAMPLES = [*TORCHVISION, *TRANSFORMERS, *TORCHAUDIO, *TIMM]
+SAMPLES = [*TORCHVISION, *TRANSFORMERS, *EXPORTED, *TORCHAUDIO, *TIMM]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     Inputs = tuple[Any, ...]
-    Way = Literal["scripted", "traced", "effects"]
+    Way = Literal["scripted", "traced", "effects", "exported"]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-QUICK = ["EmbeddingBag", "SSD", "TCN", "mixture of experts", "key-value cache"]
-"""Models of several kinds and of all three ways, each lowered in less than half a second."""
+QUICK = ["EmbeddingBag", "SSD", "TCN", "mixture of experts", "key-value cache", "ConvNeXt, exported"]
+"""Models of several kinds and of all four ways, each lowered in less than half a second."""
 TRACEBACK = """\
 Traceback of TorchScript, serialized code (most recent call last):
   File "code/m.py", line 3, in forward
@@ -51,7 +51,7 @@ def test_all_models_lower_compute_the_same_and_fail_at_their_line() -> None:
 
 @whole_suite
 def test_some_models_are_as_the_page_tells(tmp_path: Path) -> None:
-    assert {SAMPLES[name].way for name in QUICK} == {"scripted", "traced", "effects"}
+    assert {SAMPLES[name].way for name in QUICK} == {"scripted", "traced", "effects", "exported"}
     found = measured([SAMPLES[name] for name in QUICK], tmp_path)
     known = DATA.rows()
     for name, outcome in found.items():

@@ -97,10 +97,8 @@ class GraphBuilder:
                 self._own[node] = spec.target, held[spec.target]
             elif spec.kind is InputKind.USER_INPUT:
                 given.append(node)
-                if is_symbolic(node.meta.get("val")):
-                    self._refuse(
-                        f"the argument {node.name} has a symbolic size; export it without dynamic shapes"
-                    )
+                if is_symbolic(node.meta["val"]):
+                    self._refuse(f"the argument {node.name} is symbolic; export it without dynamic shapes")
             else:
                 self._refuse(f"inputs of the kind {spec.kind.name} are not supported: {node.name}")
         for parameter in parameters:
@@ -114,9 +112,8 @@ class GraphBuilder:
             if spec.kind is OutputKind.USER_OUTPUT:
                 leaves.append(value)
             else:
-                said = CHANGED.get(
-                    spec.kind.name, f"results of the kind {spec.kind.name} are not supported: {{}}"
-                )
+                kind = spec.kind.name
+                said = CHANGED.get(kind, f"results of the kind {kind} are not supported: {{}}")
                 self._refuse(said.format(spec.target or spec.arg.name), value)
         self._body.results = [] if self.refused else [self._packed(result, result_type, leaves)]
         return Graph("forward", self._body, self._types)
@@ -159,9 +156,8 @@ class GraphBuilder:
         is_tuple = isinstance(tree, tuple)
         kinds = kinds if is_tuple else kinds * len(tree)
         items = [self._packed(item, of, leaves) for item, of in zip(tree, kinds, strict=True)]
-        return self._add("prim::TupleConstruct" if is_tuple else "prim::ListConstruct", items, [kind], None)[
-            0
-        ]
+        maker = "prim::TupleConstruct" if is_tuple else "prim::ListConstruct"
+        return self._add(maker, items, [kind], None)[0]
 
     # --- nodes
 
@@ -257,16 +253,10 @@ class GraphBuilder:
     def _check_writes(self, schema: Schema, inputs: Sequence[int], node: Node) -> None:
         """Refuse a node that writes to a tensor of the program."""
         for value, argument in zip(inputs, schema.arguments, strict=True):
-            if (
-                argument.alias_info is None
-                or not argument.alias_info.is_write
-                or schema.name == HARMLESS_WRITE
-            ):
-                continue
-            if value in self._of_program:
-                raise self._error(
-                    f"{self._of_program[value]}, a tensor of the program, changes in place", node
-                )
+            writes = argument.alias_info is not None and argument.alias_info.is_write
+            if writes and value in self._of_program and schema.name != HARMLESS_WRITE:
+                path = self._of_program[value]
+                raise self._error(f"{path}, a tensor of the program, changes in place", node)
 
     def _without_gradients(self, node: Node, holder: Any) -> None:  # noqa: ANN401
         """Add the operations of a region without gradients; results that it computes are detached."""

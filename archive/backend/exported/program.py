@@ -65,10 +65,14 @@ def exported(program: Any) -> Exported:  # noqa: ANN401 (an ExportedProgram)
 
 
 def _leaf(node: Any, argument: Any) -> object:  # noqa: ANN401
-    """The value of an input or result: a tensor of its size and type, or what it always is."""
-    if isinstance(argument, ConstantArgument):
+    """The value of an input or result: a tensor of its size and type, or what it always is.
+
+    Any number stands for one that only a run tells; the builder refuses that.
+    """
+    if isinstance(argument, ConstantArgument) or not isinstance(node, torch.fx.Node):
         return argument.value
-    return node.meta.get("val", torch.empty(0)) if isinstance(node, torch.fx.Node) else node
+    value = node.meta["val"]
+    return 0 if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
 
 
 def check_overloads(lowered: Any, graphs: Mapping[str, Graph]) -> None:  # noqa: ANN401
