@@ -199,9 +199,16 @@ class GraphBuilder:
         elif target is torch.ops.higher_order.wrap_with_set_grad_enabled and node.args[0] is False:
             self._without_gradients(node, holder)
         else:
-            space = getattr(target, "namespace", target.__module__)
-            kind = f"{space}::{target.__name__}"
-            raise LoweringError(compile_error(self._placed(Operation(kind, [], []), node)))
+            raise self._unsupported(node, holder)
+
+    def _unsupported(self, node: Node, holder: Any) -> LoweringError:  # noqa: ANN401
+        """The error for a node that calls no operator; one that holds graphs may have its source in these."""
+        target = node.target
+        kind = f"{getattr(target, 'namespace', target.__module__)}::{target.__name__}"
+        held = [getattr(holder, each.target) for each in node.all_input_nodes if each.op == "get_attr"]
+        inner = [each for graph in held if hasattr(graph, "graph") for each in graph.graph.nodes]
+        traced = [each for each in (node, *node.users, *inner) if each.meta.get("stack_trace")]
+        return LoweringError(compile_error(self._placed(Operation(kind, [], []), next(iter(traced), node))))
 
     def _operator(self, node: Node, schema: Schema) -> None:
         """Add the operation of a node that calls an operator."""
