@@ -18,6 +18,8 @@ from torch import nn
 
 from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive
 from archive.backend.conformance import examine
+from archive.backend.exported.program import check_overloads
+from archive.backend.exported.program import exported as program_of
 from tests.backend.exported_models import made
 from tests.support.sampling import sampled
 
@@ -265,6 +267,33 @@ def test_results_are_those_of_the_model(function: Callable[..., Any]) -> None:
             assert len(found) == len(expected)
             for item, other in zip(found, expected, strict=True):
                 assert torch.equal(item, other) if isinstance(other, torch.Tensor) else item == other
+
+
+def test_a_number_minus_a_tensor_stays_so_when_decomposed() -> None:
+    program = exported(lambda _, x: 1 - x, X).run_decompositions()
+    assert "aten.sub.Tensor](args = (1, %args_0)" in str(program.graph)
+    assert torch.equal(lower(program, "aten")(X), 1 - X)
+
+
+def test_another_overload_than_the_program_s_is_refused() -> None:
+    program = exported(lambda _, x: x + x, X)
+    graphs = program_of(program).original.graphs
+    lowered = lower(program, "aten")._c.getattr("__loweredModule__")
+    check_overloads(lowered, graphs)
+    (added,) = (each for each in graphs["forward"].operations() if each.kind == "aten::add")
+    added.schema = added.schema.replace("add.Tensor", "add.Scalar")
+    with pytest.raises(LoweringError) as caught:
+        check_overloads(lowered, graphs)
+    said = "TorchScript takes aten::add.Tensor for these arguments, and not aten::add.Scalar. Source code: "
+    assert str(caught.value) == f"{said}{added.shown}".rstrip()
+
+
+def test_checks_that_torchscript_would_leave_out_are_refused() -> None:
+    program = exported(lambda _, x: nn.functional.one_hot(x, 3), X.long()[0]).run_decompositions()
+    with pytest.raises(
+        LoweringError, match="TorchScript leaves out aten::_assert_async, which gives nothing"
+    ):
+        lower(program, "aten")
 
 
 def everything(
