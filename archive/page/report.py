@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from posixpath import basename
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -86,7 +86,7 @@ def report(
     shown = Shown(show)
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
         account = None if base is None else sizes(base, limits=limits)
-        name = basename(mapped.name.replace("\\", "/"))
+        name = Path(mapped.name).name
         with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=ZIP_KINDS):
             pass  # what is no archive is refused by its whole path
         made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)

@@ -361,7 +361,8 @@ def report_of(body: Path, answer: Path, content_type: str) -> None:
     fields = _fields(body, content_type)
     model = fields.get("model")
     if model is None or not model.value:
-        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no model: choose a file")
+        why = f"{model.file} is empty" if model and model.file else "the form has no model: choose a file"
+        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, why)
     source = FileInMemory(model.value, model.file or "the model")
     with answer.open("wb") as out:
         report(source, out, show=_shown(fields), limits=_worker.shelf.store.limits)

@@ -77,8 +77,9 @@ class CompanionEntry:
         return f"{self.label}/{self.digest[:8]}"
 
     def has_in_name(self, part: str) -> bool:
-        """Whether the name of its file, or of its top class, has a part."""
-        return part in self.file or part in self.facts.top
+        """Whether the name of its file, or of its top class, has a part, in whatever case."""
+        wanted = part.casefold()
+        return wanted in self.file.casefold() or wanted in self.facts.top.casefold()
 
 
 @dataclass(frozen=True, slots=True)

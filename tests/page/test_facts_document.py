@@ -98,6 +98,14 @@ def test_the_same_file_gives_the_same_page_wherever_it_lies(tmp_path: Path) -> N
     assert str(tmp_path).encode() not in json.dumps(data_of(made(other))).encode()
 
 
+@pytest.mark.parametrize(("name", "told_as"), [("a\u202eb.ptl", "a\\u202eb.ptl"), ("a\\b.ptl", "a\\b.ptl")])
+def test_a_page_has_the_whole_name_of_its_file(name: str, told_as: str, tmp_path: Path) -> None:
+    file, out = tmp_path / name, tmp_path / "report.html"
+    file.write_bytes(STACK.read_bytes())
+    archive.report(file, out)
+    assert data_of(out.read_bytes())["head"]["file"] == told_as
+
+
 def test_hostile_names_of_records_are_data() -> None:
     names = [f"extra/{name}" for name in HOSTILE if "\x00" not in name and "\udcff" not in name]
     page = made(tampered(STACK, dict.fromkeys(names, b"x")))

@@ -117,8 +117,9 @@ def test_a_model_is_answered_with_its_report(server: Running, tmp_path: Path) ->
 def test_the_store_is_a_table(server: Running) -> None:
     text = server.ask("GET", "/models").data.decode()
     assert all(f"<td>{file.name}</td>" in text for file in FILES)
-    text = server.ask("GET", "/models?name=Rank").data.decode()
-    assert [file.name for file in FILES if file.name in text] == ["Ranker.ptdbg"]
+    for part in ("Rank", "ranker"):
+        text = server.ask("GET", f"/models?name={part}").data.decode()
+        assert [file.name for file in FILES if file.name in text] == ["Ranker.ptdbg"]
 
 
 def test_every_request_of_programs_is_described(server: Running) -> None:
@@ -156,6 +157,8 @@ def test_a_model_that_is_none_is_refused(server: Running) -> None:
         reply = server.ask("POST", "/report", body, MULTIPART)
         assert reply.status in {400, 422}
         assert b'role="alert"' in reply.data
+    reply = server.ask("POST", "/report", form({}, {"model": ("a.pt", b"")}), MULTIPART)
+    assert b"a.pt is empty" in reply.data
 
 
 def test_too_many_at_once_are_asked_to_come_again(strict: Running) -> None:
