@@ -8,7 +8,9 @@ names, and each name is the code's or its hash. So places in it lead to places i
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,16 +51,17 @@ class CodeLines:
 
     def __init__(self, text: memoryview) -> None:
         self._text = np.frombuffer(text, np.uint8)
+        self._block, self._places = -1, np.empty(0, np.uint16)
 
     def __len__(self) -> int:
-        return int(self._before[-1]) + int(self._text[-1] != NEWLINE)
+        return self._before[-1] + int(self._text[-1] != NEWLINE)
 
     @cached_property
-    def _before(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _before(self) -> list[int]:
         """The newlines before each block, and in all blocks."""
         starts = range(0, len(self._text), BLOCK)
-        counts = [np.count_nonzero(self._text[start : start + BLOCK] == NEWLINE) for start in starts]
-        return np.cumsum([0, *counts])
+        counts = [int(np.count_nonzero(self._text[start : start + BLOCK] == NEWLINE)) for start in starts]
+        return list(accumulate(counts, initial=0))
 
     def start(self, number: int) -> int:
         """The byte at which a line of the text begins."""
@@ -66,7 +69,7 @@ class CodeLines:
 
     def length(self, number: int) -> int:
         """The bytes of a line of the text, without its newline."""
-        end = self._newline(number) if number <= int(self._before[-1]) else len(self._text)
+        end = self._newline(number) if number <= self._before[-1] else len(self._text)
         return end - self.start(number)
 
     def is_line(self, number: int, line: bytes) -> bool:
@@ -90,10 +93,12 @@ class CodeLines:
 
     def _newline(self, number: int) -> int:
         """The place of a newline, counted from 1."""
-        block = int(np.searchsorted(self._before, number)) - 1
+        block = bisect_left(self._before, number) - 1
         start = block * BLOCK
-        places = np.flatnonzero(self._text[start : start + BLOCK] == NEWLINE)
-        return start + int(places[number - 1 - int(self._before[block])])
+        if block != self._block:  # the lines of a traceback lie close together
+            newlines = np.flatnonzero(self._text[start : start + BLOCK] == NEWLINE)
+            self._block, self._places = block, newlines.astype(np.uint16)
+        return start + int(self._places[number - 1 - self._before[block]])
 
 
 class RenamedLines(CodeLines):
