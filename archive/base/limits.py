@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from archive.base.deadline import check_time
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
 
@@ -177,8 +178,10 @@ class Steps:
         """Count steps, before they are taken.
 
         Raises:
+            LateError: the deadline of the work has passed.
             LimitError: there are more than allowed.
         """
+        check_time()
         self.taken += steps
         if self.taken > self.most:
             raise LimitError("work", self.most, self.taken)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict, defaultdict
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, partial
 from pathlib import Path
-from threading import Lock, RLock
+from threading import TIMEOUT_MAX, RLock, local
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
+from archive.base.deadline import LateError, ending_in, seconds_left
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", int, str)
 T = TypeVar("T")
-MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
+MOST_OPEN, BYTES_OPEN = 256, 1 << 27
 """Models that are open at a time: as many as are asked about one failure, for each is asked in turn; fewer
-where their files have more bytes together. Of the others only the facts are kept."""
+where they take more bytes of memory together. Of the others only the facts are kept."""
+FORK_WAITS = 1.0
+"""Seconds that a fork waits for a model that another thread uses; the child then opens it anew."""
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
 KINDS = {*READ_KINDS, FileKind.COMPANION}
@@ -104,12 +108,9 @@ class Model:
             return opened.companion is None and not opened.range_records
 
     @cached_property
-    def size(self) -> int:
-        """Bytes of its file; many where it is elsewhere."""
-        try:
-            return Path(self.file).stat().st_size
-        except OSError:
-            return BYTES_OPEN
+    def unmapped(self) -> int:
+        """Bytes of memory that its file takes once it is open: none if it is mapped, or read by ranges."""
+        return 0 if self._mapped or is_elsewhere(self.file) else Path(self.file).stat().st_size
 
     @property
     def names(self) -> frozenset[str]:
@@ -134,7 +135,7 @@ class KeptModel(Model):
     ) -> None:
         super().__init__(entry.full_label if is_one_of_several else entry.label, limits=DEFAULT_LIMITS)
         self.facts = entry.facts
-        self.size = entry.size
+        self.unmapped = entry.size
         self._opened = opened
         self.entry = entry
 
@@ -160,6 +161,7 @@ class OpenModel:
         lock: held by the thread that uses it.
         archive: its archive; None until it is opened.
         users: how many threads use it or wait for that.
+        bytes: of memory that it took when it was used last.
         made: what each user has made of the archive, as long as it is open and the user is there.
     """
 
@@ -167,12 +169,14 @@ class OpenModel:
         self.lock = RLock()
         self.archive: Archive | None = None
         self.users = 0
+        self.bytes = 0
         self.made: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
 
     def close(self) -> None:
         """Close the archive."""
         if self.archive is not None:
             self.archive.close()
+            self.archive = None
 
 
 class Models:
@@ -184,6 +188,7 @@ class Models:
     Attributes:
         all: the models.
         unread: the files that could not be read, each with the reason.
+        lock: held by the thread that changes which models are open.
     """
 
     def __init__(self, models: Iterable[Model]) -> None:
@@ -191,7 +196,9 @@ class Models:
         self.unread: dict[str, str] = {}
         self._open: OrderedDict[Model, OpenModel] = OrderedDict()
         self._open_bytes = 0
-        self._lock = Lock()
+        self.lock = RLock()
+        self._here = local()
+        self._held: dict[Model, OpenModel] = {}
 
     def __len__(self) -> int:
         return len(self.all)
@@ -273,33 +280,48 @@ class Models:
 
         Raises:
             ArchiveError: the file is of another kind, or contradicts itself.
+            LateError: other threads use it until the deadline.
             OSError: it cannot be read.
         """
-        with self._lock:
-            if model not in self._open:
-                self._open[model] = OpenModel()
-                self._open_bytes += model.size
-            self._open.move_to_end(model)
-            opened = self._open[model]
-            opened.users += 1
+        self._here.uses = self._uses_here + 1
         try:
-            with opened.lock:
-                if opened.archive is None:
-                    opened.archive = model.open()
-                if user not in opened.made:
-                    opened.made[user] = make(opened.archive)
-                yield opened.made[user]
+            with self.lock:
+                opened = self._open.setdefault(model, OpenModel())
+                self._open.move_to_end(model)
+                opened.users += 1
+            try:
+                with _held(opened.lock):
+                    if opened.archive is None:
+                        opened.archive = model.open()
+                    if user not in opened.made:
+                        opened.made[user] = make(opened.archive)
+                    yield opened.made[user]
+            finally:
+                for closing in self._given_back(model, opened):
+                    closing.close()
         finally:
-            for closing in self._given_back(model, opened):
-                closing.close()
+            self._here.uses -= 1
+
+    @property
+    def _uses_here(self) -> int:
+        uses: int = getattr(self._here, "uses", 0)
+        return uses
+
+    @property
+    def are_used_here(self) -> bool:
+        """Whether this thread uses one: a signal, or what the garbage collector calls, came between."""
+        return self._uses_here > 0
 
     def _given_back(self, model: Model, opened: OpenModel) -> list[OpenModel]:
         """What is to be closed when a thread has used a model: those that were not used for longest."""
-        with self._lock:
+        with self.lock:
             opened.users -= 1
             if self._open.get(model) is not opened:  # all were closed meanwhile
                 return [] if opened.users else [opened]
-            if opened.archive is None and not opened.users:
+            if opened.archive is not None:
+                before, opened.bytes = opened.bytes, opened.archive.allowance.taken + model.unmapped
+                self._open_bytes += opened.bytes - before
+            elif not opened.users:
                 self._take_out(model)
             if not self._are_many:
                 return []
@@ -313,18 +335,104 @@ class Models:
     @property
     def _are_many(self) -> bool:
         """Whether more models are open than may be."""
-        count = len(self._open)
-        return count > MOST_OPEN or (count > LEAST_OPEN and self._open_bytes > BYTES_OPEN)
+        return len(self._open) > MOST_OPEN or self._open_bytes > BYTES_OPEN
 
     def _take_out(self, model: Model) -> OpenModel:
-        self._open_bytes -= model.size
-        return self._open.pop(model)
+        opened = self._open.pop(model)
+        self._open_bytes -= opened.bytes
+        return opened
+
+    def warm(self, make: Callable[[Archive], object]) -> None:
+        """Read all facts, and open as many models as may be open.
+
+        Args:
+            make: reads of an archive what is to be known then.
+        """
+        _ = self.by_prefix, self.by_id, self.by_name, self.handle_owners
+        for model in self.all[:MOST_OPEN]:
+            with self.noting_unread(model), self.using(model, make, make):
+                pass
+            if self._open_bytes > BYTES_OPEN // 2:  # the next one may take as much as all so far
+                break
 
     def close(self) -> None:
         """Close all models; one that is in use, by its last user."""
-        with self._lock:
+        with self.lock:
             unused = [opened for opened in self._open.values() if not opened.users]
             self._open.clear()
             self._open_bytes = 0
         for opened in unused:
             opened.close()
+
+    # Forks
+
+    def survive_forks(self) -> None:
+        """Let a fork of this process find no model half read, and the child no lock of a thread it lacks."""
+        _forking().add(self)
+
+    def hold(self) -> None:
+        """Wait until no other thread uses a model, and let none begin."""
+        self.lock.acquire()
+        with suppress(LateError), ending_in(FORK_WAITS):
+            for model, opened in self._open.items():
+                if opened.lock.acquire(timeout=seconds_left(FORK_WAITS)):
+                    self._held[model] = opened
+
+    def let_go(self) -> None:
+        """Let the threads of the parent go on."""
+        for opened in self._held.values():
+            opened.lock.release()
+        self._held.clear()
+        self.lock.release()
+
+    def be_child(self) -> None:
+        """Keep what this child can use: no connections of its parent, and nothing that was half read."""
+        self.lock = RLock()
+        self._open.clear()
+        self._open_bytes = 0
+        for model, opened in self._held.items():
+            if opened.archive is not None and not is_elsewhere(model.file):
+                opened.lock, opened.users = RLock(), 0
+                self._open[model] = opened
+                self._open_bytes += opened.bytes
+        self._held.clear()
+
+
+@contextmanager
+def _held(lock: RLock) -> Iterator[None]:
+    """Hold a lock.
+
+    Raises:
+        LateError: others do, until the deadline.
+    """
+    if not lock.acquire(timeout=seconds_left(TIMEOUT_MAX)):
+        raise LateError
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@cache
+def _forking() -> WeakSet[Models]:
+    """The models that survive forks: the system is told so once."""
+    living = WeakSet[Models]()
+    held: list[Models] = []
+
+    def hold() -> None:
+        held[:] = living
+        for models in held:
+            models.hold()
+
+    def end(way: Callable[[Models], None]) -> None:
+        for models in held:
+            way(models)
+        held.clear()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=hold,
+            after_in_parent=partial(end, Models.let_go),
+            after_in_child=partial(end, Models.be_child),
+        )
+    return living

@@ -28,6 +28,7 @@ from urllib.request import (
 )
 from urllib.response import addinfourl
 
+from archive.base.deadline import LateError, has_deadline, seconds_left
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import parsed_json
 from archive.base.urls import shown
@@ -81,9 +82,13 @@ class RequestBudget:
         """Whether no time is left."""
         return self._clock() >= self._end
 
-    def late(self) -> ArchiveError:
-        """The error of a request that takes too long."""
-        return ArchiveError(f"an answer that takes more than {self._seconds:g} s")
+    def late(self) -> ArchiveError | LateError:
+        """The error of a request that takes too long: not the server's where the work has a deadline."""
+        return (
+            LateError()
+            if has_deadline()
+            else ArchiveError(f"an answer that takes more than {self._seconds:g} s")
+        )
 
     def wait(self, seconds: float) -> None:
         """Wait before another try.
@@ -348,11 +353,12 @@ class Connection:
 
         Raises:
             ArchiveError: the server cannot be reached, refuses, is too slow, or says too much.
+            LateError: the deadline of the work has passed.
         """
         url = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
         method = "GET" if body is None else "PUT"
         request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 (only http and https)
-        budget = RequestBudget(SECONDS)
+        budget = RequestBudget(seconds_left(SECONDS))
         for left in reversed(range(TRIES)):
             try:
                 return self._reply(request, most, budget)

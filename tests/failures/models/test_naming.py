@@ -145,14 +145,25 @@ def test_models_used_last_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(models.all[0]).startswith("<Model ")
 
 
-def test_small_models_stay_open_and_large_ones_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_stay_open_as_far_as_what_was_read_of_them_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures that many models may have ask each in turn: one that was closed would be opened each time."""
-    monkeypatch.setattr("archive.failures.models.models.LEAST_OPEN", 1)
-    for most, kept in ((sum(model.size for model in MODELS.all), 3), (0, 1)):
+
+    def read(opened: Archive) -> int:
+        assert opened.range_table is not None
+        return opened.allowance.taken
+
+    models = models_in([FLEET])
+    taken = []
+    for model in models.all:
+        with models.using(model, read, read) as size:
+            taken.append(size)
+    models.close()
+    assert min(taken) > 1000
+    for most, kept in ((sum(taken), 3), (sum(taken) - 1, 2), (taken[-1], 1), (0, 0)):
         monkeypatch.setattr("archive.failures.models.models.BYTES_OPEN", most)
-        models = models_in([FLEET])
         for model in models.all:
-            used(models, model)
+            with models.using(model, read, read):
+                pass
         assert open_models(models) == list(models.all)[3 - kept :]
         models.close()
 
