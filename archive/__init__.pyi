@@ -22,7 +22,10 @@ from archive.describe.runtime.profile import RuntimeProfile as RuntimeProfile
 from archive.describe.runtime.profile import profile_etdump as profile_etdump
 from archive.describe.sizes import Account as Account
 from archive.describe.sizes import sizes as sizes
+from archive.failures.hooks.install import Hooks as Hooks
+from archive.failures.hooks.install import install as install
 from archive.failures.models.explaining import Explainer as Explainer
+from archive.failures.models.explaining import ExplainerStats as ExplainerStats
 from archive.failures.models.explaining import explain as explain
 from archive.page.report import Report as Report
 from archive.page.report import report as report

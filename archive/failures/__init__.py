@@ -17,6 +17,7 @@ The life of a line, in the order of files:
    the model's code. `redacted` and `redacted_answers` are for what PyTorch prints of redacted archives.
 4. `explainer` runs all this and writes the text, with what stands around the line beside it; a string of
    JSON that holds a whole failure is explained inside.
+5. In an application, `models/explaining` is asked about errors and events, by its own code or by `hooks/`.
 
 All other bytes pass through unchanged, and so do failures that no model can explain. A log in UTF-16 stays
 one, and one that gzip packed is unpacked. What may be a whole failure is written once the log pauses.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_LINES = 250
 WITH_PYTHON = {
     "python.md",
+    "hooks.md",
     "remote.md",
     "exported.md",
     "compiled.md",

@@ -30,6 +30,7 @@ from tools.bench.measuring import ROOT, Aim, Table, aims_table, measured_by
 PARTS = {
     "cold": "commands as new processes",
     "logs": "logs without failures, and failures a second",
+    "service": "failures explained where they happen, and all other records",
     "small": "each verb on small archives",
     "growth": "time and memory as archives and folders grow",
     "sizes": "how small files become",

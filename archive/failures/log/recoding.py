@@ -76,6 +76,11 @@ def _inflated(packed: Iterable[bytes], least: int, a_byte: int) -> Iterator[byte
         raise ArchiveError(f"its gzip is cut short after {read:,} bytes; the rest was not read", file="log")
 
 
+def utf_16(head: bytes) -> str:
+    """The kind of UTF-16 that a log begins in; "" where it does in none."""
+    return "utf-16-le" if LITTLE.match(head) else "utf-16-be" if BIG.match(head) else ""
+
+
 def in_utf8(log: Iterable[bytes], explain: Callable[[Iterable[bytes]], Iterator[bytes]]) -> Iterator[bytes]:
     """A log, explained by a function that reads UTF-8, in the log's own encoding.
 
@@ -85,7 +90,7 @@ def in_utf8(log: Iterable[bytes], explain: Callable[[Iterable[bytes]], Iterator[
     while len(head) < HEAD and (piece := next(pieces, None)) is not None:
         head += piece
     whole = chain((head,), pieces)
-    encoding = "utf-16-le" if LITTLE.match(head) else "utf-16-be" if BIG.match(head) else ""
+    encoding = utf_16(head)
     if not encoding:
         yield from explain(whole)
         return

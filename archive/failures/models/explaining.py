@@ -2,35 +2,85 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
 from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from archive.base.bounded import bounded
 from archive.base.closing import Closing
+from archive.base.deadline import LateError, ending_in, has_deadline
+from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import LogExplainer
+from archive.failures.log.quiet import has_failure, is_quiet
+from archive.failures.log.recoding import utf_16
 from archive.failures.models.candidates import FleetAnswers
+from archive.failures.models.errors import MARK, changed, note_of, notes_of, shown_with, text_of
 from archive.failures.models.naming import Naming
 from archive.failures.models.sources import models_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self, TypeAlias
 
+    from archive.failures.explainer import CauseGroup
     from archive.failures.models.models import Models
+    from archive.reader.archive import Archive
 
     Sources: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
+T = TypeVar("T")
+SECONDS = 1.0
+"""Seconds that explaining one error or event may take."""
+MOST_OF_TEXT = 1 << 18
+"""Bytes of one text of an error or event, and of what explains a failure in it."""
+MOST_OF_PROBLEM = 1_000
+"""Characters of what went wrong that are kept."""
+SAMPLES = (
+    "  Debug info for handle(s): debug_handles:{0}, was not found.\n",
+    """\
+Traceback of TorchScript, serialized code (most recent call last):
+  File "code/__torch__.py", line 1, in forward
+    x
+    ~ <--- HERE
+RuntimeError: x
+""",
+)
+"""Failures of no model: what reads failures is at hand once they were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainerStats:
+    """What an explainer made of the errors and events that it was given.
+
+    Attributes:
+        explained: failures that it explained.
+        left: failures that stayed, for no model, or several, may have them.
+        late: errors and events that stayed, for the time was over, or a text was too long.
+        failed: those that stayed because something went wrong.
+        last_problem: the last thing that did; "" if nothing did.
+    """
+
+    explained: int = 0
+    left: int = 0
+    late: int = 0
+    failed: int = 0
+    last_problem: str = ""
+
 
 class Explainer(Closing):
-    """Explains many logs by the same models, each failure by its own; inside a ``with`` statement.
+    """Explains many logs, errors and events by the same models, each failure by its own.
 
-    What was read of the models is kept from log to log: of all the facts that name them, and the 256 models
-    used last, or fewer large ones, as long as they are open. Nothing of a log is kept. Threads may share it.
+    What was read of the models is kept: of all the facts that name them, and the 256 models used last, or
+    fewer that take 128 MiB together. Nothing of a log is kept. Threads may share it; so may a process and
+    those that it forks. A ``with`` statement, or :meth:`close`, closes the models.
 
     Args:
         models: archives, companions and folders of some; stores by their folder, or their server's address.
@@ -39,6 +89,7 @@ class Explainer(Closing):
         names: likewise.
         style: the release whose wording explains the lite interpreter's failures.
         limits: what files and the explanations of a log may cost.
+        seconds: what explaining one error or event may take, waiting included; then it stays as it is.
 
     Raises:
         ArchiveError: a file is neither archive nor companion, or a pattern is no regular expression.
@@ -62,17 +113,48 @@ class Explainer(Closing):
         names: str | None = None,
         style: Style = Style.CURRENT,
         limits: Limits = DEFAULT_LIMITS,
+        seconds: float = SECONDS,
     ) -> None:
         sources = [models] if isinstance(models, str | PathLike) else models
         self._models = models_in(sources, limits=limits)
+        self._models.survive_forks()
         self._new = partial(explainer_of, self._models, ids=ids, names=names, style=style, limits=limits)
         self._new()  # patterns are refused here
+        self._seconds = seconds
+        self._short = replace(limits, output=min(limits.output, MOST_OF_TEXT))
+        self._counts = Counter[str]()
+        self._problem = ""
         self._is_closed = False
 
     def close(self) -> None:
-        """Close the models that are open."""
+        """Close the models that are open. Errors and events then stay as they are."""
         self._is_closed = True
         self._models.close()
+
+    @bounded
+    def warm(self) -> Self:
+        """Read now what failures will need, so that the first one takes no longer than others.
+
+        Returns:
+            The explainer itself. A model that cannot be read is in :attr:`unread`.
+        """
+        self._models.warm(_read)
+        for text in SAMPLES:
+            self.explain(text)
+        return self
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """The models that could not be read so far, each with the reason."""
+        return dict(self._models.unread)
+
+    @property
+    def stats(self) -> ExplainerStats:
+        """What it has made of errors and events so far."""
+        with self._models.lock:
+            return ExplainerStats(**self._counts, last_problem=self._problem)
+
+    # Logs
 
     @overload
     def explain(self, log: str) -> str: ...
@@ -103,8 +185,113 @@ class Explainer(Closing):
         if isinstance(log, str):
             return self.explain(log.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
         if isinstance(log, bytes):
-            return b"".join(self._new().explain([log]))
+            # Nearly all texts have no failure, and what reads a log looks at each line.
+            stays = is_quiet(log) and not utf_16(log)
+            return log if stays else b"".join(self._new().explain([log]))
         return self._new().explain(log)
+
+    # Errors and events: nothing that goes wrong here may reach whoever has them
+
+    def explain_error(self, error: BaseException | None) -> None:
+        """Add a note to an error, and to those shown with it, that explains the failure in it.
+
+        Each gets one note, however often it is explained; causes, contexts and members of groups are looked
+        at as Python shows them. Nothing is raised: :attr:`stats` counts what goes wrong.
+
+        Args:
+            error: the error, of whatever kind; nothing is done where there is none.
+        """
+        if error is not None:
+            self._carefully(self._noted, error)
+
+    def explain_event(self, event: T) -> T:
+        """Explain the failures in a text, or in the texts of an event as loggers and Sentry have them.
+
+        An error in it, as ``exc_info`` gives one, gets a note: see :meth:`explain_error`. Nothing is raised.
+
+        Args:
+            event: a text, an error, or dicts, lists and tuples of some; others are left alone.
+
+        Returns:
+            The event, with its failures explained; the same object where it has none. What it was is not
+            changed.
+        """
+        return self._carefully(self._told, event)
+
+    def _carefully(self, work: Callable[[T], T], given: T) -> T:
+        """The result of work; what was given where anything goes wrong, or the time is over.
+
+        What is raised or logged by explaining is not explained, and nothing is while this thread uses a
+        model: a signal, or what the garbage collector calls, may come at any moment.
+        """
+        if self._is_closed or has_deadline() or self._models.are_used_here:
+            return given
+        try:
+            with ending_in(self._seconds):
+                return work(given)
+        except LateError:
+            self._count(late=1)
+        except Exception as error:  # noqa: BLE001 (whatever it is)
+            self.count_problem(error)
+        return given
+
+    def count_problem(self, error: Exception) -> None:
+        """Count what went wrong while something was to be explained, in a hook of one's own, say."""
+        self._problem = type(error).__name__
+        with suppress(Exception):  # the text of others' errors may be one more
+            self._problem = f"{self._problem}: {error}"[:MOST_OF_PROBLEM]
+        self._count(failed=1)
+
+    def _noted(self, error: BaseException) -> BaseException:
+        """An error, with notes."""
+        errors = list(shown_with(error))
+        notes = {note for each in errors for note in notes_of(each)}
+        for each in errors:
+            if not any(MARK in note for note in notes_of(each)):
+                note = note_of(self._explained(text_of(each))[1])
+                if note and note not in notes:  # what wraps an error often repeats what it says
+                    each.add_note(note)
+                    notes.add(note)
+        return error
+
+    def _told(self, event: T) -> T:
+        """An event, with its failures explained."""
+        told = cache(self._told_text)  # a text often stands in several places
+        return cast("T", changed(event, told, self._noted))
+
+    def _told_text(self, text: str) -> str:
+        """A text, with its failures explained; one that a note was added to has its explanation."""
+        return text if MARK in text else self._explained(text)[0]
+
+    def _explained(self, text: str) -> tuple[str, Sequence[CauseGroup]]:
+        """A text with its failures explained, and their causes in the order of the text.
+
+        Raises:
+            LateError: the time is over, or the text is too long.
+        """
+        log = text.encode("utf-8", "surrogatepass")
+        if not has_failure(log):
+            return text, ()
+        if len(log) > MOST_OF_TEXT:
+            raise LateError
+        explainer = self._new(limits=self._short)
+        explainer.causes.room = MOST_OF_TEXT
+        explained = b"".join(explainer.explain([log]))
+        self._count(explained=explainer.explained, left=explainer.unknown)
+        causes = sorted(explainer.causes.top(), key=lambda group: group.first)
+        return explained.decode("utf-8", "surrogatepass") if causes else text, causes
+
+    def _count(self, **more: int) -> None:
+        with self._models.lock:
+            self._counts.update(more)
+
+
+def _read(opened: Archive) -> None:
+    """Read of a model what most answers need."""
+    with suppress(ArchiveError):  # a failure that needs a record that is broken will say so
+        _ = opened.range_table, opened.handle_table, opened.method_table, opened.classes, opened.instructions
+        for program in opened.programs.values():
+            _ = program.sites
 
 
 @overload

@@ -314,3 +314,23 @@ def test_what_no_server_says_ends_in_one_line(
         Connection(url).ask("/", most=1_000)
     assert why in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_a_companion_that_comes_too_late_for_an_error_comes_for_the_next_one(truth: list[Facts]) -> None:
+    """An application does not wait for a server; and a slow server's model is none that cannot be read."""
+    honest, going = server_of(truth, HONEST), Event()
+
+    def answer(path: str, request: BaseHTTPRequestHandler) -> Said:
+        if path != COMPANIONS:
+            going.wait()
+        return honest(path, request)
+
+    with saying(answer) as url, archive.Explainer(url, seconds=0.1) as explainer:
+        error = RuntimeError(FAILURES[0].unique)
+        explainer.explain_error(error)
+        assert not hasattr(error, "__notes__")
+        assert (explainer.stats, explainer.unread) == (archive.ExplainerStats(late=1), {})
+        going.set()
+        explainer._seconds = 60
+        explainer.explain_error(error)
+        assert len(error.__notes__) == 1

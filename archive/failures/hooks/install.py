@@ -1,0 +1,159 @@
+"""``archive.install``: what fails in an application, explained wherever Python tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.bounded import bounded
+from archive.failures.hooks.records import explain_record
+from archive.failures.models.explaining import Explainer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self, TypeAlias
+
+    from archive.failures.models.explaining import Sources
+
+    Call: TypeAlias = Callable[..., Any]
+
+
+class Place(NamedTuple):
+    """Where Python looks for what to call.
+
+    Attributes:
+        get: gives what stands there.
+        put: puts something there.
+    """
+
+    get: Callable[[], Call]
+    put: Callable[[Call], object]
+
+
+def attribute(owner: object, name: str) -> Place:
+    """An attribute of a module, a class or an object."""
+    return Place(partial(getattr, owner, name), partial(setattr, owner, name))
+
+
+class Hooks:
+    """What :func:`install` has put into an application; a ``with`` statement uninstalls it at its end.
+
+    Attributes:
+        explainer: explains; its ``stats`` count.
+    """
+
+    def __init__(self, explainer: Explainer, *, is_owner: bool) -> None:
+        self.explainer = explainer
+        self._is_owner = is_owner
+        self._is_active = True
+        self._taken: list[tuple[Place, Call, Call]] = []
+        self._take(attribute(sys, "excepthook"), self._explaining(lambda _, error, __: error))
+        self._take(attribute(sys, "unraisablehook"), self._explaining(lambda told: told.exc_value))
+        self._take(attribute(threading, "excepthook"), self._explaining(lambda told: told.exc_value))
+        # The class's own: loops that run have it, and those to come.
+        loop = attribute(asyncio.BaseEventLoop, "call_exception_handler")
+        self._take(loop, self._explaining(lambda _, context: context.get("exception")))
+        self._take(Place(logging.getLogRecordFactory, logging.setLogRecordFactory), self._making_records)
+        if shell := _shell():
+            # Called where the error is handled, with or without it.
+            self._take(attribute(shell, "showtraceback"), self._explaining(lambda *_, **__: sys.exception()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.uninstall()
+
+    def uninstall(self) -> None:
+        """Give every place back; where others came since, only pass on what comes. Twice does nothing more.
+
+        An explainer that :func:`install` made is closed.
+        """
+        self._is_active = False
+        while self._taken:
+            place, ours, before = self._taken.pop()
+            if place.get() is ours:
+                place.put(before)
+        if self._is_owner:
+            self.explainer.close()
+
+    def _take(self, place: Place, around: Callable[[Call], Call]) -> None:
+        """Put something around what stands at a place."""
+        before = place.get()
+        ours = around(before)
+        place.put(ours)
+        self._taken.append((place, ours, before))
+
+    def _explaining(self, error_in: Call) -> Callable[[Call], Call]:
+        """What explains an error before another hook gets it.
+
+        Args:
+            error_in: gives the error, of the hook's arguments; or None.
+        """
+
+        def around(before: Call) -> Call:
+            def hook(*arguments: object, **named: object) -> object:
+                if self._is_active:
+                    try:
+                        self.explainer.explain_error(error_in(*arguments, **named))
+                    except Exception as problem:  # noqa: BLE001 (the other hook may know these arguments)
+                        self.explainer.count_problem(problem)
+                return before(*arguments, **named)
+
+            return hook
+
+        return around
+
+    def _making_records(self, before: Call) -> Call:
+        """What explains each record that another factory makes."""
+
+        def factory(*arguments: object, **named: object) -> logging.LogRecord:
+            record: logging.LogRecord = before(*arguments, **named)
+            if self._is_active:
+                explain_record(record, self.explainer)
+            return record
+
+        return factory
+
+
+def _shell() -> object:
+    """IPython's shell, if this runs in one."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+@bounded
+def install(models: Sources | Explainer) -> Hooks:
+    """Explain what fails in this application, wherever Python tells of it.
+
+    Errors get a note (:meth:`Explainer.explain_error`) before what has the hooks of :mod:`sys`,
+    :mod:`threading`, :mod:`asyncio` and IPython gets them; records of :mod:`logging` are explained as they
+    are made. Nothing that goes wrong then is raised, and nothing is lost: ``stats`` of the explainer count.
+    Call it behind all others that take hooks, and before the process forks.
+
+    Args:
+        models: archives, companions and folders of some, stores by their folder or their server's address; or
+            an explainer, which stays its maker's to close. The models are read now: ``unread`` of the
+            explainer names those that cannot be.
+
+    Returns:
+        What takes the hooks out again, and has the explainer.
+
+    Raises:
+        ArchiveError: a file is neither archive nor companion.
+        OSError: a file or folder cannot be read.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> text = Path("fixtures/oracles/plain_unicode.jit.stripped.txt").read_text()
+        >>> with install("fixtures/oracles/plain_unicode.pt") as hooks:
+        ...     logging.getLogger("service").error("predict: %s", text)
+        ...     hooks.explainer.stats.explained
+        1
+    """
+    explainer = models if isinstance(models, Explainer) else Explainer(models)
+    return Hooks(explainer.warm(), is_owner=explainer is not models)

@@ -1,0 +1,114 @@
+"""Errors and events of Python: the texts in which PyTorch says what failed, and what explains them."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from copy import copy
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, cast
+
+from archive.base.deadline import check_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from archive.failures.explainer import CauseGroup
+
+MOST_ERRORS = 100
+"""Errors that are looked at: causes, contexts, and members of groups."""
+MOST_FRAMES = 1_000
+"""Frames of an error's traceback that are looked at."""
+GENERATED = "<eval_with_key>"
+"""Begins the file name of code that ``torch.fx`` generated: only its traceback shows what failed."""
+MARK = " (debug-archive):"
+"""The end of the first line of each note."""
+LISTED = 3
+"""Models that a note names."""
+DEEPEST = 10
+"""Dicts, lists and tuples inside one another, in an event."""
+
+
+def shown_with(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that Python shows with it, each once: causes, contexts and members of groups."""
+    waiting, seen = deque([error]), set[int]()
+    while waiting and len(seen) < MOST_ERRORS:
+        one = waiting.popleft()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            waiting.extend(one.exceptions)
+        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        if before is not None:
+            waiting.append(before)
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says; with its traceback where frames of generated code tell what failed."""
+    call = error.__traceback__
+    for _ in range(MOST_FRAMES):
+        if call is None:
+            break
+        if call.tb_frame.f_code.co_filename.startswith(GENERATED):
+            import traceback  # noqa: PLC0415 (for few errors)
+
+            return "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))
+        call = call.tb_next
+    return str(error)
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """The notes of an error, as far as they are texts."""
+    notes = getattr(error, "__notes__", ())
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def note_of(groups: Sequence[CauseGroup]) -> str:
+    """The note that explains some failures; "" where no explanation is kept."""
+    files = dict.fromkeys(PurePath(file).name for group in groups for file in group.models)
+    more = f" or {len(files) - LISTED} more" if len(files) > LISTED else ""
+    texts = [group.text.decode("utf-8", "replace").strip("\n") for group in groups if group.text]
+    heading = f"Explained by {' or '.join(list(files)[:LISTED])}{more}{MARK}"
+    return "\n".join([heading, *texts]) if texts else ""
+
+
+def changed(
+    value: object,
+    text: Callable[[str], str],
+    error: Callable[[BaseException], object],
+    deepest: int = DEEPEST,
+) -> object:
+    """An event with other texts in it: a copy where one is another, so that its owner's own stays.
+
+    Args:
+        value: the event, or a value in it.
+        text: gives another text for a text.
+        error: is called for each error, and for the one that is being handled where ``exc_info`` is true.
+        deepest: how deep values may be inside one another.
+
+    Raises:
+        LateError: the deadline of the work has passed.
+    """
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, BaseException):
+        error(value)
+    if type(value) is tuple:
+        items = list(value)
+        others = changed(items, text, error, deepest)
+        return value if others is items else tuple(cast("list[object]", others))
+    if not isinstance(value, dict | list) or not deepest:
+        return value
+    check_time()
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    made: Any = value
+    for key, before in list(pairs):
+        if key == "exc_info" and before is True and (handled := sys.exception()) is not None:
+            error(handled)
+        after = changed(before, text, error, deepest - 1)
+        if after is not before:
+            made = copy(value) if made is value else made
+            made[key] = after
+    return made
