@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.fuzz import archive_targets, companion_targets, file_targets, record_targets
+from tests.fuzz import archive_targets, companion_targets, file_targets, record_targets, tensor_targets
 from tests.support.cost import loop_time
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ TARGETS = {
     **record_targets.TARGETS,
     **companion_targets.TARGETS,
     **file_targets.TARGETS,
+    **tensor_targets.TARGETS,
 }
 ALL_TARGETS = {**TARGETS, **archive_targets.TARGETS}
 KEPT = 400

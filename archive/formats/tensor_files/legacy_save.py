@@ -169,7 +169,9 @@ def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Stor
                 width = 1 if name == UNTYPED else WIDTHS.get(dtype_of_storage(name), 0)
                 if not width:
                     raise ArchiveError(
-                        place=f"storage {shown(key)}", expected="a class whose elements are known", found=name
+                        place=f"storage {shown(key)}",
+                        expected="a class whose elements are known",
+                        found=shown(name),
                     )
                 if key not in storages:
                     allowance.take(STORAGE_BYTES + 8 * len(key), "storages")

@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a class that is none": (
         file(state(kind="Odd"), STORED),
-        f"{WRONG} a class whose elements are known, found OddStorage",
+        f"{WRONG} a class whose elements are known, found 'OddStorage'",
     ),
     "a tensor beyond its storage": (
         file(state(shape=(3, 3)), STORED),
