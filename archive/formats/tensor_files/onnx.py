@@ -45,7 +45,7 @@ from archive.formats.tensor_files.described import (
     take_tensor,
     twice,
 )
-from archive.formats.tensor_files.protobuf import LENGTH, LONGEST, VARINT, Message, signed
+from archive.formats.tensor_files.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, Message, signed
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, check_shape, path_below, row_major
 
@@ -225,8 +225,14 @@ DATA_FIELDS: dict[int, set[str]] = {
 }
 """The dtypes of each field with elements."""
 INTEGERS = {TensorField.INT32_DATA, TensorField.INT64_DATA, TensorField.UINT64_DATA}
+ALONE: dict[int, int] = {
+    **dict.fromkeys(INTEGERS, VARINT),
+    TensorField.FLOAT_DATA: FIXED32,
+    TensorField.DOUBLE_DATA: FIXED64,
+}
+"""The wire type of elements that are a field each; most writers pack them into one."""
 LONGEST_TEXT = 1 << 20
-"""Bytes of a text that is metadata."""
+"""Bytes of a text; of metadata that is longer, the first ones, with an ellipsis behind them."""
 NOT_IN_PATHS = set("\\:\0")
 """Characters that make a path another one on some machine."""
 DIGITS = 19
@@ -277,7 +283,7 @@ class _Model:
                 raise twice("field", Model(number).name.lower())
             seen.add(number)
             if number in TEXTS_OF_MODEL:
-                self._metadata[Model(number).name.lower()] = self._text(field)
+                self._metadata[Model(number).name.lower()] = self._text(field, is_cut=True)
             elif number in NUMBERS_OF_MODEL:
                 self._metadata[Model(number).name.lower()] = _number(field)
             elif number == Model.GRAPH:
@@ -316,7 +322,7 @@ class _Model:
                 self._nodes += not path
                 self._node(field, path, depth)
             elif field.number in {Graph.NAME, Graph.DOC_STRING} and not path:
-                self._metadata[f"graph.{Graph(field.number).name.lower()}"] = self._text(field)
+                self._metadata[f"graph.{Graph(field.number).name.lower()}"] = self._text(field, is_cut=True)
             elif field.number in {Graph.INITIALIZER, Graph.SPARSE_INITIALIZER}:
                 take = self._tensor if field.number == Graph.INITIALIZER else self._sparse
                 name = take(field, path)
@@ -418,21 +424,25 @@ class _Model:
             raise ArchiveError(place=place, expected="a message", found=f"a field of wire type {field.wire}")
         return self._message.fields(field.start, field.stop)
 
-    def _text(self, field: Field) -> str:
+    def _text(self, field: Field, *, is_cut: bool = False) -> str:
+        """A text; of a long one, its beginning, if ``is_cut``."""
         size = field.stop - field.start
+        if is_cut and size > LONGEST_TEXT:
+            return self._text(field._replace(stop=field.start + LONGEST_TEXT)) + "…"
         if field.wire != LENGTH or size > LONGEST_TEXT:
             expected, found = f"a text of at most {LONGEST_TEXT:,} bytes", f"{size:,}"
             raise ArchiveError(place=f"byte {field.start:,}", expected=expected, found=found)
         self._allowance.take(TEXT_BYTES + 4 * size, "texts")
         return decoded(self._message.data(field))
 
-    def _text_in(self, field: Field, number: int) -> str:
+    def _text_in(self, field: Field, number: int, *, is_cut: bool = False) -> str:
         """The first text of a number in a message; "" where there is none."""
-        return next((self._text(one) for one in self._fields(field) if one.number == number), "")
+        parts = (one for one in self._fields(field) if one.number == number)
+        return next((self._text(one, is_cut=is_cut) for one in parts), "")
 
     def _entry(self, field: Field) -> tuple[str, str]:
         """Key and value of a StringStringEntryProto."""
-        return self._text_in(field, Entry.KEY), self._text_in(field, Entry.VALUE)
+        return self._text_in(field, Entry.KEY), self._text_in(field, Entry.VALUE, is_cut=True)
 
     def _opset(self, field: Field) -> tuple[str, int]:
         versions = [_number(one) for one in self._fields(field) if one.number == Opset.VERSION]
@@ -469,6 +479,9 @@ class _Told:
         elif field.number in {TensorField.DATA_TYPE, TensorField.SEGMENT, TensorField.DATA_LOCATION}:
             self._numbers[field.number] = field.value
         elif field.number in DATA_FIELDS:
+            if field.wire not in {LENGTH, ALONE.get(field.number)}:
+                found = f"a field of wire type {field.wire}"
+                raise ArchiveError(place=f"byte {field.start:,}", expected="elements", found=found)
             self._allowance.take(SPAN_BYTES, "elements of tensors")
             self._data.setdefault(field.number, []).append(field)
 

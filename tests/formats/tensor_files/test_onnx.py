@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.formats.tensor_files import protobuf
-from archive.formats.tensor_files.onnx import DEPTH
+from archive.formats.tensor_files.onnx import DEPTH, LONGEST_TEXT
 from tests.support.corpus import FIXTURES
 from tests.support.protobuf import field, onnx_entry, onnx_model, onnx_outside, onnx_tensor, varint
 from tests.support.sampling import examples
@@ -238,6 +238,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         onnx_model(before=field(15, field(1, onnx_tensor("w", FLOAT, (1,), ONE)))),
         "byte 6: expected values and indices of a sparse tensor, found not both",
     ),
+    "elements that are no bytes": (
+        onnx_model(onnx_tensor("w", 2, (1,), field(RAW, 7))),
+        "byte 14: expected elements, found a field of wire type 0",
+    ),
     "a text that is a number": (onnx_model(before=field(2, 7)), "byte 5: expected a text of at most"),
 }
 
@@ -269,6 +273,16 @@ def test_the_fields_of_a_file_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(protobuf, "MOST_FIELDS", 100)
     with pytest.raises(ArchiveError, match="expected at most 100 fields, found more"):
         archive.open(onnx_model(before=field(3, 1) * 100))
+
+
+def test_of_long_metadata_the_beginning_is_told() -> None:
+    long = "a" * (LONGEST_TEXT + 1)
+    model = onnx_model(before=field(10, long)) + field(6, long) + field(14, onnx_entry("k", long))
+    with archive.open(model) as opened:
+        assert opened.tensor_file is not None
+        assert [
+            opened.tensor_file.metadata[key] for key in ("graph.doc_string", "doc_string", "metadata_props.k")
+        ] == [long[:-1] + "…"] * 3
 
 
 def test_metadata_of_any_key_is_told() -> None:
