@@ -29,7 +29,7 @@ Of exported programs and compiled models, ``files`` have the lines that stack tr
 C++ code, whose rows are lines that call kernels, and kernels.
 
 ``modules``, a row for each, behind what it is in: ``path`` ("" for the top; behind the program's name, where
-PyTorch did not choose that), ``parent`` (row, or -1), ``class``, ``parameters`` and ``bytes`` (of all tensors
+PyTorch did not choose that), ``parent`` (row, or -1), ``class``, ``elements`` and ``bytes`` (of all tensors
 below it, each once; null where the file does not tell), ``effects`` (how many), ``methods``: of each a name,
 the number of its record, and where it begins there.
 

@@ -1,6 +1,6 @@
 """The modules of a file as a tree in columns: those of TorchScript's module tree, or those that nodes name.
 
-A module's tensors are those whose names begin with its path; parameters and bytes are of all below it, what
+A module's tensors are those whose names begin with its path; elements and bytes are of all below it, what
 several of them share counted once. Where the archive does not tell which tensors are whose, they are None:
 a companion has none, and a program may name its modules otherwise than its tensors.
 """
@@ -56,7 +56,7 @@ class _Rows:
         self.labels: list[str] = []
         self.parents: list[int] = []
         self.classes: list[str] = []
-        self.parameters: list[int | None] = []
+        self.elements: list[int | None] = []
         self.bytes: list[int | None] = []
         self.rows: dict[tuple[str, str], int] = {}
         self._allowance = allowance
@@ -75,7 +75,7 @@ class _Rows:
             self.rows[program, one] = len(self.labels)
             self.labels.append(label_in(program, one).removesuffix(":") if program else one)
             self.classes.append("")
-            self.parameters.append(None)
+            self.elements.append(None)
             self.bytes.append(None)
         return self.rows[program, missing[0] if missing else path]
 
@@ -117,7 +117,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
         "path": list(map(plain, rows.labels)),
         "parent": rows.parents,
         "class": [plain(name.removeprefix("__torch__.")) for name in rows.classes],
-        "parameters": rows.parameters,
+        "elements": rows.elements,
         "bytes": rows.bytes,
         "effects": effects,
         "methods": [methods.get(objects.get(row, ""), []) for row in range(len(rows.labels))],
@@ -173,7 +173,7 @@ def _add_tensors(rows: _Rows, tensors: Tensors, account: Account) -> None:
         for part in (parts_of_program(program) if program else tensors.parts)
         if part in tensors.parts
     }
-    parameters, sizes = _Sums(rows.parents), _Sums(rows.parents)
+    counts, sizes = _Sums(rows.parents), _Sums(rows.parents)
     named_otherwise = set[str]()
     for names in tensors.storages.values():
         holders = defaultdict[_View, list[int]](list)
@@ -188,13 +188,13 @@ def _add_tensors(rows: _Rows, tensors: Tensors, account: Account) -> None:
                 view = _View(tensor.offset, tensor.shape, tensor.strides, min(tensor.count, most))
                 holders[view].append(holder)
         for view, own in holders.items():
-            parameters.add(own, view.elements)
+            counts.add(own, view.elements)
         sizes.add(chain.from_iterable(holders.values()), stored[names[0]])
     known = set(owners.values())
-    sums = zip(parameters.whole(), sizes.whole(), strict=True)
+    sums = zip(counts.whole(), sizes.whole(), strict=True)
     for ((program, _), row), (elements, size) in zip(rows.rows.items(), sums, strict=True):
         if program in known and (elements or size or program not in named_otherwise):
-            rows.parameters[row], rows.bytes[row] = elements, size
+            rows.elements[row], rows.bytes[row] = elements, size
 
 
 class _View(NamedTuple):

@@ -77,9 +77,7 @@ def test_the_tree_of_modules_follows_arrows(browser: Browser, tmp_path: Path) ->
     data["modules"] |= {
         "path": ["", "a", "a.b", "a.b.c", "d"],
         "parent": [-1, 0, 1, 2, 0],
-        **{
-            name: data["modules"][name][:5] for name in ("class", "parameters", "bytes", "effects", "methods")
-        },
+        **{name: data["modules"][name][:5] for name in ("class", "elements", "bytes", "effects", "methods")},
     }
     with opened(browser, written(tmp_path, data), "#section=modules") as seen:
         tree = seen.page.locator("#modules [role=treegrid]")

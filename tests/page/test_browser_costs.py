@@ -37,7 +37,7 @@ def data_of_rows(rows: int) -> dict[str, Any]:
             ],
             "parent": [-1] + [0] * modules,
             "class": ["Top"] + ["Linear"] * modules,
-            "parameters": [1] * (modules + 1),
+            "elements": [1] * (modules + 1),
             "bytes": [4] * (modules + 1),
             "effects": [0] * (modules + 1),
             "methods": [[["forward", 0, 9]]] * (modules + 1),

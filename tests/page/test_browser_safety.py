@@ -58,7 +58,7 @@ def data_with(texts: list[str]) -> dict[str, Any]:
         "path": texts,
         "parent": [-1] * count,
         "class": texts,
-        "parameters": [1] * count,
+        "elements": [1] * count,
         "bytes": [1] * count,
     }
     steps = [len(text) + 1 for text in texts]

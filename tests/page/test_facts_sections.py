@@ -71,7 +71,7 @@ def test_handles_are_there_without_source_but_lead_nowhere() -> None:
 # --- modules
 
 
-def test_modules_have_their_classes_parameters_and_methods() -> None:
+def test_modules_have_their_classes_elements_and_methods() -> None:
     facts = facts_of(STACK)
     modules = {row["path"]: row for row in rows(facts["modules"])}
     with archive.open(STACK) as opened:
@@ -81,7 +81,7 @@ def test_modules_have_their_classes_parameters_and_methods() -> None:
                 for name, tensor in opened.tensors.items()
                 if f".{name}".startswith(f".{path}." if path else "")
             ]
-            assert row["parameters"] == sum(tensor.count for tensor in below), path
+            assert row["elements"] == sum(tensor.count for tensor in below), path
             assert row["bytes"] == sum(opened.records[tensor.record].stored_size for tensor in below)
     assert modules["blocks.0"]["class"] == "plain.Block"
     for row in modules.values():
@@ -91,24 +91,24 @@ def test_modules_have_their_classes_parameters_and_methods() -> None:
     assert [method for method, _, _ in modules["blocks.0"]["methods"]] == ["forward", "_inner"]
 
 
-def parameters(path: Path, **options: Any) -> dict[str, int | None]:  # noqa: ANN401
+def elements(path: Path, **options: Any) -> dict[str, int | None]:  # noqa: ANN401
     modules = facts_of(path, **options)["modules"]
-    return dict(zip(modules["path"], modules["parameters"], strict=True))
+    return dict(zip(modules["path"], modules["elements"], strict=True))
 
 
 def test_modules_have_their_tensors_whatever_these_are_called() -> None:
-    plain = parameters(EXPORTED / "shop.pt2")
+    plain = elements(EXPORTED / "shop.pt2")
     assert plain["goods.rows"] == 24
     named = {"": plain[""], **{f":{path}": count for path, count in plain.items() if path}}
-    record = parameters(FIXTURES / "executorch" / "shop.etrecord")
+    record = elements(FIXTURES / "executorch" / "shop.etrecord")
     assert {f"exported_program{path}": count for path, count in named.items()}.items() <= record.items()
     assert record["edge_dialect_exported_program/forward"] == 78  # two constants were lifted
-    assert parameters(EXPORTED / "legacy" / "shop.pt2") == plain
-    wrapped, unwrapped = (parameters(EXPORTED / f"choice{kind}.pt2") for kind in ("_strict", ""))
+    assert elements(EXPORTED / "legacy" / "shop.pt2") == plain
+    wrapped, unwrapped = (elements(EXPORTED / f"choice{kind}.pt2") for kind in ("_strict", ""))
     assert wrapped[""] == unwrapped[""] == 96
     assert wrapped["other.rows"] == 36
     assert not [path for path in wrapped if "_export_root" in path]
-    compiled = parameters(FIXTURES / "compiled" / "several.pt2")
+    compiled = elements(FIXTURES / "compiled" / "several.pt2")
     assert compiled == {"tower": 40, "tower:layers": 40, "tower:layers.0": 20, "tower:layers.1": 20}
 
 
@@ -132,13 +132,13 @@ def test_each_program_is_a_tree_of_its_own() -> None:
 def test_what_is_not_known_of_modules_is_blank() -> None:
     companion = FIXTURES / "companions" / "v2" / "exported_several.pt2.packed.ptdbg"
     modules = facts_of(companion)["modules"]
-    assert {*modules["parameters"], *modules["bytes"]} == {None}
+    assert {*modules["elements"], *modules["bytes"]} == {None}
     renamed = tampered(
         EXPORTED / "shop.pt2",
         {"data/weights/model_weights_config.json": renamed_weights(EXPORTED / "shop.pt2")},
     )
     modules = facts_of(renamed)["modules"]
-    found = dict(zip(modules["path"], modules["parameters"], strict=True))
+    found = dict(zip(modules["path"], modules["elements"], strict=True))
     assert found[""] == 76
     assert found["goods"] is found["towers.0.1"] is None
     assert found["towers.0.0"] == 20
@@ -152,10 +152,10 @@ def renamed_weights(path: Path) -> bytes:
     return table.replace(b'"goods.', b'"wares.')
 
 
-def test_a_module_joined_with_its_companion_has_its_parameters(tmp_path: Path) -> None:
+def test_a_module_joined_with_its_companion_has_its_elements(tmp_path: Path) -> None:
     small, companion = tmp_path / "small.pt2", tmp_path / "small.ptdbg"
     archive.split(EXPORTED / "shop.pt2", small, companion)
-    assert parameters(small, companion=companion) == parameters(EXPORTED / "shop.pt2")
+    assert elements(small, companion=companion) == elements(EXPORTED / "shop.pt2")
 
 
 def test_tensors_that_modules_share_are_in_each_and_once_above_them() -> None:
@@ -164,7 +164,7 @@ def test_tensors_that_modules_share_are_in_each_and_once_above_them() -> None:
         shared = [names for names in opened.tensors.storages.values() if len(names) > 1]
         holders = {name.rpartition(".")[0] for names in shared for name in names}
         whole = sum(opened.tensors[names[0]].count for names in opened.tensors.storages.values())
-    found = parameters(path)
+    found = elements(path)
     named = [found[holder] for holder in holders if holder in found]
     assert len(named) > 1
     assert all(named)

@@ -1,4 +1,4 @@
-// Section: the modules as a tree, with class, parameters, bytes, effects and methods.
+// Section: the modules as a tree, with class, elements, bytes, effects and methods.
 
 import {make, searchField} from "./elements.js";
 import {Grid} from "./grid.js";
@@ -42,7 +42,7 @@ export function modulesSection(modules, goTo) {
     columns: [
       {title: "Module", value: (row) => (search.input.value ? path[row] : name(row))},
       {title: "Class", value: (row) => modules.class[row]},
-      {title: "Parameters", as: "number", value: (row) => modules.parameters[row]},
+      {title: "Elements", as: "number", value: (row) => modules.elements[row]},
       {title: "Bytes", as: "bytes", value: (row) => modules.bytes[row]},
       ...(modules.effects?.some((figure) => figure)
         ? [{title: "Effects", as: "number", value: (row) => modules.effects[row] || null}]
