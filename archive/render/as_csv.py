@@ -1,6 +1,8 @@
 """Facts about files → rows of CSV: what ``--format csv`` prints, a line for each label, record or text.
 
-Each command's first line names its columns. Texts are on one line: what would end it is escaped.
+Each command's first line names its columns. Texts are on one line: what would end it is escaped. No text of
+strangers is a formula of a spreadsheet: one that begins like a formula, or with an apostrophe, stands behind
+an apostrophe.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
     from archive.render.document_facts import LeaksFacts
     from archive.render.inspect import Contents
+
+LIKE_A_FORMULA = ("=", "+", "-", "@", "'")
+"""What a text begins with that spreadsheets compute (and what marks those that they are not to)."""
 
 
 class CsvTable:
@@ -60,7 +65,10 @@ def _cell(cell: object) -> object:
         cell = decoded(cell)
     if isinstance(cell, list | tuple):
         cell = " ".join(map(str, cell))
-    return one_line(str(cell)) if isinstance(cell, str) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = one_line(cell)
+    return f"'{text}" if text.startswith(LIKE_A_FORMULA) else text
 
 
 def sizes_rows(facts: Mapping[str, Any]) -> Iterator[Sequence[object]]:

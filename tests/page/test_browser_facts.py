@@ -32,6 +32,8 @@ def page_of(browser: Browser, name: str, folder: Path) -> Iterator[Seen]:
 def open_row(seen: Seen, section: str, words: str) -> None:
     """Open the row of a table that has some words."""
     seen.page.fill(f"#{section} input.search", words)
+    found = "(output) => document.querySelector(output).value.includes(' of ')"  # when typing has paused
+    seen.page.wait_for_function(found, arg=f"#{section} .field output")
     seen.settle()
     seen.page.click(f"#{section} tbody tr:first-child td:first-child")
     seen.page.keyboard.press("Enter")

@@ -6,6 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.commands import called, told
 from tests.support.corpus import KINDS
 from tests.support.tampering import PLAIN, STACK, tampered
@@ -69,6 +71,15 @@ def test_a_hostile_name_is_one_cell_on_one_line(tmp_path: Path) -> None:
     path.write_bytes(tampered(STACK, {name: b"x"}))
     (row,) = (row for row in rows("inspect", path) if row["record"].startswith("extra/"))
     assert row["record"] == 'extra/a,"b\\n\\x1b[2J\\u202e'
+
+
+@pytest.mark.parametrize("name", ["=1+1", '=HYPERLINK("http://x","y")', "+x", "-y", "@SUM(1)", "'=1"])
+def test_no_text_is_a_formula_of_a_spreadsheet(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.ptl"
+    path.write_bytes(tampered(STACK, {name: b"x"}))
+    records = {row["record"] for row in rows("inspect", path)}
+    assert f"'{name}" in records
+    assert name not in records
 
 
 def test_one_form_is_given() -> None:
