@@ -15,6 +15,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive
 from archive.backend.conformance import examine
@@ -188,6 +189,18 @@ class Held:
 torch.export.register_dataclass(Held)
 
 
+class Picky:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x + x.sum()
+
+
+def picky(leaves: Any, _: Any) -> Picky:  # noqa: ANN401
+    return Picky(*leaves)
+
+
+pytree.register_pytree_node(Picky, lambda held: ([held.x], None), picky, serialized_type_name="Picky")
+
+
 @pytest.mark.parametrize(
     ("function", "arguments", "reason"),
     [
@@ -205,6 +218,11 @@ torch.export.register_dataclass(Held)
             lambda _, x: {"a": x * 2, "b": (x, x)},
             (X,),
             "the result: TorchScript has no dict of several types (Tensor, Tuple[Tensor, Tensor])",
+        ),
+        (
+            lambda _, x: Picky(x * 2),
+            (X,),
+            "the result: TorchScript has no type for an object in it: 'int' object has no attribute 'sum'",
         ),
         (lambda _, x: [x * 2, 3], (X,), "the result: TorchScript has no list of several types (Tensor, int)"),
         (lambda _, x: {1.5: x * 2}, (X,), "the result: TorchScript has no dict of such keys"),

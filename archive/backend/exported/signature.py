@@ -76,7 +76,7 @@ def parameters_of(program: Any, leaves: Sequence[object]) -> list[Parameter]:  #
         LoweringError: TorchScript has no such parameter.
     """
     recorded = program.module_call_graph[0].signature
-    args, kwargs = pytree.tree_unflatten(range(len(leaves)), recorded.in_spec)
+    args, kwargs = _tree(recorded.in_spec, "the parameters")
     names = list(recorded.forward_arg_names or ())[: len(args)]
     names += [f"arg_{number}" for number in range(len(names), len(args))]
     named = [*zip(names, args, strict=True), *kwargs.items()]
@@ -102,11 +102,23 @@ def result_of(program: Any, leaves: Sequence[object]) -> tuple[Tree, JitType]:  
     Raises:
         LoweringError: TorchScript has no such result.
     """
-    tree = pytree.tree_unflatten(range(len(leaves)), program.module_call_graph[0].signature.out_spec)
+    tree = _tree(program.module_call_graph[0].signature.out_spec, "the result")
     try:
         return tree, _type(tree, partial(_leaf_type, leaves))
     except LoweringError as error:
         raise LoweringError(f"the result: {error}") from error
+
+
+def _tree(spec: Any, what: str) -> Tree:  # noqa: ANN401 (a TreeSpec)
+    """The structure that a program has recorded; its leaves are numbers.
+
+    Raises:
+        LoweringError: a class of the model's own in it is not made of numbers.
+    """
+    try:
+        return pytree.tree_unflatten(range(spec.num_leaves), spec)
+    except Exception as error:  # whatever the class raises
+        raise LoweringError(f"{what}: TorchScript has no type for an object in it: {error}") from error
 
 
 def schema_of(method: str, parameters: Sequence[Parameter], result: JitType) -> Schema:
