@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import archive
-from archive import ArchiveError, profile_etdump
+from archive import ArchiveError, LimitError, Limits, profile_etdump
 from archive.base.limits import DEFAULT_LIMITS
 from archive.failures.lookups.instructions import InstructionNodes
 from archive.formats.etdump import ProfileEvent, parse_etdump
@@ -244,7 +244,7 @@ REGION = ("embedding.out", "embedding.out", "add.out")
         (REGION, ""),
         (("embedding.other", "embedding.out", "add.x"), ""),  # overloads are the runtime's choice
         (("", "", ""), ""),  # kernels that are not noted
-        ((*REGION, "copy_.out"), ""),  # a buffer's new value
+        ((*REGION, "copy_"), ""),  # a buffer's new value
         ((*REGION, ""), ""),  # an operator on sizes
         (
             ("embedding.out", "add.out", "add.out"),
@@ -279,6 +279,13 @@ def test_a_run_that_fits_several_methods_is_refused_until_one_is_named() -> None
     with pytest.raises(ArchiveError, match="a run may be of each of these methods: forward, words; --method"):
         profile_etdump(data, record("methods"))
     assert profile_etdump(data, record("methods"), method="words").runs == {"words": 1}
+
+
+def test_comparing_runs_with_methods_is_bounded() -> None:
+    profile = profile_etdump(dump("methods"), record("methods"), limits=Limits(work=100))
+    assert profile.runs.total() == 4
+    with pytest.raises(LimitError, match="work is limited to 14, found 15"):
+        profile_etdump(dump("methods"), record("methods"), limits=Limits(work=14))
 
 
 def test_only_etrecords_and_etdumps_are_taken() -> None:
@@ -320,6 +327,8 @@ def test_a_clock_of_32_bits_may_start_anew() -> None:
         ArchiveError, match="Method::execute of instruction -1:0 ends 1 ticks before it starts"
     ):
         profile_etdump(built([Block([Event("Method::execute", -1, 0, 1 << 40, (1 << 40) - 1)])]))
+    with pytest.raises(ArchiveError, match="of instruction -1:0 ends 4294967299 ticks before it starts"):
+        profile_etdump(built([Block([Event("Method::execute", -1, 0, top + 5, 2)])]))  # of 64 bits
 
 
 def test_notes_of_a_backend_with_another_clock_are_left_out_and_counted() -> None:
