@@ -7,8 +7,8 @@
 ``failures``: ``log``, its name; ``models``, the names of the models that explain failures, those with most
 first; ``unexplained``, how many failures stay so; ``source``, how much of the models' source the page
 shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time of all, or two "";
-``interval``, seconds of each interval of times; ``notes``, texts that say why failures stay so, and what was
-left out; ``causes``.
+``interval``, seconds of each interval of times; ``caveat``, on what the explanations rest where nothing names
+their model, or ""; ``notes``, texts that say why failures stay so, and what was left out; ``causes``.
 
 ``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
 ``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
@@ -81,7 +81,7 @@ def failures_facts(
     """The data of that page."""
     groups = explainer.causes.top()
     models = _Asked(asked, groups, shown)
-    notes = [*explainer.notes, *([explainer.caveat] if explainer.caveat else [])]
+    notes = [*explainer.notes]
     if explainer.causes.others:
         notes.append(f"{counted(explainer.causes.others, 'failure')} of further causes")
     places = [
@@ -117,6 +117,7 @@ def failures_facts(
             "source": shown.value,
             "span": _span(groups),
             "interval": explainer.causes.times.width,
+            "caveat": plain(explainer.caveat),
             "notes": _shown_notes(notes, shown),
         },
         "models": sources.facts() if sources else [{} for _ in models.labels],

@@ -10,7 +10,7 @@ from archive.page.document import document, packed
 from tests.page.browser import AXE, data_of, in_browser, opened
 from tests.page.test_browser_access import RULES
 from tests.page.test_browser_safety import ALL_TEXTS, ESCAPED, HIDDEN, HOSTILE, LISTENING, without_policy
-from tests.page.test_failures import LOG, causes_of, page_of, timed
+from tests.page.test_failures import FLEET, LOG, causes_of, page_of, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def hostile(texts: list[str]) -> dict[str, Any]:
     failures = {"log": " ".join(texts), "models": texts, "causes": causes, "unexplained": 1, "notes": texts}
     return {
         "version": 1,
-        "failures": {**failures, "source": "full", "span": texts[:2], "interval": 1},
+        "failures": {**failures, "caveat": texts[0], "source": "full", "span": texts[:2], "interval": 1},
         "models": [{"sources": source}] * count,
     }
 
@@ -78,6 +78,12 @@ def in_view(seen: Seen, selector: str) -> bool:
     assert box
     assert size
     return box["y"] >= 0 and box["y"] + box["height"] <= size["height"]
+
+
+def test_what_explanations_rest_on_is_in_view_among_many_notes(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, (FLEET / "plain.log").read_bytes(), models=FLEET / "Ranker.ptdbg")
+    with opened(browser, tmp_path / "failures.html") as seen:
+        assert in_view(seen, "text=because nothing contradicts it")
 
 
 def test_what_is_most_frequent_is_named_where_one_is(browser: Browser, tmp_path: Path) -> None:

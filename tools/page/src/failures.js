@@ -20,7 +20,7 @@ const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
 const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
 const causeOf = ({where, message}, row) => [where[row], message[row]].filter(Boolean).join(": ");
 
-export function failuresHead({causes, models, unexplained, notes, source}) {
+export function failuresHead({causes, models, unexplained, caveat, notes, source}) {
   const explained = sum(causes.count);
   const fact = (title, value) => make("div", {}, make("dt", {}, title), make("dd", {}, value));
   return [
@@ -35,6 +35,7 @@ export function failuresHead({causes, models, unexplained, notes, source}) {
       ),
       fact("Models with failures", count(models.length)),
     ),
+    caveat && make("p", {class: "notice"}, shown(caveat)),
     SOURCE.has(source) && make("p", {class: "notice"}, SOURCE.get(source)),
     notes.length > 0 &&
       make(
