@@ -38,8 +38,8 @@ CRI = re.compile(
 )
 """A line of Kubernetes' container runtimes."""
 JSON_FILE = re.compile(
-    rb'(?P<head>.*?\{"log": ?")(?P<text>[^"\\]*+(?:\\.[^"\\]*+)*+)'
-    rb'(?P<tail>", ?"stream": ?"std(?:out|err)".*)',
+    rb'(?P<head>.*?\{"log":")(?P<text>[^"\\]*+(?:\\.[^"\\]*+)*+)'
+    rb'(?P<tail>","stream":"std(?:out|err)".*)',
     re.DOTALL,
 )
 """A line of Docker's driver json-file."""

@@ -56,15 +56,14 @@ def is_quiet(lines: bytes) -> bool:
 def may_be_cut(lines: bytes) -> bool:
     """Whether some lines may be pieces that others go on with, as a container runtime wrote them.
 
-    Kubernetes' have ``P`` behind a blank; Docker's have no line end in the text before ``"stream"``.
+    Kubernetes' have ``P`` behind stdout or stderr; Docker's have no line end in the text before that.
     """
-    if b" P" in lines:
-        return True
-    if b'"stream":' not in lines:
+    if b"std" not in lines:  # spares most logs the rest
         return False
-    ends = lines.count(b'","stream":'), lines.count(b'", "stream":')
-    ended = lines.count(b'\\n","stream":'), lines.count(b'\\n", "stream":')
-    return ends != ended or b'\\\\n"' in lines
+    if b"stdout P" in lines or b"stderr P" in lines:
+        return True
+    ends = lines.count(b'","stream":')
+    return ends > 0 and (ends != lines.count(b'\\n","stream":') or b'\\\\n","stream":' in lines)
 
 
 def has_failure(text: bytes) -> bool:
