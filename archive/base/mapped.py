@@ -195,8 +195,13 @@ class Fetched:
         self._file.close()
 
 
-def by_ranges(source: Source, name: str | None = None) -> Mapped | Fetched:
+def by_ranges(source: Source, name: str | None = None, *, most: int | None = None) -> Mapped | Fetched:
     """A source whose bytes are at hand, or if it is elsewhere, read when they are asked for.
+
+    Args:
+        source: the source.
+        name: the file's name, for messages; by default the source's own.
+        most: bytes of a file elsewhere that are fetched; more are refused when they are asked for.
 
     Raises:
         ArchiveError: the path is no file, or a URL leads nowhere.
@@ -205,9 +210,10 @@ def by_ranges(source: Source, name: str | None = None) -> Mapped | Fetched:
     source, place = placed(source)
     if place is None:
         return Mapped(source, name)
-    from archive.base.remote import opened_remote  # noqa: PLC0415 (files elsewhere only)
+    from archive.base.remote import CappedFile, opened_remote  # noqa: PLC0415 (files elsewhere only)
 
-    return Fetched(opened_remote(place), name, source)
+    file = opened_remote(place)
+    return Fetched(file if most is None else CappedFile(file, most), name, source)
 
 
 def _path(source: Source) -> str | None:

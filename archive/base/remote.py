@@ -268,6 +268,34 @@ def opened_remote(place: Location) -> RemoteFile:
     return HttpFile(place) if place.is_http else _StoredFile(place)
 
 
+class CappedFile:
+    """A file of which no more than some bytes are fetched.
+
+    Args:
+        file: the file.
+        most: so many bytes.
+    """
+
+    def __init__(self, file: RemoteFile, most: int) -> None:
+        self.name, self.size, self.head, self.version = file.name, file.size, file.head, file.version
+        self._file, self._most, self._left = file, most, most
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from one place to another, all of them; refuses what would be too many together."""
+        if stop - start > self._left:
+            raise ArchiveError(f"takes more than {self._most:,} bytes of a file elsewhere", file=self.name)
+        self._left -= stop - start
+        return self._file.read(start, stop)
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that is not the version that was opened."""
+        self._file.check_unchanged()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class _StoredFile:
     """A file of any file system of fsspec but HTTP."""
 

@@ -162,19 +162,24 @@ class Growing:
         self._put_at, self._is_put = time.monotonic(), True
 
 
-class Manifest:
-    """A manifest, inside a ``with`` statement.
+class LineFile:
+    """A file of lines that grows, inside a ``with`` statement; it and its folder are made if need be.
 
     Args:
-        path: the file; it and its folder are made if they are missing.
-        task: what is done to the files. A dry run reads the manifest, and leaves everything as it is.
+        path: the file.
+        read_only: read it, and leave everything as it is.
+
+    Attributes:
+        path: as given.
+        folder: the one that it is in.
+        lines: those that it had before; the last may be cut, where a run was interrupted.
     """
 
-    def __init__(self, path: str, task: Task) -> None:
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = path
-        self._folder = places.folder_of(path)
-        self._task = task
-        self._known: dict[str, ManifestLine] = {}
+        self.folder = places.folder_of(path)
+        self.lines: list[bytes] = []
+        self._read_only = read_only
         self._file: BinaryIO | Growing | None = None
 
     def __enter__(self) -> Self:
@@ -191,18 +196,15 @@ class Manifest:
         before = b""
         if places.exists(self.path):
             before = places.content(self.path) if is_elsewhere else path.read_bytes()
-        *lines, cut = before.split(
-            b"\n"
-        )  # what stands behind the last whole line, where a run was interrupted
-        self._known = dict(filter(None, map(parsed, [*lines, cut])))
-        if not self._task.dry_run:
+        self.lines = before.split(b"\n")
+        if not self._read_only:
             if is_elsewhere:
                 self._file = Growing(self.path, before)
             else:
                 places.make_folder_of(self.path)
                 self._file = path.open("ab", buffering=0)
-            if cut:  # the next entry needs its own line
-                self._write(b"\n")
+            if self.lines[-1]:  # the next entry needs its own line
+                self.write(b"\n")
         return self
 
     def __exit__(
@@ -213,13 +215,44 @@ class Manifest:
                 if not isinstance(file, Growing):
                     os.fsync(file.fileno())
 
+    def write(self, line: bytes) -> None:
+        """Add a line, with its end.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        assert self._file is not None  # noqa: S101 (inside of the with statement)
+        with named(name_of(self.path)):
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Manifest(LineFile):
+    """A manifest, inside a ``with`` statement.
+
+    Args:
+        path: the file; it and its folder are made if they are missing.
+        task: what is done to the files. A dry run reads the manifest, and leaves everything as it is.
+    """
+
+    def __init__(self, path: str, task: Task) -> None:
+        super().__init__(path, read_only=task.dry_run)
+        self._task = task
+        self._known: dict[str, ManifestLine] = {}
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._known = dict(filter(None, map(parsed, self.lines)))
+        self.lines = []
+        return self
+
     def known(self, job: Job) -> KnownTargets | None:
         """What the manifest says of a job's targets; None where it has no line about the input."""
         line = self._known.get(escaped(job.name))
         if line is None:
             return None
         outputs = dict(line.outputs)
-        targets = tuple(outputs.pop(path_from(self._folder, target), None) for target in job.targets)
+        targets = tuple(outputs.pop(path_from(self.folder, target), None) for target in job.targets)
         return KnownTargets(line.verb, line.options, line.sources, targets, not outputs, line.clean)
 
     def add(self, outcome: Outcome) -> None:
@@ -229,7 +262,7 @@ class Manifest:
             OSError: the manifest cannot be written.
         """
         job = outcome.job
-        paths = [path_from(self._folder, target) for target in outcome.written]
+        paths = [path_from(self.folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))
         line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
         if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
@@ -239,8 +272,8 @@ class Manifest:
             "options": line.options,
             "outcome": outcome.kind,
             "reason": one_line(outcome.reason),
-            "sources": _files(job.sources, outcome.sources, self._folder),
-            "outputs": _files(job.targets, outcome.outputs, self._folder),
+            "sources": _files(job.sources, outcome.sources, self.folder),
+            "outputs": _files(job.targets, outcome.outputs, self.folder),
         }
         if not line.clean:
             facts["clean"] = False
@@ -248,10 +281,4 @@ class Manifest:
             facts["archive_id"] = outcome.facts.archive_id
         if hasattr(outcome.facts, "origin"):
             facts["from"] = str(outcome.facts.origin)
-        self._write(built(job.name, facts))
-
-    def _write(self, line: bytes) -> None:
-        assert self._file is not None  # noqa: S101 (inside of the with statement)
-        with named(name_of(self.path)):
-            if self._file.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.write(built(job.name, facts))

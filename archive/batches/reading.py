@@ -9,7 +9,15 @@ from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
-from archive.batches.inputs import InputFile, names_several, other_files, recognised
+from archive.batches.inputs import (
+    InputFile,
+    found,
+    is_manifest,
+    names_several,
+    other_files,
+    recognised,
+)
+from archive.batches.places import last_part
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import READ_KINDS as OPENED_KINDS
 from archive.reader.recognition import FileKind
@@ -82,6 +90,17 @@ def listing(
     return FoundFiles(files, all(map(names_several, inputs)), others)
 
 
+def found_files(inputs: Sequence[str]) -> FoundFiles:
+    """The files that are given, and all in folders and of globs, without a look into any; no manifests.
+
+    Raises:
+        ArchiveError: nothing matches a glob.
+        OSError: a folder cannot be read.
+    """
+    files = [file for file in found(inputs) if not file.searched or not is_manifest(last_part(file.name))]
+    return FoundFiles(files, all(map(names_several, inputs)), {})
+
+
 def readings(
     read: Callable[[InputFile], FactsT], files: Sequence[InputFile], workers: int
 ) -> Generator[Reading[FactsT]]:
@@ -95,11 +114,11 @@ def readings(
     Yields:
         What came of each file, in their order.
     """
-    for place, reading in enumerate(in_order(results(partial(_attempt, read), files, workers))):
+    for place, reading in enumerate(in_order(results(partial(attempt, read), files, workers))):
         yield Reading(files[place], error=reading.reason) if isinstance(reading, Lost) else reading
 
 
-def _attempt(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
+def attempt(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
     """Read a file and catch its errors. They become texts, for not every error can be pickled."""
     try:
         return Reading(file, read(file))

@@ -9,7 +9,17 @@ import click
 import archive
 from archive.base.errors import one_line
 from archive.cli import printing
-from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.inventory import Asked, inventory_options, show_inventory
+from archive.cli.reading import (
+    CSV,
+    HTML,
+    Row,
+    files_argument,
+    is_single,
+    problem_line,
+    status_of,
+    takes_reader,
+)
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import listed
@@ -47,13 +57,30 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.LFS
     is_flag=True,
     help="Print which byte of generated code comes from which byte of the model's source; with --json.",
 )
-@takes_reader(forms=[CSV])
-def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: FileReader) -> ExitStatus:
+@inventory_options
+@takes_reader(forms=[CSV, HTML])
+def command(
+    files: tuple[str, ...],
+    *,
+    effects: bool,
+    positions: bool,
+    inventory: bool,
+    digest: bool,
+    leaks: bool,
+    verify: bool,
+    manifest: str | None,
+    reader: FileReader,
+) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of safetensors, GGUF,
     ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of an ETDump: its blocks of
     events. Of a folder, or of several files: one line each, and the sums.
+
+    An inventory says of each file its kind, the releases that may have written it, versions, elements of
+    tensors, bytes of weights, code and debug info, and which file before it is likely the same, by what the
+    directories of zips claim. It reads no tensor, and of a file elsewhere at most 32 MiB by ranges; --digest,
+    --leaks and --verify read all of each file. What was not looked for is empty, and not 0.
 
     \b
     Examples:
@@ -65,7 +92,17 @@ def command(files: tuple[str, ...], *, effects: bool, positions: bool, reader: F
       debug-archive inspect s3://bucket/model.ptl
       debug-archive inspect models/ -j 8
       debug-archive inspect models/ --json | jq -r '.files[] | .file + " " + .archive_id'
+      debug-archive inspect models/ --inventory
+      debug-archive inspect s3://bucket/ --format html --manifest bucket.manifest.jsonl > bucket.html
+      debug-archive inspect models/ --inventory --format csv --digest --leaks > models.csv
     """  # noqa: D301 (click reads the backspace)
+    asked = Asked(digest, leaks, verify)
+    if inventory or reader.form == HTML:
+        if effects or positions:
+            raise click.UsageError("--effects and --source are of files, and an inventory has a row for each")
+        return show_inventory(files, asked, manifest, reader)
+    if manifest is not None or asked != Asked(digest=False, leaks=False, verify=False):
+        raise click.UsageError("--digest, --leaks, --verify and --manifest are of an --inventory")
     single = is_single(files)
     if effects and (reader.form == CSV or not single):
         raise click.UsageError("--effects is of one file, and no table")

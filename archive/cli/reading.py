@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial, wraps
 from os.path import isfile
 from typing import TYPE_CHECKING, TypeVar
@@ -29,13 +29,14 @@ from archive.cli.status import ExitStatus
 from archive.render.ci import sarif
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
     from click.decorators import FC
 
     from archive import Limits
     from archive.base.mapped import Source
     from archive.batches.inputs import InputFile
+    from archive.batches.noted import Notes
     from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
@@ -53,9 +54,11 @@ _jobs_option = click.option(
     show_default=f"number of CPUs; 1 for up to {FEW} files",
     help="How many files to read at a time.",
 )
-TEXT, JSON, CSV, FOLDED, SPEEDSCOPE = "text", "json", "csv", "folded", "speedscope"
+TEXT, JSON, CSV, HTML = "text", "json", "csv", "html"
+FOLDED, SPEEDSCOPE = "folded", "speedscope"
 FORMS = {
     CSV: "rows of CSV under a line of headings",
+    HTML: "a page of the inventory for a browser",
     FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
     SPEEDSCOPE: "the same for speedscope.app",
 }
@@ -158,6 +161,7 @@ class FileReader:
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
         text: printing.FactsText | None = None,
+        notes: Notes[FactsT] | None = None,
     ) -> ExitStatus:
         """Read files, and print a row of each, in their order, as soon as it is there.
 
@@ -169,6 +173,7 @@ class FileReader:
             more: rows that are of no file.
             rules: kinds of findings, and a sentence about each; for SARIF.
             text: the form that ``--format`` asks for, if that is not JSON.
+            notes: where facts are noted, and taken from.
 
         Returns:
             The gravest status of a row.
@@ -201,9 +206,17 @@ class FileReader:
                 for line in row.lines:
                     beside_bar.write_line(line)
 
+        def read_files() -> Generator[Reading[FactsT]]:
+            if notes is None:
+                return readings(read, files.files, workers)
+            from archive.batches.noted import noted_readings  # noqa: PLC0415 (few note what they read)
+
+            return noted_readings(read, files.files, workers, notes)
+
         with (
             sigterm_as_ctrl_c(),
-            closing(readings(read, files.files, workers)) as readings_of_files,
+            notes or nullcontext(),
+            closing(read_files()) as readings_of_files,
             tracker(doing, count, as_json=self.as_json or self.as_sarif) as beside_bar,
         ):
             for reading in beside_bar.track(readings_of_files):

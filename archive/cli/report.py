@@ -170,7 +170,7 @@ class _Writing:
             why = problem_line(reading)
             folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
             return Row(status_of(reading), Unread(file=reading.file.label, error=why), notes=[why])
-        folder.add(reading.file.relative, made)
+        folder.report(reading.file.relative, made)
         page = joined(self.out, page_of(reading.file.relative))
         return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])
 

@@ -1,18 +1,21 @@
-"""The page that lists the pages of several files, with their sums.
+"""The page that lists several files with their sums: of an inventory, or of report pages.
 
 ::
 
     {"version": 1,
-     "folder": {"name": text, "totals": [[what, number]…], "files": {…}, "refused": [[why, count]…]}}
+     "folder": {"name": text, "totals": [[what, number]…], "columns": [[key, title, as]…], "files": {…},
+                "tables": [{"title", "columns": [[title, as]…], "rows": [[cell…]…]}…], "notes": [text…],
+                "refused": [[why, count]…]}}
 
-``files``, a row for each: ``file``, ``kind``, ``size``, ``debug_bytes``, ``release``, ``findings``, and
-``page``, the page's address as seen from this one.
+``files`` has a list for each of ``columns``, a value for each file, null where it is not known: ``file``,
+``kind``, ``size``, ``debug_bytes``, ``release``, and what else the page is about. ``page``, which is no
+column, is the address of a file's page as seen from this one. ``as`` is ``text``, ``number`` or ``bytes``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from archive.page.bounding import MOST_BYTES
@@ -21,13 +24,33 @@ from archive.page.facts import VERSION
 from archive.page.units import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from archive.page.report import Report
 
 ENDING = ".html"
 INDEX = f"index{ENDING}"
 MOST_CAUSES = 1_000
 """Causes of refusals that are listed; files of others are counted together."""
-COLUMNS = ("file", "kind", "size", "debug_bytes", "release", "findings", "page")
+
+
+class Column(NamedTuple):
+    """A column of files: its key, its heading, and how its values are shown."""
+
+    key: str
+    title: str
+    shown_as: str = "text"
+
+
+REPORTED = (
+    Column("file", "File"),
+    Column("kind", "Kind"),
+    Column("size", "Size", "bytes"),
+    Column("debug_bytes", "Debug information", "bytes"),
+    Column("release", "Release"),
+    Column("findings", "Findings", "number"),
+)
+"""What the list of report pages says of each."""
 
 
 def page_of(relative: str) -> str:
@@ -36,52 +59,80 @@ def page_of(relative: str) -> str:
 
 
 class FolderPage:
-    """Takes the pages of files one by one, in their order.
+    """Takes files one by one, in their order.
 
     Args:
         name: of the folder, or of what was asked for.
+        columns: what is said of each file.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._rows: list[tuple[Any, ...]] = []
+    def __init__(self, name: str, columns: Sequence[Column] = REPORTED) -> None:
+        self._name, self._columns = name, columns
+        self._files: dict[str, list[Any]] = {column.key: [] for column in columns}
         self._refused = Counter[str]()
 
-    def add(self, relative: str, made: Report) -> None:
-        """Take a page that was made."""
-        sizes = made.size, made.debug_bytes
-        address = quote(page_of(relative), errors="surrogateescape")
-        self._rows.append((plain(relative), made.kind, *sizes, made.release, made.findings, address))
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Take a file: a value for each column, and perhaps its page."""
+        for key, value in facts.items():
+            self._files.setdefault(key, []).append(value)
+
+    def report(self, relative: str, made: Report) -> None:
+        """Take a report page that was made."""
+        self.add(
+            {
+                "file": plain(relative),
+                "kind": made.kind,
+                "size": made.size,
+                "debug_bytes": made.debug_bytes,
+                "release": made.release,
+                "findings": made.findings,
+                "page": quote(page_of(relative), errors="surrogateescape"),
+            }
+        )
 
     def refuse(self, why: str) -> None:
-        """Take a file that has no page, and why."""
+        """Take a file that could not be read, and why."""
         self._refused[why] += 1
 
-    def facts(self) -> dict[str, Any]:
-        """The data of the page."""
-        columns = [list(column) for column in zip(*self._rows, strict=True)] or [[] for _ in COLUMNS]
-        files = dict(zip(COLUMNS, columns, strict=True))
-        totals = [
-            ["files", len(self._rows)],
-            ["bytes", sum(files["size"])],
-            ["bytes of debug info", sum(files["debug_bytes"])],
-            ["findings", sum(files["findings"])],
+    def facts(self, tables: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = ()) -> dict[str, Any]:
+        """The data of the page.
+
+        Args:
+            tables: sums, in tables of their own.
+            notes: sentences below the sums.
+        """
+        files = self._files
+        words = {"size": "bytes", "debug_bytes": "bytes of debug info", "elements": "elements"}
+        words["findings"] = "findings"
+        summed = [
+            key for key in words if files.get(key) and all(isinstance(one, int | None) for one in files[key])
         ]
+        totals = [["files", len(files["file"])]]
+        totals += [[words[key], sum(value or 0 for value in files[key])] for key in summed]
         told = self._refused.most_common(MOST_CAUSES)
         more = self._refused.total() - sum(count for _, count in told)
         told += [("other causes", more)] if more else []
-        refused = [[plain(why), count] for why, count in told]
-        folder = {"name": plain(self._name), "totals": totals, "files": files, "refused": refused}
+        folder = {
+            "name": plain(self._name),
+            "totals": totals,
+            "columns": [list(column) for column in self._columns],
+            "files": files,
+            "tables": list(tables),
+            "notes": list(notes),
+            "refused": [[plain(why), count] for why, count in told],
+        }
         return {"version": VERSION, "folder": folder}
 
-    def page(self) -> bytes:
-        """The page; of very many files, the first ones, with the sums of all."""
-        facts = self.facts()
-        data, rows = packed(facts), len(self._rows)
+    def page(self, tables: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = ()) -> bytes:
+        """The page; of very many files, the first ones, with the sums of all. See :meth:`facts`."""
+        facts = self.facts(tables, notes)
+        folder = facts["folder"]
+        data, all_rows = packed(facts), len(folder["files"]["file"])
+        rows = all_rows
         while len(data) > MOST_BYTES and rows:
             rows //= 2
-            files = {name: column[:rows] for name, column in facts["folder"]["files"].items()}
-            told = [f"left out of this page: {len(self._rows) - rows:,} files", len(self._rows) - rows]
-            refused = [*facts["folder"]["refused"], told]
-            data = packed({**facts, "folder": {**facts["folder"], "files": files, "refused": refused}})
+            files = {name: column[:rows] for name, column in folder["files"].items()}
+            told = [f"left out of this page: {all_rows - rows:,} files", all_rows - rows]
+            refused = [*folder["refused"], told]
+            data = packed({**facts, "folder": {**folder, "files": files, "refused": refused}})
         return document(data, f"{self._name}: debug-archive")

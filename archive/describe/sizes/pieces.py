@@ -98,6 +98,16 @@ def pieces(archive: Archive, *, inside: bool, weights: bool) -> Iterator[Piece]:
     contents, modules = _contents(archive, inside=inside, weights=weights)
     for name, part, size in structure(archive.container):
         yield Piece(part, part, *_labels(name, modules), None, size, 0)
+    yield from _of_records(archive, contents, modules)
+
+
+def record_pieces(archive: Archive) -> Iterator[Piece]:
+    """Those of the records alone, with names of tensors: no local header of a tensor is read."""
+    archive.container.check_sizes()
+    yield from _of_records(archive, *_contents(archive, inside=False, weights=True))
+
+
+def _of_records(archive: Archive, contents: RecordCells, modules: Mapping[str, str]) -> Iterator[Piece]:
     file = recognise_zip(archive.container, look=False).kind
     for name, record in archive.records.items():
         cells = contents.get(name, [Cell(None, None, record.size)])

@@ -1,4 +1,4 @@
-// The page of a folder: totals, the largest files, a table of all with links to their pages, what was refused and why.
+// The page of a folder: totals, the largest files, a table of all with links to pages, sums, what was refused and why.
 
 import {make} from "./elements.js";
 import {searchable} from "./lists.js";
@@ -23,13 +23,17 @@ function beside(address) {
 export function folderSections(folder, add) {
   const {files} = folder,
     rows = files.file.length;
-  add("totals", "Together", () => ({nodes: [totals(folder.totals)]}));
+  add("totals", "Together", () => ({
+    nodes: [totals(folder.totals), ...(folder.notes ?? []).map((text) => make("p", {}, shown(text)))],
+  }));
   if (rows) {
     add("largest", `The largest ${Math.min(LARGEST, rows)} of ${counted(rows, "file")}`, () => ({
       nodes: [largest(files)],
     }));
-    add("files", "All files", () => allFiles(files));
+    add("files", "All files", () => allFiles(files, folder.columns));
   }
+  for (const [number, table] of (folder.tables ?? []).entries())
+    add(`table-${number}`, table.title, () => ({nodes: [plainTable(table)]}));
   if (folder.refused?.length) add("refused", "Not read", () => ({nodes: [refused(folder.refused)]}));
 }
 
@@ -100,7 +104,7 @@ function largest({file, size, debug_bytes: debug, page}) {
           make(
             "td",
             {class: "figure"},
-            `${bytes(debug[row] ?? 0)} \u00b7 ${percent(debug[row] ?? 0, size[row])}`,
+            debug[row] === null ? "" : `${bytes(debug[row])} \u00b7 ${percent(debug[row], size[row])}`,
           ),
           make("td", {class: "wide"}, bar(row)),
         ),
@@ -114,18 +118,42 @@ function linked(name, page) {
   return address ? make("a", {href: address}, shown(name)) : shown(name);
 }
 
-function allFiles(files) {
+const WORDS = {text: shown, number: count, bytes};
+const words = (value, as) => (value === null || value === "" ? "" : (WORDS[as] ?? shown)(value));
+
+function plainTable({columns, rows}) {
+  const figure = (as) => (as === "text" ? null : "figure");
+  return make(
+    "table",
+    {class: "plain"},
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        ...columns.map(([title, as]) => make("th", {scope: "col", class: figure(as)}, shown(title))),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      ...rows.map((cells) =>
+        make(
+          "tr",
+          {},
+          ...cells.map((cell, n) => make("td", {class: figure(columns[n][1])}, words(cell, columns[n][1]))),
+        ),
+      ),
+    ),
+  );
+}
+
+function allFiles(files, columns) {
   const list = searchable(
     "Files",
     files.file.length,
-    [
-      {title: "File", value: (row) => files.file[row]},
-      {title: "Kind", value: (row) => files.kind[row]},
-      {title: "Size", as: "bytes", value: (row) => files.size[row]},
-      {title: "Debug information", as: "bytes", value: (row) => files.debug_bytes[row]},
-      {title: "Release", value: (row) => files.release[row]},
-      {title: "Findings", as: "number", value: (row) => files.findings[row]},
-    ],
+    columns.map(([key, title, as]) => ({title, as, value: (row) => files[key][row]})),
     {
       onOpen: (row) => {
         const address = files.page?.[row] && beside(files.page[row]);
@@ -134,7 +162,10 @@ function allFiles(files) {
     },
   );
   return {
-    nodes: [list.element, make("p", {class: "hint"}, "Enter or a click opens a file's page.")],
+    nodes: [
+      list.element,
+      ...(files.page ? [make("p", {class: "hint"}, "Enter or a click opens a file's page.")] : []),
+    ],
     ready: list.fill,
   };
 }

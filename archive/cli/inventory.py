@@ -1,0 +1,147 @@
+"""``inspect --inventory``: a row for each of many files, in any form, and their sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.base.errors import ArchiveError, one_line
+from archive.base.facts import dataclass
+from archive.base.urls import name_of
+from archive.batches.inputs import counts
+from archive.batches.jobs import MANIFEST_SUFFIX
+from archive.batches.reading import found_files
+from archive.cli import printing
+from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
+from archive.describe.inventory import Inventory, InventoryRow, inventoried
+from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.render.documents import Unread
+from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from archive.batches.noted import Notes
+    from archive.batches.reading import Reading
+    from archive.cli.printing import FactsText
+    from archive.cli.reading import FileReader
+    from archive.cli.status import ExitStatus
+    from archive.page.inventory import InventoryPage
+
+    CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+INVENTORY_KINDS = OPENED_KINDS | {FileKind.COMPANION}
+"""The kinds of files that have a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked about each file beside what a few ranges tell; each reads all of it."""
+
+    digest: bool
+    leaks: bool
+    verify: bool
+
+
+def inventory_options(command: CommandT) -> CommandT:
+    """The options of an inventory."""
+    options = [
+        click.option(
+            "--inventory",
+            is_flag=True,
+            help="A row for each file in the place of all that is in it, and sums by kind and release.",
+        ),
+        click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes."),
+        click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes."),
+        click.option("--verify", is_flag=True, help="Count what `verify` finds; reads all bytes."),
+        click.option(
+            "--manifest",
+            metavar=f"FILE{MANIFEST_SUFFIX}",
+            type=click.Path(),
+            help="Note rows in this file, and read only files that it has no row of, or that have changed.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def show_inventory(
+    inputs: Sequence[str], asked: Asked, manifest: str | None, reader: FileReader
+) -> ExitStatus:
+    """Print a row for each file, and the sums.
+
+    Raises:
+        ArchiveError: there is no file, or the manifest is named as none is.
+        OSError: a folder cannot be read, or the manifest not written.
+    """
+    files = found_files(inputs)
+    run = _Run(", ".join(map(name_of, inputs)), reader)
+    question = {"digest": asked.digest, "leaks": asked.leaks, "verify": asked.verify}
+    notes = None if manifest is None else _notes(manifest, question)
+    read = reader.of_bytes(inventoried, **question)
+    status = reader.several(files, read, "inspecting", run.row, text=run.form, notes=notes)
+    run.tell()
+    return status
+
+
+def _notes(manifest: str, question: dict[str, bool]) -> Notes[InventoryRow]:
+    from archive import __version__  # noqa: PLC0415 (one run in many)
+    from archive.batches.noted import Notes  # noqa: PLC0415 (the same)
+
+    if not manifest.endswith(MANIFEST_SUFFIX):
+        raise ArchiveError(expected=f"a manifest, FILE{MANIFEST_SUFFIX}", found=name_of(manifest))
+    asked = {"inventory": question, "version": __version__}
+    return Notes(manifest, asked, dumped, loaded)
+
+
+class _Run:
+    """One run: the rows of files, and their sums.
+
+    Args:
+        name: of what was asked for.
+        reader: the options.
+
+    Attributes:
+        form: what ``--format`` asks for, if that is neither text nor JSON.
+    """
+
+    def __init__(self, name: str, reader: FileReader) -> None:
+        self._reader, self._inventory = reader, Inventory(INVENTORY_KINDS)
+        self._page: InventoryPage | None = None
+        self.form: FactsText | None = INVENTORY if reader.form == CSV else None
+        if reader.form == HTML:
+            from archive.page.inventory import InventoryPage  # noqa: PLC0415 (few ask for pages)
+
+            self.form = self._page = InventoryPage(one_line(name), self._inventory)
+
+    def row(self, reading: Reading[InventoryRow]) -> Row:
+        """The row of a file, with the one that it is the same as."""
+        name, row = reading.file.label, reading.facts
+        if row is None:
+            why = problem_line(reading)
+            self._inventory.unread += 1
+            if self._page is not None:
+                self._page.refuse(reading.error.removeprefix(f"{name}: "))
+            return Row(status_of(reading), self._unread(name, why), notes=[why])
+        taken = self._inventory.take(replace(row, file=name))
+        if taken is None:
+            return Row()
+        return Row(facts=taken, lines=[f"{name}: {row_text(taken)}"])
+
+    def _unread(self, name: str, why: str) -> object:
+        """What the document says of a file that could not be read; rows of CSV have its kind as unknown."""
+        if self._reader.form == CSV:
+            return InventoryRow(name, FileKind.UNKNOWN, None, unread=[why.removeprefix(f"{name}: ")])
+        return Unread(file=name, error=why)
+
+    def tell(self) -> None:
+        """Print the sums, and what is there besides models."""
+        others = self._inventory.others
+        if others:
+            printing.note(f"no models, and left out: {counts(others)}")
+        if not self._reader.as_json:
+            printing.show(totals_text(self._inventory))

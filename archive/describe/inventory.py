@@ -1,0 +1,505 @@
+"""What a folder of models holds: a row for each file, from what a few ranges of it tell.
+
+Read of each file: a zip's directory, and of its records the debug info, the programs, and those that name
+tensors; of a file of tensors, its header. No element of a tensor is read. Of a file elsewhere at most
+`FETCHED` bytes are fetched; what would take more is not known, and the row says so. A caller may ask for
+more, which reads all of each file: the digest of the model, what ``leaks`` finds, what ``verify`` finds.
+
+A row claims nothing else than it has read: a number is None where it was not looked for or cannot be known,
+`looked_at` says what was read, and `unread` what could not be, and why.
+
+Files are *likely the same* if they are zips whose records have the same names, sizes and CRC-32s. These stand
+in the directory, so nobody has checked them. Archives without them, as some writers leave them, are not
+compared. Of files with digests, nothing else counts: equal ones are of the same model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.digests import DIGEST_BYTES
+from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import by_ranges
+from archive.base.strings import decoded
+from archive.companion.magic import is_companion
+from archive.container.container import Container
+from archive.container.directory import has_end
+from archive.container.names import encoded
+from archive.describe.sizes.account import DEBUG, Part
+from archive.describe.sizes.pieces import record_pieces, tensor_pieces
+from archive.formats.record_kinds import MIGRATED, RecordKind, place_of_companion, version_record
+from archive.reader.archive import Archive
+from archive.reader.opening import archive_in, opened
+from archive.reader.provenance import provenance
+from archive.reader.recognition import (
+    ARCHIVE_KINDS,
+    PROGRAM_KINDS,
+    TENSOR_KINDS,
+    ZIP_KINDS,
+    FileKind,
+    head_kind,
+    kind_in,
+    opened_zip,
+    recognise_zip,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from archive.base.limits import Allowance
+    from archive.base.mapped import Fetched, Mapped, Source
+    from archive.describe.sizes.account import Piece
+
+FETCHED = 1 << 25
+"""Bytes of a file elsewhere that are fetched, at most, beside those of a server that knows no ranges."""
+CODE = {
+    RecordKind.CODE,
+    RecordKind.BYTECODE,
+    RecordKind.PROGRAM,
+    RecordKind.COMPILED,
+    RecordKind.CPP,
+    RecordKind.SHARED_OBJECT,
+    RecordKind.GRAPH,
+}
+"""The kinds of bytes that say what is computed."""
+NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
+"""Files whose tensors lie inside of records, which are read as a whole to find them."""
+LONGEST_TEXT = 80
+"""Characters of a release, a version or a reason."""
+MOST_REASONS = 5
+"""Reasons of a row."""
+NAMED = "the file's own word"
+"""How a release is known that a file names."""
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryRow:
+    """What is known of one file. A number is null where it was not looked for, or cannot be known.
+
+    Attributes:
+        file: its name.
+        kind: of the file.
+        size: in bytes; of a model in several files, that of all; null if the file could not be read.
+        files: how many files the model is in.
+        release: the PyTorch releases that may have written it, in words; "" where nothing tells.
+        release_by: how that is known: how many signs in its records agree, or that the file names it.
+        versions: of the archive, its bytecode, its schema, its sets of operators: whatever the file names.
+        tensors: how many tensors it describes.
+        elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
+            saved as a tensor.
+        weight_bytes: stored bytes of tensors.
+        code_bytes: stored bytes of code, bytecode and graphs, without debug info.
+        debug_bytes: stored bytes of debug info, as ``sizes`` counts them; the whole size of a companion.
+        debug_share: the part of the size that this is, from 0 to 1.
+        handles: the number of debug handles.
+        contents: of a zip, a digest of the names, sizes and CRC-32s of its records, as its directory claims
+            them; "" where not all have one.
+        digest: of the model, as ``digest`` prints it; of other files than zips, of their bytes; "" if it was
+            not asked for.
+        same_as: the first file before this one that is the same; "" for none.
+        same_by: ``digest``, or for files that are likely the same ``crc``; "" for none.
+        leaks: how many texts ``leaks`` finds of each kind that counts; null if they were not looked for.
+        findings: how many findings ``verify`` has of each severity; null if the file was not checked.
+        looked_at: what was read.
+        unread: what could not be read, and why.
+    """
+
+    file: str
+    kind: FileKind
+    size: int | None
+    files: int = 1
+    release: str = ""
+    release_by: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    tensors: int | None = None
+    elements: int | None = None
+    weight_bytes: int | None = None
+    code_bytes: int | None = None
+    debug_bytes: int | None = None
+    debug_share: float | None = None
+    handles: int | None = None
+    contents: str = ""
+    digest: str = ""
+    same_as: str = ""
+    same_by: str = ""
+    leaks: Mapping[str, int] | None = None
+    findings: Mapping[str, int] | None = None
+    looked_at: Sequence[str] = ()
+    unread: Sequence[str] = ()
+
+
+@bounded
+def inventoried(
+    source: Source,
+    *,
+    digest: bool = False,
+    leaks: bool = False,
+    verify: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> InventoryRow:
+    """The row of a file. Of a file that is no model, its kind and size.
+
+    >>> row = inventoried("fixtures/oracles/plain_stack.ptl")
+    >>> print(row.kind, row.elements, row.release, row.versions["bytecode"], sep=" | ")
+    lite archive | 60 | PyTorch 2.1 or later | 6
+
+    Args:
+        source: a path, a URL, a bytes-like object, or a binary file.
+        digest: compute the digest of the model, which reads all of the file.
+        leaks: look for what the file gives away, which reads all of it.
+        verify: check the file, which reads all of it.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the file cannot be opened as what it is, or it changed meanwhile.
+        OSError: it cannot be read.
+    """
+    mapped = by_ranges(source, most=FETCHED)
+    try:
+        row = _row(mapped, limits.allowance(mapped.weight))
+        if row.kind in ZIP_KINDS | TENSOR_KINDS | {FileKind.COMPANION}:
+            asked = ((digest, _with_digest), (leaks, _with_leaks), (verify, _with_findings))
+            for is_asked, more in asked:
+                row = more(row, source, limits) if is_asked else row
+        if row.unread or digest or leaks or verify:
+            mapped.check_unchanged()
+        return row
+    finally:
+        mapped.close()
+
+
+# --- what a few ranges tell
+
+
+class _Known:
+    """Facts about a file as they are found; one that cannot be read costs no other."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, object] = {}
+        self.looked_at: list[str] = []
+        self.unread: list[str] = []
+
+    def look(self, what: str, find: Callable[[], Mapping[str, object]]) -> None:
+        """Take the facts that a function finds, or the reason why it finds none."""
+        try:
+            self.facts.update(find())
+            self.looked_at.append(what)
+        except ArchiveError as error:
+            self.refuse(what, error)
+
+    def refuse(self, what: str, error: ArchiveError | str) -> None:
+        """Note what could not be read."""
+        if isinstance(error, ArchiveError):
+            error = str(error).removeprefix(f"{error.file}: ")
+        self.unread.append(f"{what}: {error}")
+
+    def row(self, file: str, kind: FileKind, size: int) -> InventoryRow:
+        """The row of all that is known."""
+        debug = self.facts.get("debug_bytes")
+        share = round(debug / size, 6) if isinstance(debug, int) and size else None
+        return InventoryRow(
+            file,
+            kind,
+            size,
+            **self.facts,  # type: ignore[arg-type]
+            debug_share=share,
+            looked_at=self.looked_at,
+            unread=self.unread,
+        )
+
+
+def _row(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
+    if is_companion(mapped.data):
+        return _of_companion(mapped, allowance)
+    if has_end(mapped.data):
+        return _of_zip(Container(mapped, allowance, rooted=False))
+    kind = head_kind(mapped, allowance)
+    if kind in TENSOR_KINDS:
+        return _of_tensor_file(opened(mapped, allowance, TENSOR_KINDS))
+    if kind in {FileKind.CUT, FileKind.LFS, FileKind.ZIP}:
+        opened_zip(mapped, allowance)  # which refuses it
+    return InventoryRow(mapped.name, kind, len(mapped.data))
+
+
+def _of_companion(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
+    """The row of a companion, which is read as a whole, and so on this machine alone."""
+    known, size, name = _Known(), len(mapped.data), mapped.name
+    known.facts["debug_bytes"] = size
+    known.looked_at.append("first bytes")
+    if isinstance(mapped.data, memoryview):
+        known.look("debug handles", lambda: {"handles": len(opened(mapped, allowance).handles)})
+    return known.row(name, FileKind.COMPANION, size)
+
+
+def _of_tensor_file(archive: Archive) -> InventoryRow:
+    known, told = _Known(), archive.tensor_file
+    assert told is not None  # noqa: S101 (that is its kind)
+    known.looked_at.append("header")
+    known.facts["files"] = len(told.files)
+    known.unread += [f"not there: {name}" for name in told.missing]
+    metadata = {key: str(value) for key, value in told.metadata.items() if isinstance(value, str | int)}
+    keys = {"ir_version": "IR", "opset_import": "operators", "general.file_type": "file type"}
+    known.facts["versions"] = {word: _short(metadata[key]) for key, word in keys.items() if key in metadata}
+    if metadata.get("producer_name") == "pytorch":
+        known.facts["release"] = f"PyTorch {_short(metadata.get('producer_version', ''))}".strip()
+        known.facts["release_by"] = NAMED
+    known.look("tensors", lambda: _tensors(archive, list(tensor_pieces(archive))))
+    return known.row(archive.file, told.recognised.kind, archive.size)
+
+
+def _of_zip(container: Container) -> InventoryRow:
+    container.check_sizes()
+    kind, known = recognise_zip(container).kind, _Known()
+    known.looked_at.append("directory")
+    if kind not in ZIP_KINDS:
+        return known.row(container.file, kind, container.size)
+    container.check_names(name for name in container.records if kind_in(kind, name) is not RecordKind.TENSOR)
+    known.facts["contents"] = _contents(container)
+    elsewhere, embedded = container.is_elsewhere, place_of_companion(container.records) in container.records
+    try:
+        # An embedded companion elsewhere would have all records fetched, to see that it belongs to them.
+        archive = Archive(container) if embedded and elsewhere else archive_in(container)
+    except ArchiveError as error:
+        known.refuse("embedded companion", error)
+        archive = Archive(container)
+    if kind in ARCHIVE_KINDS:
+        known.look("version", lambda: _archive_versions(archive))
+        if archive.companion is None and not embedded:
+            known.look("debug records", lambda: _origin(archive))
+        elif archive.companion is not None:
+            known.look("companion", lambda: {"handles": len(archive.handles)})
+    if kind in PROGRAM_KINDS and archive.programs:
+        known.look("programs", lambda: _exported(archive))
+    if elsewhere and kind in NESTED_KINDS:
+        known.refuse("sizes and tensors", "they are inside of records that are not fetched")
+    else:
+        known.look("tensors", lambda: _tensors(archive, list(record_pieces(Archive(container)))))
+    if embedded and elsewhere:
+        known.refuse("embedded companion", "it is not fetched")
+    return known.row(container.file, kind, container.size)
+
+
+def _contents(container: Container) -> str:
+    """A digest of what the directory says of each record; "" where it says no CRC-32 of some bytes."""
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for name, record in sorted(container.records.items()):
+        if record.size and not record.crc32:
+            return ""
+        digest.update(b"%d %08x " % (record.size, record.crc32) + encoded(name) + b"\0")
+    return digest.hexdigest()
+
+
+def _archive_versions(archive: Archive) -> Mapping[str, object]:
+    versions, name = {}, version_record(archive.records)
+    if name is not None:
+        versions["archive"] = _short(decoded(archive.records[name].view()[:64]).strip())
+    if archive.bytecode is not None:
+        versions["bytecode"] = str(archive.bytecode.version)
+    return {"versions": versions}
+
+
+def _origin(archive: Archive) -> Mapping[str, object]:
+    origin = provenance(archive)
+    signs = len(origin.evidence)
+    by = f"{signs - len(origin.against)} of {signs} signs"
+    by += "; migrated" if MIGRATED in archive.records else ""
+    return {"release": str(origin), "release_by": by, "handles": len(archive.handles)}
+
+
+def _exported(archive: Archive) -> Mapping[str, object]:
+    programs = archive.programs.values()
+    releases = sorted({_short(program.release) for program in programs} - {""})
+    versions = {name: _short(version) for one in programs for name, version in one.versions.items()}
+    facts: dict[str, object] = {"versions": {_short(name): version for name, version in versions.items()}}
+    if releases:
+        facts |= {"release": _short(", ".join(f"PyTorch {one}" for one in releases)), "release_by": NAMED}
+    return facts
+
+
+def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
+    """Tensors and their elements, and the bytes of tensors, code and debug info.
+
+    Raises:
+        ArchiveError: what names the tensors cannot be read, or what has debug info.
+    """
+    tensors = len(archive.tensors)
+    broken = next((piece.record for piece in pieces if piece.part == Part.UNREADABLE), None)
+    if broken is not None:
+        raise ArchiveError("cannot be read", file=archive.file, record=broken)
+    facts: dict[str, object] = {}
+    if archive.tensor_file is None:  # in others nobody has looked for debug info
+        facts["debug_bytes"] = sum(piece.stored for piece in pieces if piece.kind in DEBUG)
+    if not tensors and archive.recognised.kind is FileKind.AOTI:  # only C++ code names them, if it is there
+        return facts
+    return facts | {
+        "tensors": tensors,
+        "elements": sum(piece.weight.elements for piece in pieces if piece.weight),
+        "weight_bytes": sum(piece.stored for piece in pieces if _is_weight(piece)),
+        "code_bytes": sum(piece.stored for piece in pieces if piece.kind in CODE and not piece.weight),
+    }
+
+
+def _is_weight(piece: Piece) -> bool:
+    return piece.weight is not None or piece.kind in {RecordKind.TENSOR, RecordKind.EXTERNAL}
+
+
+def _short(text: str) -> str:
+    """A foreign text in few characters that can be printed."""
+    return text if text.isprintable() and len(text) <= LONGEST_TEXT else shown(text, LONGEST_TEXT)
+
+
+# --- what all bytes tell
+
+
+def _with_digest(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
+    from archive.compare.digest import digest  # noqa: PLC0415 (by request)
+
+    if row.files > 1:
+        return replace(row, unread=[*row.unread, "digest: the model is in several files"])
+    of = "model" if row.kind in ZIP_KINDS else "file"
+
+    def find() -> Mapping[str, object]:
+        return {"digest": str(digest(source, of=of, limits=limits))}  # type: ignore[arg-type]
+
+    return _with(row, "all bytes, for the digest", find)
+
+
+def _with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
+    from archive.privacy.leaks import SCANNED_KINDS, leaks  # noqa: PLC0415 (by request)
+
+    if row.kind not in SCANNED_KINDS:
+        return replace(row, unread=[*row.unread, "leaks: not looked for in files of this kind"])
+    problems: list[str] = []
+
+    def find() -> Mapping[str, object]:
+        found = leaks(source, limits=limits)
+        problems.extend(f"leaks: {problem}" for problem in found.problems)
+        return {"leaks": Counter(str(finding.kind) for finding in found.counted())}
+
+    row = _with(row, "all texts, for leaks", find)
+    return replace(row, unread=[*row.unread, *problems])
+
+
+def _with_findings(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
+    from archive.check.verify import CHECKED_KINDS, verify  # noqa: PLC0415 (by request)
+
+    if row.kind not in CHECKED_KINDS:
+        return replace(row, unread=[*row.unread, "verify: does not check files of this kind"])
+
+    def find() -> Mapping[str, object]:
+        return {"findings": Counter(one.severity for one in verify(source, limits=limits))}
+
+    return _with(row, "all records, by verify", find)
+
+
+def _with(row: InventoryRow, what: str, find: Callable[[], Mapping[str, object]]) -> InventoryRow:
+    known = _Known()
+    known.look(what, find)
+    more = [*row.looked_at, *known.looked_at], [*row.unread, *known.unread]
+    return replace(row, **known.facts, looked_at=more[0], unread=more[1])  # type: ignore[arg-type]
+
+
+# --- many files
+
+
+SUMMED = ("size", "elements", "weight_bytes", "code_bytes", "debug_bytes")
+"""What is summed of rows."""
+
+
+class Sums:
+    """The sums of some files.
+
+    Attributes:
+        files: how many.
+        values: by the names of ``SUMMED``; of files of which a value is not known, it is left out. There is
+            none where it is known of no file.
+    """
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.values = Counter[str]()
+
+    def add(self, row: InventoryRow) -> None:
+        """Add a file."""
+        self.files += 1
+        for name in SUMMED:
+            value = getattr(row, name)
+            if value is not None:
+                self.values[name] += value
+
+    def add_all(self, other: Sums) -> None:
+        """Add the files of other sums."""
+        self.files += other.files
+        for name, value in other.values.items():
+            self.values[name] += value
+
+
+class Inventory:
+    """Takes rows one by one, in their order. Of each file it keeps a digest and a name.
+
+    Args:
+        kinds: those of the files that have a row; others are counted.
+
+    Attributes:
+        total: of all rows.
+        by_kind: the same by kind.
+        by_release: by release; "" where that is not known.
+        partly: how many of them do not tell how many elements their tensors have.
+        others: how many files there are of each other kind.
+        unread: how many files could not be read.
+        same: how many files are the same as one before; the bytes of these.
+    """
+
+    def __init__(self, kinds: Collection[FileKind]) -> None:
+        self._kinds = kinds
+        self._first: dict[bytes, str] = {}
+        self.total = Sums()
+        self.by_kind: dict[str, Sums] = {}
+        self.by_release: dict[str, Sums] = {}
+        self.others = Counter[FileKind]()
+        self.partly = 0
+        self.unread = 0
+        self.same = Sums()
+
+    def take(self, row: InventoryRow) -> InventoryRow | None:
+        """The row with the file that it is the same as; None for a file of another kind."""
+        if row.kind not in self._kinds:
+            self.others[row.kind] += 1
+            return None
+        by, value = ("digest", row.digest) if row.digest else ("crc", row.contents)
+        if value:
+            key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_BYTES).digest()
+            first = self._first.setdefault(key, row.file)
+            if first is not row.file:
+                row = replace(row, same_as=first, same_by=by)
+                self.same.add(row)
+        self.partly += row.elements is None and row.kind is not FileKind.COMPANION
+        for sums in (
+            self.total,
+            self.by_kind.setdefault(str(row.kind), Sums()),
+            self.by_release.setdefault(row.release, Sums()),
+        ):
+            sums.add(row)
+        return row
+
+
+def largest(sums: Mapping[str, Sums], most: int) -> Iterable[tuple[str, Sums]]:
+    """The groups with most files, largest first, and the rest as one.
+
+    Args:
+        sums: by name; "" for files of which it is not known.
+        most: how many of them.
+    """
+    order = sorted(sums.items(), key=lambda item: (-item[1].files, item[0]))
+    yield from ((name or "(not known)", some) for name, some in order[:most])
+    if order[most:]:
+        rest = Sums()
+        for _, some in order[most:]:
+            rest.add_all(some)
+        yield f"[{len(order) - most:,} others]", rest

@@ -1,0 +1,136 @@
+"""An inventory as text: a line for each file, and tables of sums; as rows of CSV; as JSON in a manifest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import counted, one_line
+from archive.describe.inventory import SUMMED, InventoryRow, largest
+from archive.reader.recognition import FileKind
+from archive.render.as_csv import CsvTable
+from archive.render.as_json import as_json
+from archive.render.fitted_table import TOTAL, FittedTable
+from archive.render.texts import share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.describe.inventory import Inventory, Sums
+    from archive.render.fitted_table import Printed
+
+COLUMNS = tuple(column.name for column in fields(InventoryRow) if column.name != "file")
+MOST_GROUPS = 40
+"""Kinds or releases of a table; the others are one row."""
+SAME = {"crc": "likely the same as", "digest": "the same as"}
+"""What is said of files that are the same, by how that is known."""
+HEADINGS = ("files", "bytes", "elements", "weights", "code", "debug info")
+"""The columns of sums: the files, and what is summed of them."""
+
+
+# --- text
+
+
+def row_text(row: InventoryRow) -> str:
+    """What is known of a file, on one line, without its name."""
+    parts = [str(row.kind), f"{row.size:,} bytes"]
+    if row.elements is not None:
+        parts.append(counted(row.elements, "element"))
+    if row.debug_bytes is not None:
+        parts.append(f"{row.debug_bytes:,} of debug info{_share(row)}")
+    if row.handles:
+        parts.append(counted(row.handles, "handle"))
+    parts += [f"{row.release} ({row.release_by})"] if row.release else []
+    parts += [f"{name} {version}" for name, version in row.versions.items()]
+    if row.leaks is not None:
+        parts.append(f"leaks: {_counts(row.leaks)}")
+    if row.findings is not None:
+        parts.append(f"verify: {_counts(row.findings)}")
+    if row.same_as:
+        parts.append(f"{SAME[row.same_by]} {row.same_as}")
+    return ", ".join([*parts, *(f"not read: {why}" for why in row.unread)])
+
+
+def _share(row: InventoryRow) -> str:
+    return f" ({row.debug_share:.1%})" if row.debug_share else ""
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return " and ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
+
+
+def totals_text(inventory: Inventory) -> Printed:
+    """The sums by kind and by release, and how many files are there twice."""
+    return [
+        "",
+        _table("kind", inventory.by_kind, inventory.total),
+        "",
+        _table("release", inventory.by_release, inventory.total),
+        "",
+        *told(inventory),
+    ]
+
+
+def told(inventory: Inventory) -> list[str]:
+    """What the sums do not say, in sentences."""
+    same, lines = inventory.same, []
+    if same.files:
+        lines.append(f"the same as one before: {counted(same.files, 'file')}, {same.values['size']:,} bytes")
+    if inventory.partly:
+        lines.append(f"elements are not known: {counted(inventory.partly, 'file')}")
+    if inventory.unread:
+        lines.append(f"could not be read: {counted(inventory.unread, 'file')}")
+    return lines
+
+
+def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
+    table = FittedTable.of(of, *HEADINGS, "%")
+    for name, some in [*largest(sums, MOST_GROUPS), (TOTAL, total)]:
+        cells = [f"{number:,}" if number is not None else "" for number in numbers(some)]
+        table.add(one_line(name), *cells, share(some.values["debug_bytes"], some.values["size"]))
+    return table
+
+
+def numbers(sums: Sums) -> list[int | None]:
+    """The numbers below ``HEADINGS``; None where no file tells."""
+    return [sums.files, *(sums.values.get(name) for name in SUMMED)]
+
+
+# --- CSV
+
+
+def _rows(row: InventoryRow) -> Iterator[Sequence[object]]:
+    yield [_cell(getattr(row, name)) for name in COLUMNS]
+
+
+def _cell(value: object) -> object:
+    """Several values as one cell: names with their numbers or versions, or sentences."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {some}" for name, some in value.items()) or "none"
+    return "; ".join(value) if isinstance(value, list | tuple) else value
+
+
+INVENTORY = CsvTable(COLUMNS, _rows)
+
+
+# --- a manifest
+
+
+def dumped(row: InventoryRow) -> Mapping[str, Any] | None:
+    """A row for a manifest; None of one to be read again, of which not all was read or is in one file."""
+    if row.unread or row.files > 1 or row.kind is FileKind.SHARDED:
+        return None
+    facts: dict[str, Any] = json.loads(as_json(row))
+    del facts["file"]
+    return facts
+
+
+def loaded(facts: Mapping[str, Any]) -> InventoryRow:
+    """A row of a manifest, without the file's name.
+
+    Raises:
+        TypeError: it has other facts than rows have now.
+        ValueError: there is no such kind of files.
+    """
+    return InventoryRow("", **{**facts, "kind": FileKind(facts["kind"])})
