@@ -24,6 +24,7 @@ from archive.backend.lite import Lite
 from archive.compare.changes import Change, TensorChange, TextChange
 from archive.describe.effects import EffectsInspection
 from archive.describe.inspect import Inspection
+from archive.describe.inventory import InventoryRow
 from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
@@ -51,6 +52,7 @@ READ: dict[str, list[type]] = {
         DumpInspection,
         EffectsInspection,
         document_facts.SourcesFacts,
+        InventoryRow,
         Unread,
     ],
     "symbolicate": [document_facts.Symbolications, document_facts.NamedSources, document_facts.LogCauses],

@@ -147,7 +147,7 @@ def inventoried(
 
     >>> row = inventoried("fixtures/oracles/plain_stack.ptl")
     >>> print(row.kind, row.elements, row.release, row.versions["bytecode"], sep=" | ")
-    lite archive | 60 | PyTorch 2.1 or later | 6
+    lite archive | 50 | PyTorch 2.1 or later | 8
 
     Args:
         source: a path, a URL, a bytes-like object, or a binary file.

@@ -1,0 +1,257 @@
+"""``inspect --inventory`` in all forms, with a manifest, over folders here and elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import fields
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import fsspec
+import pytest
+
+import archive
+from archive.describe.inventory import InventoryRow, inventoried
+from tests.page.browser import data_of
+from tests.support.commands import called
+from tests.support.corpus import FIXTURES, KINDS
+from tests.support.documents import files_of
+from tests.support.object_store import s3
+from tests.support.range_server import served
+from tests.support.tampering import STACK, tampered
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+    from typing import Any
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Path:
+    """A folder with a model and its copy, a program, a state dict, a web page, and a zip that is cut."""
+    folder = tmp_path / "zoo"
+    (folder / "old").mkdir(parents=True)
+    shutil.copy(STACK, folder / "a.ptl")
+    shutil.copy(STACK, folder / "old" / "b.ptl")
+    shutil.copy(FIXTURES / "exported" / "shop.pt2", folder)
+    shutil.copy(KINDS / "state_dict.pt", folder)
+    shutil.copy(KINDS / "page.pt", folder)
+    (folder / "cut.pt").write_bytes(STACK.read_bytes()[:900])
+    return folder
+
+
+def rows(*arguments: object) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = files_of(called("inspect", *arguments, "--inventory", "--json").stdout)
+    return found
+
+
+def test_each_model_has_a_row_and_others_are_counted(zoo: Path) -> None:
+    done = called("inspect", zoo, "--inventory", "--json")
+    assert done.exit_code == 2
+    found = {row["file"]: row for row in files_of(done.stdout)}
+    assert [name.removeprefix(f"{zoo}/") for name in found] == [
+        "a.ptl",
+        "cut.pt",
+        "shop.pt2",
+        "state_dict.pt",
+        "old/b.ptl",
+    ]
+    assert found[f"{zoo}/old/b.ptl"]["same_as"] == f"{zoo}/a.ptl"
+    assert set(found[f"{zoo}/cut.pt"]) == {"file", "error"}
+    assert "no models, and left out: 1 (HTML page: 1)" in done.stderr
+    for name in ("a.ptl", "shop.pt2", "state_dict.pt"):
+        assert found[f"{zoo}/{name}"]["elements"] == inventoried(zoo / name).elements
+
+
+def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:
+    told = rows(zoo)
+    done = called("inspect", zoo, "--inventory", "--format", "csv")
+    found = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [*found[0]] == [field.name for field in fields(InventoryRow)]
+    assert [row["file"] for row in found] == [row["file"] for row in told]
+    for row, facts in zip(found, told, strict=True):
+        if "error" in facts:
+            assert (row["kind"], row["size"], row["elements"]) == ("unknown", "", "")
+            assert "cut short" in row["unread"]
+            continue
+        for name in ("kind", "size", "elements", "debug_bytes", "release", "contents", "same_as"):
+            assert row[name] == ("" if facts[name] is None else str(facts[name]))
+        assert row["leaks"] == row["findings"] == ""
+    asked = called("inspect", STACK, "--inventory", "--format", "csv", "--leaks", "--verify").stdout
+    (row,) = csv.DictReader(io.StringIO(asked))
+    assert row["findings"] == "none"
+    assert row["leaks"].startswith("site-packages path ")
+
+
+def test_a_name_that_reads_as_a_formula_is_none_in_a_spreadsheet(zoo: Path, monkeypatch: Any) -> None:  # noqa: ANN401
+    monkeypatch.chdir(zoo)
+    for name in ("=1+1.pt", "+1.pt", "@sum.pt"):
+        shutil.copy(KINDS / "state_dict.pt", name)
+    shutil.copy(KINDS / "state_dict.pt", "-1.pt")
+    names = ["=1+1.pt", "+1.pt", "@sum.pt"]
+    for command in (("inspect",), ("inspect", "--inventory"), ("sizes",)):
+        done = called(*command, *names, "--format", "csv", "--", "-1.pt")
+        found = [row["file"] for row in csv.DictReader(io.StringIO(done.stdout))]
+        assert dict.fromkeys(found) == dict.fromkeys([*(f"'{name}" for name in names), "'-1.pt"])
+
+
+def test_text_has_a_line_for_each_and_sums(zoo: Path) -> None:
+    lines = called("inspect", zoo, "--inventory").stdout.splitlines()
+    assert lines[0].startswith(
+        f"{zoo}/a.ptl: lite archive, 12,466 bytes, 50 elements, 3,307 of debug info (26.5%)"
+    )
+    assert lines[3].endswith(f"likely the same as {zoo}/a.ptl")
+    total = next(line for line in lines if line.startswith("total"))
+    assert total.split()[1:3] == ["4", f"{sum(row['size'] for row in rows(zoo) if 'size' in row):,}"]
+    assert lines[-2:] == ["the same as one before: 1 file, 12,466 bytes", "could not be read: 1 file"]
+
+
+def test_a_page_has_all_rows_and_sums_and_lets_nothing_in(zoo: Path) -> None:
+    hostile = zoo / "<img src=x onerror=alert(1)>.ptl"
+    shutil.copy(STACK, hostile)
+    page = called("inspect", zoo, "--format", "html").stdout.encode()
+    assert b"<img" not in page
+    assert b"default-src &#x27;none&#x27;" in page
+    assert b"http://" not in page.partition(b'id="data"')[0]
+    folder = data_of(page)["folder"]
+    told = [row for row in rows(zoo) if "error" not in row]
+    assert folder["name"] == str(zoo)
+    keys = [key for key, _, _ in folder["columns"]]
+    assert set(folder["files"]) == set(keys)
+    for key in ("file", "kind", "size", "elements", "release"):
+        assert folder["files"][key] == [row[key] for row in told]
+    assert folder["files"]["leaks"] == [""] * len(told)
+    assert dict(folder["totals"])["bytes"] == sum(row["size"] for row in told)
+    kinds, releases, others = folder["tables"]
+    assert sum(row[1] for row in kinds["rows"]) == sum(row[1] for row in releases["rows"]) == len(told)
+    assert others["rows"] == [["HTML page", 1]]
+    assert [count for _, count in folder["refused"]] == [1]
+    assert page == called("inspect", zoo, "--format", "html").stdout.encode()
+
+
+def test_options_of_an_inventory_go_with_one(zoo: Path) -> None:
+    for words in (["--digest"], ["--manifest", "m.jsonl"], ["--inventory", "--effects"]):
+        done = called("inspect", zoo, *words)
+        assert (done.exit_code, done.stdout) == (2, "")
+    done = called("inspect", zoo, "--inventory", "--manifest", zoo / "m.txt")
+    assert isinstance(done.exception, archive.ArchiveError)
+
+
+# --- a manifest
+
+
+class Reads:
+    """Which files were read."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, source: Any, **options: Any) -> InventoryRow:  # noqa: ANN401
+        self.names.append(str(source).rpartition("/")[2])
+        return inventoried(source, **options)
+
+
+@pytest.fixture
+def reads() -> Generator[Reads]:
+    counted = Reads()
+    with mock.patch("archive.cli.inventory.inventoried", counted):
+        yield counted
+
+
+def test_a_second_run_reads_what_has_changed_and_what_could_not_be_read(zoo: Path, reads: Reads) -> None:
+    noted = zoo / "zoo.manifest.jsonl"
+    first = rows(zoo, "--manifest", noted, "-j", 1)
+    assert len(reads.names) == 6
+    reads.names.clear()
+    assert rows(zoo, "--manifest", noted, "-j", 1) == first
+    assert reads.names == ["cut.pt"]
+    reads.names.clear()
+    (zoo / "a.ptl").write_bytes(tampered(STACK, {"extra/x": b"1"}))
+    (zoo / "new.ptl").write_bytes(STACK.read_bytes())
+    second = rows(zoo, "--manifest", noted, "-j", 1)
+    assert reads.names == ["a.ptl", "cut.pt", "new.ptl"]
+    assert second == rows(zoo)
+    assert {row["file"].rpartition("/")[2]: row.get("same_as") for row in second}["b.ptl"] == f"{zoo}/new.ptl"
+
+
+def test_a_run_that_was_killed_goes_on(zoo: Path, reads: Reads) -> None:
+    noted = zoo / "zoo.manifest.jsonl"
+    whole = rows(zoo, "--manifest", noted, "-j", 1)
+    lines = noted.read_bytes().splitlines(keepends=True)
+    noted.write_bytes(lines[0] + lines[1][: len(lines[1]) // 2])
+    reads.names.clear()
+    assert rows(zoo, "--manifest", noted, "-j", 1) == whole
+    assert len(reads.names) == 5
+    reads.names.clear()
+    rows(zoo, "--manifest", noted, "-j", 1)
+    assert reads.names == ["cut.pt"]
+
+
+def test_another_question_is_asked_again(zoo: Path, reads: Reads) -> None:
+    noted = zoo / "zoo.manifest.jsonl"
+    rows(zoo / "a.ptl", "--manifest", noted)
+    (row,) = rows(zoo / "a.ptl", "--manifest", noted, "--digest")
+    assert len(reads.names) == 2
+    assert row["digest"] == str(archive.digest(STACK))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\xff\n", b"[]\n", b'{"asked": 1}\n', b"[" * 100_000 + b"\n", b"null\n"],
+    ids=["bytes", "list", "other", "deep", "null"],
+)
+def test_lines_that_are_none_are_passed_over(zoo: Path, reads: Reads, line: bytes) -> None:
+    noted = zoo / "zoo.manifest.jsonl"
+    noted.write_bytes(line)
+    assert rows(zoo / "a.ptl", "--manifest", noted) == rows(zoo / "a.ptl")
+    assert len(reads.names) == 2
+
+
+def test_facts_of_a_line_that_rows_do_not_have_are_read_again(zoo: Path, reads: Reads) -> None:
+    noted = zoo / "zoo.manifest.jsonl"
+    whole = rows(zoo / "a.ptl", "--manifest", noted)
+    values = json.loads(noted.read_bytes())
+    for facts in ({"kind": "no kind"}, {"kind": "zip", "surprise": 1}, 7):
+        noted.write_text(json.dumps({**values, "facts": facts}) + "\n")
+        reads.names.clear()
+        assert rows(zoo / "a.ptl", "--manifest", noted) == whole
+        assert reads.names == ["a.ptl"]
+
+
+# --- elsewhere
+
+
+def test_a_bucket_is_listed_once_and_its_manifest_may_lie_in_it(zoo: Path, reads: Reads) -> None:
+    with s3() as store:
+        for path in sorted(path for path in zoo.rglob("*") if path.is_file()):
+            store.put(str(path), f"models/zoo/{path.relative_to(zoo).as_posix()}")
+        url, noted = "s3://models/zoo/", "s3://models/zoo.manifest.jsonl"
+        first = rows(url, "--manifest", noted, "-j", 1)
+        here = {row["file"].removeprefix(f"{zoo}/"): row for row in rows(zoo)}
+        for row in first:
+            other = here.pop(row["file"].removeprefix(url))
+            for name in ("kind", "size", "elements", "debug_bytes", "contents", "release", "unread"):
+                assert row.get(name) == other.get(name)
+        assert not here
+        reads.names.clear()
+        assert rows(url, "--manifest", noted, "-j", 1) == first
+        assert reads.names == ["cut.pt"]
+        store.pipe_file("models/zoo/a.ptl", tampered(STACK, {"extra/x": b"1"}))
+        reads.names.clear()
+        rows(url, "--manifest", noted, "-j", 1)
+        assert reads.names == ["a.ptl", "cut.pt"]
+
+
+def test_a_server_that_names_no_version_is_asked_again(reads: Reads) -> None:
+    with served({"/a.ptl": STACK.read_bytes()}) as server:
+        store = fsspec.filesystem("memory")
+        for tags, times in ((True, 1), (False, 2)):
+            server.tags = tags
+            reads.names.clear()
+            for _ in range(2):
+                rows(f"{server.url}/a.ptl", "--manifest", "memory://http.manifest.jsonl")
+            assert len(reads.names) == times
+            store.store.clear()

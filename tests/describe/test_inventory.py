@@ -1,0 +1,325 @@
+"""Rows of an inventory say what the other readers say, of files anywhere; and only what was looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import aiobotocore.client
+import fsspec
+import pytest
+
+import archive
+from archive import ArchiveError, FileKind
+from archive.container.container import Container
+from archive.container.write import Member, member_from, write_archive
+from archive.describe import inventory
+from archive.describe.inventory import Inventory, InventoryRow, inventoried, largest
+from archive.describe.sizes import WeightSize
+from archive.reader.provenance import provenance
+from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS, TENSOR_KINDS
+from tests.support.corpus import FIXTURES, KINDS, ORACLES, RELEASES
+from tests.support.object_store import s3
+from tests.support.range_server import served
+from tests.support.sampling import sampled
+from tests.support.tampering import STACK, tampered
+from tests.support.zips import with_zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from fsspec.implementations.memory import MemoryFileSystem
+
+FILES = sorted(path for path in FIXTURES.rglob("*") if path.is_file() and path.suffix != ".py")
+SAMPLE = sampled(FILES, most=60, by=[lambda path: path.suffix, lambda path: path.parent.name])
+EXPORTED = FIXTURES / "exported"
+MIB = 1 << 20
+APART = {FileKind.AOTI, FileKind.ETRECORD, FileKind.LEGACY_EXPORTED}
+"""Files whose tensors are inside of records, which are not fetched."""
+
+
+@pytest.fixture
+def memory() -> Generator[MemoryFileSystem]:
+    store = fsspec.filesystem("memory")
+    yield store
+    store.store.clear()
+
+
+def row_of(path: Path | str) -> InventoryRow | str:
+    try:
+        return dataclasses.replace(inventoried(path), file="m")
+    except ArchiveError as error:
+        return str(error).removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: str(path.relative_to(FIXTURES)))
+def test_a_row_says_what_the_other_readers_say(path: Path) -> None:
+    row = row_of(path)
+    if isinstance(row, str) or row.kind not in OPENED_KINDS:
+        if not isinstance(row, str):
+            debug = row.size if row.kind is FileKind.COMPANION else None
+            assert (row.elements, row.debug_bytes, row.contents) == (None, debug, "")
+        return
+    assert row.unread == []
+    account = archive.sizes(path)
+    weights = [size for size in account.by("weights").values() if isinstance(size, WeightSize)]
+    assert row.size == account.size == path.stat().st_size
+    if row.elements is not None:
+        assert row.elements == sum(size.elements for size in weights)
+        with archive.open(path) as opened:
+            assert row.tensors == len(opened.tensors)
+    assert row.debug_bytes == (None if row.kind in TENSOR_KINDS else account.debug_bytes)
+    if row.kind in ARCHIVE_KINDS:
+        with archive.open(path) as opened:
+            origin = "" if opened.companion else str(provenance(opened))
+            assert (row.release, row.handles) == (origin, len(opened.handles))
+    assert (row.leaks, row.findings, row.digest) == (None, None, "")
+
+
+def test_what_reads_all_bytes_is_asked_for() -> None:
+    row = inventoried(STACK, digest=True, leaks=True, verify=True)
+    assert row.digest == str(archive.digest(STACK))
+    found = archive.leaks(STACK).counted()
+    assert row.leaks == {str(one.kind): sum(other.kind is one.kind for other in found) for one in found}
+    assert row.leaks
+    assert row.findings == {}
+    assert [what.partition(",")[0] for what in row.looked_at[-3:]] == [
+        "all bytes",
+        "all texts",
+        "all records",
+    ]
+
+
+def test_a_file_of_tensors_is_not_called_free_of_what_nobody_looked_for() -> None:
+    row = inventoried(KINDS / "tensors.safetensors", leaks=True, verify=True, digest=True)
+    assert (row.leaks, row.findings) == (None, None)
+    assert row.digest == str(archive.digest(KINDS / "tensors.safetensors", of="file"))
+    assert [why.partition(":")[0] for why in row.unread] == ["leaks", "verify"]
+
+
+def test_a_record_that_cannot_be_read_costs_no_other_fact(tmp_path: Path) -> None:
+    path = tmp_path / "m.ptl"
+    path.write_bytes(tampered(STACK, {"callstack_debug_map.pkl": lambda data: data[:20]}))
+    whole, row = inventoried(STACK), inventoried(path)
+    assert (row.elements, row.versions) == (whole.elements, whole.versions)
+    assert row.release == ""
+    assert len(row.unread) == 1
+    assert row.unread[0].startswith("debug records: callstack_debug_map.pkl")
+    assert "debug records" not in row.looked_at
+    path.write_bytes(tampered(STACK, {"data.pkl": lambda data: data[:20]}))
+    row = inventoried(path)
+    assert (row.elements, row.weight_bytes, row.debug_bytes) == (None, None, None)
+    assert any(why.startswith("tensors: data.pkl") for why in row.unread)
+
+
+def test_the_tensors_of_a_compiled_model_without_code_are_not_known() -> None:
+    row = inventoried(KINDS / "compiled.pt2")
+    assert (row.tensors, row.elements, row.weight_bytes, row.code_bytes) == (None, None, None, None)
+
+
+# --- elsewhere
+
+
+def test_a_row_is_the_same_by_url_as_on_disk(memory: MemoryFileSystem) -> None:
+    for path in SAMPLE:
+        memory.pipe_file("/m", path.read_bytes())
+        here, there = row_of(path), row_of("memory://m")
+        if not isinstance(here, str) and not isinstance(there, str) and there != here:
+            changed = {
+                field.name
+                for field in dataclasses.fields(here)
+                if getattr(here, field.name) != getattr(there, field.name)
+            }
+            told = any("companion" in why or here.kind in APART for why in there.unread)
+            assert told or here.kind is FileKind.COMPANION, path
+            assert all(
+                getattr(there, name) in (None, "", [], {}) for name in changed - {"looked_at", "unread"}
+            ), path
+        else:
+            assert here == there, path
+
+
+def test_a_large_model_elsewhere_takes_a_few_ranges(tmp_path: Path) -> None:
+    path = with_zeros(RELEASES / "torch-2.13.0" / "nested.pt", tmp_path / "m.pt", 30 * MIB)
+    with served({"/m.pt": path.read_bytes()}) as server:
+        row = inventoried(f"{server.url}/m.pt")
+        assert row.unread == []
+        assert dataclasses.replace(row, file="") == dataclasses.replace(inventoried(path), file="")
+        assert len(server.requests) <= 5
+        assert server.sent < MIB
+        assert all(asked for _, asked in server.requests)
+
+
+def test_a_large_model_in_a_bucket_takes_a_few_ranges(tmp_path: Path) -> None:
+    path = with_zeros(ORACLES / "plain_stack.ptl", tmp_path / "m.ptl", 30 * MIB)
+    calls: list[tuple[str, int]] = []
+    make = aiobotocore.client.AioBaseClient._make_api_call
+
+    async def counted(self: object, name: str, asked: dict[str, object]) -> dict[str, object]:
+        answer: dict[str, object] = await make(self, name, asked)
+        if name == "GetObject":
+            assert asked["Range"]
+        calls.append((name, int(str(answer.get("ContentLength", 0))) if name == "GetObject" else 0))
+        return answer
+
+    with s3() as store:
+        store.put(str(path), "models/m.ptl")
+        with mock.patch.object(aiobotocore.client.AioBaseClient, "_make_api_call", counted):
+            row = inventoried("s3://models/m.ptl")
+    assert row.unread == []
+    assert len(calls) <= 5
+    assert 0 < sum(size for _, size in calls) < MIB
+
+
+def test_no_more_than_the_bound_is_fetched_whatever_a_file_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "m.ptl"
+    path.write_bytes(tampered(STACK, {"data.pkl": lambda data: data + bytes(40 * MIB)}))
+    with served({"/m.ptl": path.read_bytes()}) as server:
+        row = inventoried(f"{server.url}/m.ptl")
+        assert row.kind is FileKind.LITE
+        assert row.elements is None
+        assert any(why.endswith("takes more than 33,554,432 bytes of a file elsewhere") for why in row.unread)
+        assert server.sent < inventory.FETCHED + MIB
+
+
+def test_a_file_that_changes_while_it_is_read_has_no_row(tmp_path: Path) -> None:
+    path = with_zeros(STACK, tmp_path / "m.ptl", 4 * MIB)
+    first = path.read_bytes()
+    other = with_zeros(ORACLES / "lowered_ok.ptl", tmp_path / "n.ptl", 4 * MIB).read_bytes()
+
+    with served({"/m.ptl": first}) as server:
+
+        def change(number: int) -> None:
+            server.files["/m.ptl"] = first if number == 1 else other
+
+        server.before = change
+        with pytest.raises(ArchiveError, match="the file changed while it was read"):
+            inventoried(f"{server.url}/m.ptl")
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"cut": 7}])
+def test_a_server_that_fails_or_cuts_answers_gives_no_row(fault: dict[str, int]) -> None:
+    with served({"/m.ptl": STACK.read_bytes()}) as server:
+        for name, value in fault.items():
+            setattr(server, name, value)
+        with pytest.raises((ArchiveError, OSError)):
+            inventoried(f"{server.url}/m.ptl")
+
+
+def test_a_server_that_lies_about_a_size_is_found_out(tmp_path: Path) -> None:
+    path = with_zeros(STACK, tmp_path / "m.ptl", 4 * MIB)
+    data = path.read_bytes()
+
+    with served({"/m.ptl": data}) as server:
+
+        def grow(number: int) -> None:
+            server.files["/m.ptl"] = data if number == 1 else data + data[-64:]
+
+        server.before = grow
+        with pytest.raises(ArchiveError, match="changed"):
+            inventoried(f"{server.url}/m.ptl")
+
+
+# --- the same
+
+
+def took(*rows: InventoryRow) -> tuple[Inventory, list[InventoryRow]]:
+    taken = Inventory(OPENED_KINDS)
+    return taken, [row for row in map(taken.take, rows) if row is not None]
+
+
+def test_a_copy_under_another_name_and_root_is_likely_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "copy.ptl"
+    with Container.open(STACK) as container, path.open("wb") as file:
+        write_archive(file, "another", map(member_from, container.records.values()))
+    assert path.read_bytes() != STACK.read_bytes()
+    taken, (first, second) = took(inventoried(STACK), inventoried(path))
+    assert (first.same_as, second.same_as, second.same_by) == ("", str(STACK), "crc")
+    assert (taken.same.files, taken.same.values["size"]) == (1, path.stat().st_size)
+    assert archive.digest(STACK).value == archive.digest(path).value
+
+
+def test_files_that_differ_in_a_byte_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "other.ptl"
+    path.write_bytes(tampered(STACK, {"extra/x": b"1"}))
+    other = tmp_path / "third.ptl"
+    other.write_bytes(tampered(STACK, {"extra/x": b"2"}))
+    _, rows = took(*map(inventoried, (STACK, path, other)))
+    assert [row.same_as for row in rows] == ["", "", ""]
+
+
+def without_crcs(target: Path) -> Path:
+    """The archive of other tests, as PyTorch writes it if it is told to compute no CRC."""
+    with Container.open(STACK) as container, target.open("wb") as file:
+        members = [
+            Member(name, record.view(), record.size, 0, deflated=False)
+            for name, record in container.records.items()
+        ]
+        write_archive(file, container.root, members)
+    return target
+
+
+def test_archives_without_crcs_are_not_compared(tmp_path: Path) -> None:
+    paths = [without_crcs(tmp_path / name) for name in ("a.ptl", "b.ptl")]
+    _, rows = took(*map(inventoried, paths))
+    assert [(row.contents, row.same_as) for row in rows] == [("", ""), ("", "")]
+    _, rows = took(*(inventoried(path, digest=True) for path in paths))
+    assert [row.same_as for row in rows] == ["", str(paths[0])]
+    assert rows[1].same_by == "digest"
+
+
+def test_forged_crcs_make_a_file_likely_the_same_and_a_digest_tells_it_apart(tmp_path: Path) -> None:
+    """The directory is another file's, and a weight is not: only who reads the weight can know."""
+    data, path = bytearray(STACK.read_bytes()), tmp_path / "forged.ptl"
+    with Container.open(STACK) as container:
+        weight = next(record for name, record in container.records.items() if name.startswith("data/"))
+        data[weight.place.data] ^= 1
+    path.write_bytes(data)
+    _, rows = took(*map(inventoried, (STACK, path)))
+    assert rows[1].same_by == "crc"
+    _, rows = took(*(inventoried(one, digest=True) for one in (STACK, path)))
+    assert (rows[1].digest, rows[1].same_as) == ("", "")
+    assert "crc32" in rows[1].unread[-1]
+
+
+def test_models_of_one_digest_are_the_same_whatever_their_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "small.ptl"
+    archive.shrink(STACK, path)
+    _, rows = took(*(inventoried(one, digest=True) for one in (STACK, path)))
+    assert (rows[1].same_as, rows[1].same_by) == (str(STACK), "digest")
+    assert rows[0].contents != rows[1].contents
+
+
+# --- sums
+
+
+def test_sums_leave_out_what_is_not_known_and_add_up() -> None:
+    paths = [STACK, KINDS / "compiled.pt2", KINDS / "page.pt", EXPORTED / "shop.pt2", KINDS / "legacy.pt"]
+    taken, rows = took(*map(inventoried, paths))
+    assert taken.others == {FileKind.HTML: 1}
+    assert taken.total.files == len(rows) == 4
+    assert taken.total.values["size"] == sum(row.size or 0 for row in rows)
+    assert taken.partly == 1
+    assert "elements" not in taken.by_kind["AOTInductor package"].values
+    for groups in (taken.by_kind, taken.by_release):
+        assert sum(one.files for one in groups.values()) == 4
+        assert sum(one.values["elements"] for one in groups.values()) == taken.total.values["elements"]
+    assert [name for name, _ in largest(taken.by_release, 1)] == ["(not known)", "[2 others]"]
+    assert sum(one.files for _, one in largest(taken.by_release, 1)) == 4
+
+
+def test_a_release_that_a_file_names_is_its_own_word_and_short(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt2"
+
+    def named(data: bytes) -> bytes:
+        return re.sub(rb'"torch_version": "[^"]*"', b'"torch_version": "' + b"9" * 100_000 + b'"', data)
+
+    path.write_bytes(tampered(EXPORTED / "shop.pt2", {"models/model.json": named}))
+    row = inventoried(path)
+    assert row.release_by == inventory.NAMED
+    assert len(row.release) <= inventory.LONGEST_TEXT
+    assert row.versions == inventoried(EXPORTED / "shop.pt2").versions
+    assert set(row.versions) == {"schema", "aten"}
