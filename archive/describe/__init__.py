@@ -2,5 +2,6 @@
 
 ``inspect`` and ``sizes`` are the commands. ``listing`` lists a zip that is no archive, ``effects`` what a
 method changes, ``program_facts`` what is in exported programs and compiled models,
-``runtime`` what ExecuTorch noted of its runs, and where their time went.
+``runtime`` what ExecuTorch noted of its runs, and where their time went. ``inventory`` has a row for each of
+many files.
 """

@@ -453,7 +453,7 @@ class Inventory:
         partly: how many of them do not tell how many elements their tensors have.
         others: how many files there are of each other kind.
         unread: how many files could not be read.
-        same: how many files are the same as one before; the bytes of these.
+        same: of files that are the same as one before, by how that is known: ``crc`` or ``digest``.
     """
 
     def __init__(self, kinds: Collection[FileKind]) -> None:
@@ -465,7 +465,7 @@ class Inventory:
         self.others = Counter[FileKind]()
         self.partly = 0
         self.unread = 0
-        self.same = Sums()
+        self.same: dict[str, Sums] = {}
 
     def take(self, row: InventoryRow) -> InventoryRow | None:
         """The row with the file that it is the same as; None for a file of another kind."""
@@ -478,7 +478,7 @@ class Inventory:
             first = self._first.setdefault(key, row.file)
             if first is not row.file:
                 row = replace(row, same_as=first, same_by=by)
-                self.same.add(row)
+                self.same.setdefault(by, Sums()).add(row)
         self.partly += row.elements is None and row.kind is not FileKind.COMPANION
         for sums in (
             self.total,

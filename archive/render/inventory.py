@@ -74,9 +74,10 @@ def totals_text(inventory: Inventory) -> Printed:
 
 def told(inventory: Inventory) -> list[str]:
     """What the sums do not say, in sentences."""
-    same, lines = inventory.same, []
-    if same.files:
-        lines.append(f"the same as one before: {counted(same.files, 'file')}, {same.values['size']:,} bytes")
+    lines = [
+        f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.values['size']:,} bytes"
+        for by, same in sorted(inventory.same.items())
+    ]
     if inventory.partly:
         lines.append(f"elements are not known: {counted(inventory.partly, 'file')}")
     if inventory.unread:
@@ -107,7 +108,7 @@ def _rows(row: InventoryRow) -> Iterator[Sequence[object]]:
 def _cell(value: object) -> object:
     """Several values as one cell: names with their numbers or versions, or sentences."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {some}" for name, some in value.items()) or "none"
+        return "; ".join(f"{name} {some}" for name, some in value.items()) or "none"
     return "; ".join(value) if isinstance(value, list | tuple) else value
 
 

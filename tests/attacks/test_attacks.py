@@ -66,19 +66,28 @@ def test_an_attack_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_
 
 READERS = {"inspect", "verify", "sizes", "leaks", "digest"}
 """Commands whose first argument is a file that a report may be about."""
-REPORTS = sampled(
-    dict.fromkeys(
-        (name, words[1])
-        for name, attack in ATTACKS.items()
-        for words in map(str.split, attack.commands)
-        if words[0] in READERS and not words[1].startswith("-")
-    ),
-    most=8,
+READ = dict.fromkeys(
+    (name, words[1])
+    for name, attack in ATTACKS.items()
+    for words in map(str.split, attack.commands)
+    if words[0] in READERS and not words[1].startswith("-")
 )
-"""Attacks with their files: a report takes what every other command reads."""
+"""Attacks with their files: a report and an inventory take what every other command reads."""
 
 
-@pytest.mark.parametrize(("name", "file"), REPORTS)
+@pytest.mark.parametrize(("name", "file"), sampled(READ, most=8))
+@pytest.mark.parametrize("more", ["", " --digest --leaks --verify"], ids=["ranges", "all"])
+def test_an_inventory_costs_no_more_than_the_budget(
+    name: str, file: str, more: str, runner: Runner, tmp_path: Path
+) -> None:
+    command = f"inspect {file} --inventory --json{more}"
+    attack = ATTACKS[name]._replace(commands=(command,), statuses=frozenset({0, 2}))
+    files = attack.files()
+    for _, outcome in run_attack(runner, attack, files, tmp_path):
+        assert problems(attack, files, outcome) == []
+
+
+@pytest.mark.parametrize(("name", "file"), sampled(READ, most=8))
 def test_a_report_costs_no_more_than_the_budget(name: str, file: str, runner: Runner, tmp_path: Path) -> None:
     attack = ATTACKS[name]._replace(commands=(f"report {file} -o page.html",), statuses=STATUSES)
     files = attack.files()
