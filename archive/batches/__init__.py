@@ -3,5 +3,6 @@
 In flow the paths of files and folders, here or elsewhere; out flow files, and what came of each. ``inputs``
 finds the files, ``jobs`` plans what is read and written, ``working`` does one job, and ``batch`` all of them:
 by ``pool``, in processes of this machine or on any executor. ``manifest`` remembers what is done, ``places``
-asks the file systems, ``reading`` gives facts about files, and ``noted`` notes them in a manifest. Nothing is printed here.
+asks the file systems, ``reading`` gives facts about files, and ``noted`` notes them in a manifest. Nothing is
+printed here.
 """
