@@ -89,7 +89,7 @@ class InventoryRow:
         files: how many files the model is in.
         release: the PyTorch releases that may have written it, in words; "" where nothing tells.
         release_by: how that is known: how many signs in its records agree, or that the file names it.
-        versions: of the archive, its bytecode, its schema, its sets of operators: whatever the file names.
+        versions: of the archive, its bytecode, its schema: whatever the file names.
         tensors: how many tensors it describes.
         elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
             saved as a tensor.
@@ -315,8 +315,8 @@ def _origin(archive: Archive) -> Mapping[str, object]:
 def _exported(archive: Archive) -> Mapping[str, object]:
     programs = archive.programs.values()
     releases = sorted({_short(program.release) for program in programs} - {""})
-    versions = {name: _short(version) for one in programs for name, version in one.versions.items()}
-    facts: dict[str, object] = {"versions": {_short(name): version for name, version in versions.items()}}
+    schemas = sorted({_short(program.schema) for program in programs} - {""})
+    facts: dict[str, object] = {"versions": {"schema": ", ".join(schemas)} if schemas else {}}
     if releases:
         facts |= {"release": _short(", ".join(f"PyTorch {one}" for one in releases)), "release_by": NAMED}
     return facts

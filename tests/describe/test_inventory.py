@@ -323,4 +323,4 @@ def test_a_release_that_a_file_names_is_its_own_word_and_short(tmp_path: Path) -
     assert row.release_by == inventory.NAMED
     assert len(row.release) <= inventory.LONGEST_TEXT
     assert row.versions == inventoried(EXPORTED / "shop.pt2").versions
-    assert set(row.versions) == {"schema", "aten"}
+    assert set(row.versions) == {"schema"}
