@@ -89,7 +89,8 @@ class Explainer(Closing):
         names: likewise.
         style: the release whose wording explains the lite interpreter's failures.
         limits: what files and the explanations of a log may cost.
-        seconds: what explaining one error or event may take, waiting included; then it stays as it is.
+        seconds: what explaining one error or event may take, waiting for other threads or a server included;
+            then it stays as it is. Nothing interrupts the opening of a file.
 
     Raises:
         ArchiveError: a file is neither archive nor companion, or a pattern is no regular expression.
