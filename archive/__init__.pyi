@@ -37,6 +37,8 @@ from archive.privacy.redact import Redaction as Redaction
 from archive.privacy.redact import redact as redact
 from archive.privacy.redact.companions import CompanionRedaction as CompanionRedaction
 from archive.privacy.redact.companions import redact_companion as redact_companion
+from archive.privacy.redact.metadata import MetadataRedaction as MetadataRedaction
+from archive.privacy.redact.metadata import redact_metadata as redact_metadata
 from archive.reader.archive import Archive as Archive
 from archive.reader.opening import open as open
 from archive.reader.recognition import FileKind as FileKind

@@ -79,6 +79,7 @@ VERBS = {
     "restore": Verb("archive.rewrite.join", CompanionUse.EMBEDDED, SHRUNK_KINDS),
     "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, REDACTED_KINDS),
     "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
+    "redact_metadata": Verb("archive.privacy.redact.metadata", kinds={FileKind.SAFETENSORS}),
     "migrate": Verb("archive.rewrite.migrate.migrate"),
     "lite": Verb("archive.backend.lite", kinds=LOADED_KINDS),
     "canonicalise": Verb("archive.rewrite.canonicalise", kinds={FileKind.EXPORTED}),

@@ -18,7 +18,7 @@ from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
-from archive.reader.recognition import ZIP_KINDS, FileKind
+from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.render.diff import diff_text, summary_line
 from archive.render.documents import Unread
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archive.render.document_facts import DiffFacts
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
-COMPARED_KINDS = ZIP_KINDS | {FileKind.COMPANION}
+COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
 """The kinds of files in folders that are compared."""
 
 
@@ -73,7 +73,8 @@ def command(
 
     Tensors are compared element by element, attributes by value, code by function, exported programs by
     node; records, numbers and mangled names that a process chooses do not count as differences of the model.
-    Two files of different kinds are compared in what both have. Of two folders, files of the same relative
+    Two files of different kinds are compared in what both have: a checkpoint and its safetensors in their
+    tensors. Of two folders, files of the same relative
     path are compared.
 
     "same model" is said only if everything that belongs to the model was compared.
@@ -185,5 +186,5 @@ class _PairQuestion:
             companion=None if companion is None else source_of(companion, mapped=self.mapped),
             limits=self.limits,
             name=name_of(name),
-            kinds=ZIP_KINDS,
+            kinds=OPENED_KINDS,
         )

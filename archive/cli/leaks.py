@@ -66,8 +66,8 @@ def command(
     """List what files tell strangers about their builders: paths, names, source text, keys.
 
     Every text of a file is read, as stored and inflated: in pickles, JSON, zips in zips, companions, shared
-    objects, in UTF-8, UTF-16 and UTF-32, with escapes undone, in base64 and the like. The bytes of tensors
-    are passed over without --deep.
+    objects, the headers of safetensors, GGUF and ONNX, in UTF-8, UTF-16 and UTF-32, with escapes undone, in
+    base64 and the like. The bytes of tensors are passed over without --deep.
 
     Names of classes and attributes, generated code and ids are in nearly every model, and PyTorch needs most
     of them; they are counted below the table, and shown if --kind names them.

@@ -86,6 +86,9 @@ TEXTS = {
     "redact_companion": CommandTexts(
         "redacting", redact.companion_redaction_text, redact.companion_redaction_line
     ),
+    "redact_metadata": CommandTexts(
+        "redacting", redact.metadata_redaction_text, redact.metadata_redaction_line
+    ),
     "migrate": CommandTexts(
         "migrating",
         migrate.migration_text,

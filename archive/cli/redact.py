@@ -10,8 +10,7 @@ import click
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.cli import making, printing
 from archive.cli.status import ExitStatus
-from archive.privacy.redact import Redaction
-from archive.privacy.redact.companions import CompanionRedaction
+from archive.privacy.redact.result import CompanionRedaction, MetadataRedaction, Redaction
 from archive.reader.recognition import FileKind, recognise
 from archive.render.redact import redact_refusal_text
 
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
         TimeChoice,
     )
 
+NOT_REDACTED = {
+    FileKind.GGUF: "`gguf-new-metadata`, of the package gguf, removes or changes keys and values",
+    FileKind.ONNX: "take it out of what `onnx.load` gives, and `onnx.save` that",
+    FileKind.LEGACY: "load it, if you trust it, and `torch.save` it without: that makes a zip",
+    FileKind.SHARDED: "redact the shards, each by itself; the index is a JSON text: change it there",
+}
+"""The way out where `redact` has none."""
+NO_COMPANION = "leave out -c: what is taken out of metadata is kept nowhere"
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
@@ -91,6 +98,12 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
 )
 @click.option("--extra/--no-extra", default=None, help="Keep extra files, or not.  [default: keep]")
 @click.option(
+    "--replace",
+    multiple=True,
+    metavar="VALUE=TEXT",
+    help="Of safetensors: VALUE becomes TEXT wherever it stands in metadata. Repeatable.",
+)
+@click.option(
     "--time",
     "times",
     type=click.Choice(["keep", "none"]),
@@ -116,6 +129,7 @@ def command(
     ids: IdChoice | None,
     inputs_: bool | None,
     extra: bool | None,
+    replace: tuple[str, ...],
     times: TimeChoice | None,
     partial: bool,
     maker: FileMaker,
@@ -150,6 +164,10 @@ def command(
     other paths and fewer lines. It explains as much as these say, and no join gives IN again. Of several, the
     manifest has the maps: keep it to yourself.
 
+    IN may be safetensors, without -c: of their metadata, paths become what --map and --paths say, and what
+    --replace names; with --for, members go that still tell of people and machines. Tensors and their names
+    are the same to the byte. GGUF, ONNX and `torch.save` before PyTorch 1.6 are not redacted.
+
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. A second run goes on from
@@ -163,12 +181,24 @@ def command(
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
       debug-archive redact model.ptdbg -o vendor.ptdbg --for vendor
+      debug-archive redact in.safetensors -o out.safetensors --replace ann=someone
       debug-archive redact in/ -o out/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
     choices = {"preset": preset, "maps": maps, "paths": paths, "text": text, "partial": partial}
     others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}
+    kind = _kind_of(inputs)
+    if kind in NOT_REDACTED:
+        raise ArchiveError(f"of this kind, {kind}, nothing is redacted: {NOT_REDACTED[kind]}", file=inputs[0])
+    if replace and kind is not FileKind.SAFETENSORS:
+        raise click.UsageError("--replace is for metadata of safetensors")
+    if kind is FileKind.SAFETENSORS and companion is not None:
+        raise click.UsageError(f"{inputs[0]} is safetensors: {NO_COMPANION}")
     try:
         if companion is None:
+            if kind is FileKind.SAFETENSORS:
+                _check_fit(text=text, **others)
+                asked = {"preset": preset, "maps": maps, "paths": paths, "replace": replace}
+                return maker.run("redact_metadata", inputs, out, partial=partial, **asked)
             if any(choice is not None for choice in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
             try:
@@ -180,14 +210,26 @@ def command(
         try:
             return maker.run("redact", inputs, out, companion, **(choices | others))
         except ArchiveError as problem:
-            is_file = len(inputs) == 1 and Path(inputs[0]).is_file()
-            if not is_file or recognise(inputs[0], look=False).kind is not FileKind.COMPANION:
+            if len(inputs) > 1 or kind is not FileKind.COMPANION:
                 raise
             raise click.UsageError(f"{inputs[0]} is a companion: {NEEDS_NONE}") from problem
     except ImpossibleError as refusal:
-        if not isinstance(refusal.facts, Redaction | CompanionRedaction):
+        if not isinstance(refusal.facts, Redaction | CompanionRedaction | MetadataRedaction):
             raise
         if not maker.as_json and not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return ExitStatus.FINDINGS
+
+
+def _kind_of(inputs: tuple[str, ...]) -> FileKind | None:
+    """The kind of the first file, which says how all are redacted; None of a folder, a glob or a URL."""
+    return recognise(inputs[0], look=False).kind if Path(inputs[0]).is_file() else None
+
+
+def _check_fit(**choices: object) -> None:
+    """Refuse options that are for archives alone."""
+    given = next((name for name, choice in choices.items() if choice is not None), None)
+    if given is not None:
+        option = {"text": "source", "times": "time"}.get(given, given)
+        raise click.UsageError(f"safetensors have nothing that --{option} is about")

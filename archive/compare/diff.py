@@ -11,7 +11,8 @@ numbers and places that a process or a save chooses do not count:
 - instructions of the lite interpreter and side effects by method (``methods``);
 - exported programs by node (``programs``);
 - source ranges, handles (``debug``);
-- all other records by their bytes (``records``).
+- all other records by their bytes (``records``);
+- files of tensors that keep no objects by their tensors and metadata (``tensor_files``).
 
 No record is left out: what is not understood, or could not be compared, keeps ``diff`` from calling two
 models the same.
@@ -33,10 +34,11 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.compare.alignment import paired
 from archive.compare.changes import Change, Diff, Status, TensorChange, TextChange, changed, renamed
-from archive.compare.equality import equal_on_cores, same_bytes
+from archive.compare.equality import same_bytes
 from archive.compare.pairing import Pairing
 from archive.compare.records import layout_changes, record_changes, rewritten
 from archive.compare.sameness import TRACED, Level, level_of
+from archive.compare.tensor_files import OBJECT_KINDS, PLAIN_KINDS, TensorFileComparison, are_identical
 from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
 from archive.formats.effects import EFFECTS
@@ -46,7 +48,7 @@ from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, Recor
 from archive.formats.tensors.exported import TABLE
 from archive.reader.archive import Archive, shared_value
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS, ZIP_KINDS
+from archive.reader.recognition import OPENED_KINDS, PROGRAM_KINDS, TENSOR_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
 
@@ -120,12 +122,23 @@ class _ArchiveComparison:
         self._names = Pairing(_classes(old), _classes(new), self._tensors)
 
     def changes(self) -> Iterator[Change]:
+        """The rows of all that is compared."""
+        told = tuple(self._of_parts())
+        yield from told
+        if self._old.has_code and self._new.has_code:
+            yield from record_changes(self._old, self._new, self.understood)
+            yield from rewritten(self._old, self._new, self.understood, told)
+            if TENSOR_KINDS.isdisjoint(self._kinds):
+                yield from layout_changes(self._old, self._new)
+
+    def _of_parts(self) -> Iterator[Change]:
         """The rows of all parts that are compared by what they say."""
         if self._kinds[0] is not self._kinds[1]:
             yield changed(Level.FORMAT, "file", "kind", *map(str, self._kinds))
         if self._old.has_code and self._new.has_code:
             tensors = TensorComparison(self._old, self._new, self._tensors)
             self._understand(self._old.tensors.storages, self._new.tensors.storages)
+            self._understand(_headers(self._old), _headers(self._new))
             yield from tensors.changes()
             self.unchecked += tensors.unchecked
             yield from self._of_values()
@@ -179,7 +192,7 @@ class _ArchiveComparison:
 
     def _of_values(self) -> Iterator[Change]:
         """Attributes, constants and saved objects, of records that both have and read alike."""
-        saved = [kind in SAVED_KINDS for kind in self._kinds]
+        saved = [kind in OBJECT_KINDS for kind in self._kinds]
         if saved[0] != saved[1]:
             self.unchecked.append(
                 "attributes and other values: one file has objects of Python, the other has none"
@@ -225,13 +238,19 @@ class _ArchiveComparison:
         yield from method_changes(self._old, self._new)
 
 
+def _headers(archive: Archive) -> list[str]:
+    """The records of a file of tensors that tell no more than where the others are."""
+    kinds = {} if archive.tensor_file is None else archive.tensor_file.kinds
+    return [name for name, kind in kinds.items() if kind is RecordKind.HEADER]
+
+
 def _classes(archive: Archive) -> list[str]:
-    return list(archive.classes) if archive.recognised.kind not in SAVED_KINDS else []
+    return list(archive.classes) if archive.recognised.kind not in OBJECT_KINDS else []
 
 
 def _value(archive: Archive, name: str) -> object:
     """The value of a record that a pickler wrote."""
-    if archive.recognised.kind not in SAVED_KINDS:
+    if archive.recognised.kind not in OBJECT_KINDS:
         return shared_value(archive, name)
     with in_file(archive.file, name):
         return plain_value(archive.records[name].view(), 0, archive.allowance)[0]
@@ -250,7 +269,7 @@ def diff(
     ignore: Collection[Level | str] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> Diff:
-    """Compare two archives, saved objects, exported programs or companions, of the same kind or not.
+    """Compare two archives, saved objects, exported programs, files of tensors or companions, alike or not.
 
     >>> found = diff("fixtures/releases/torch-1.10.0/nested.pt", "fixtures/releases/torch-2.13.0/nested.pt")
     >>> found.identical, found.same_model
@@ -271,27 +290,31 @@ def diff(
     """
     levels = {Level(level) for level in ignore}
     if not isinstance(old, Archive):
-        with open_archive(old, limits=limits, kinds=ZIP_KINDS) as opened:
+        with open_archive(old, limits=limits, kinds=OPENED_KINDS) as opened:
             return diff(opened, new, ignore=levels, limits=limits)
     if not isinstance(new, Archive):
-        with open_archive(new, limits=limits, kinds=ZIP_KINDS) as opened:
+        with open_archive(new, limits=limits, kinds=OPENED_KINDS) as opened:
             return diff(old, opened, ignore=levels, limits=limits)
-    comparison = _ArchiveComparison(old, new)
-    # identical: both are one file each, of the same bytes
+    # identical: both are one file each, or as many, of the same bytes
     is_split = any(
         file.companion is not None and file.has_code and not file.is_embedded for file in (old, new)
     )
-    identical = not is_split and equal_on_cores(old._source.data, new._source.data)  # noqa: SLF001
-    changes: list[Change] = []
-    if not identical:
-        changes += comparison.changes()
-        if old.has_code and new.has_code:
-            told = tuple(changes)
-            changes += record_changes(old, new, comparison.understood)
-            changes += rewritten(old, new, comparison.understood, told)
-            changes += layout_changes(old, new)
-        changes = changes or [changed(Level.LAYOUT, "zip", "headers and padding")]
-        changes.sort(key=lambda change: ORDER.index(change.level))
+    identical = not is_split and are_identical(old, new)
+    rows, unchecked = _rows(old, new, identical=identical)
     kinds = old.recognised.what, new.recognised.what
-    unchecked = tuple(comparison.unchecked)
-    return Diff(old.file, new.file, *kinds, tuple(changes), unchecked, identical).without(levels)
+    return Diff(old.file, new.file, *kinds, tuple(rows), tuple(unchecked), identical).without(levels)
+
+
+def _rows(old: Archive, new: Archive, *, identical: bool) -> tuple[list[Change], list[str]]:
+    """The rows of a difference, and what was not compared."""
+    kinds = {old.recognised.kind, new.recognised.kind}
+    if PLAIN_KINDS.isdisjoint(kinds):
+        comparison: _ArchiveComparison | TensorFileComparison = _ArchiveComparison(old, new)
+    else:
+        pairs = pairs_of_tensors(old.tensors, new.tensors)
+        comparison = TensorFileComparison(old, new, pairs)
+    changes = [] if identical else list(comparison.changes())
+    if not changes and not identical:
+        what = "zip" if TENSOR_KINDS.isdisjoint(kinds) else "file"
+        changes = [changed(Level.LAYOUT, what, "headers and padding")]
+    return sorted(changes, key=lambda change: ORDER.index(change.level)), comparison.unchecked

@@ -130,10 +130,11 @@ class TensorComparison:
 
     Args:
         pairs: the new archive's names of the tensors that both have, by the old one's.
+        plain: whether one of them keeps neither strides nor gradients nor shared storages.
     """
 
-    def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:
-        self._old, self._new, self._pairs = old, new, pairs
+    def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str], *, plain: bool = False) -> None:
+        self._old, self._new, self._pairs, self._plain = old, new, pairs, plain
         self._known_new = set(pairs.values())
         self._gone, self._came = without_names(old, new), without_names(new, old)
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
@@ -155,7 +156,7 @@ class TensorComparison:
                 shown = self._pairs[name]
                 rows += (
                     changed(Level.MODEL, "tensor", shown, f"{word}{before}", f"{after}")
-                    for word, before, after in _properties(tensor, now[shown])
+                    for word, before, after in _properties(tensor, now[shown], plain=self._plain)
                 )
                 self._compare(name, rows)
             elif name not in olds:
@@ -168,7 +169,8 @@ class TensorComparison:
                 yield renamed(Level.MODEL, "tensor", name, old_names[name])
             elif name not in known:
                 yield added(Level.MODEL, "tensor", name, kind_of(tensor))
-        yield from self._sharing()
+        if not self._plain:
+            yield from self._sharing()
         moved = [(name, other) for name, other in self._pairs.items() if name != other]
         if moved:
             tensors = counted(len(moved), "tensor")
@@ -320,19 +322,23 @@ def _have_elements(old: Tensor, new: Tensor) -> bool:
     return (old.dtype, old.shape) == (new.dtype, new.shape) and bool(old.record and new.record)
 
 
-def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
-    """What differs in two tensors besides elements: a word, and both values."""
+def _properties(old: Tensor, new: Tensor, *, plain: bool) -> Iterator[tuple[str, object, object]]:
+    """What differs in two tensors besides elements: a word, and both values.
+
+    Args:
+        plain: leave out strides and gradients.
+    """
     was, now = properties_of(old), properties_of(new)
     if (was.dtype, was.shape) != (now.dtype, now.shape):
         yield "", kind_of(old), kind_of(new)
-    if was.shape == now.shape and was.strides != now.strides:
+    if was.shape == now.shape and was.strides != now.strides and not plain:
         yield "strides ", list(old.strides), list(new.strides)
     for word, name in (
         ("requires_grad ", "requires_grad"),
         ("quantised by ", "quantiser"),
         ("bits ", "math_bits"),
     ):
-        if getattr(was, name) != getattr(now, name):
+        if getattr(was, name) != getattr(now, name) and not (plain and name == "requires_grad"):
             yield word, getattr(was, name), getattr(now, name)
     if bool(old.record) != bool(new.record):
         before, after = ("with elements" if tensor.record else "without elements" for tensor in (old, new))

@@ -53,11 +53,22 @@ class StoredRecord:
     def __init__(self, name: str, told: FileRecord, data: Bytes, file: str, allowance: Allowance) -> None:
         self.name, self.size, self.stored_size = name, told.size, told.stored_size
         self._told, self._data, self._file, self._allowance = told, data, file, allowance
+        self._made: memoryview | None = None
 
     @property
     def compression(self) -> str:
         """``stored``, or ``integers`` for those in protobuf's variable form."""
         return "integers" if self._told.width else "stored"
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The first byte of each stretch in the file, and the one behind its last."""
+        return self._told.spans
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether its bytes are made of others, so that they have no places."""
+        return bool(self._told.width)
 
     @property
     def borrowed(self) -> bool:
@@ -80,9 +91,11 @@ class StoredRecord:
             pieces = [self._data[start:stop] for start, stop in self._told.spans]
             if not self._told.width and len(pieces) == 1:
                 return pieces[0]
-            self._allowance.take(self.stored_size, "records in pieces")
-            whole = memoryview(b"".join(pieces))
-            return self._decoded(whole) if self._told.width else whole
+            if self._made is None:
+                self._allowance.take(self.stored_size, "records in pieces")
+                whole = memoryview(b"".join(pieces))
+                self._made = self._decoded(whole) if self._told.width else whole
+            return self._made
 
     def _decoded(self, stored: memoryview) -> memoryview:
         from archive.formats.tensor_files.protobuf import DECODED_BYTES, decoded_integers  # noqa: PLC0415 (few files have some)
@@ -104,6 +117,9 @@ class ModelFile:
         kind: of the file.
         told: what it tells of itself.
         allowance: the memory that it may cost.
+
+    Attributes:
+        own: the records in the file itself, by name.
     """
 
     root = ""
@@ -117,9 +133,8 @@ class ModelFile:
         self.metadata, self.sources, self.padding = told.metadata, told.sources, told.padding
         self.is_big_endian = told.is_big_endian
         record = partial(self._record, mapped)
-        self.records: dict[str, ReadableRecord] = {
-            name: record(name, part) for name, part in told.records.items()
-        }
+        self.own = {name: record(name, part) for name, part in told.records.items()}
+        self.records = dict(self.own)
         self.kinds = {name: part.kind for name, part in told.records.items()}
         self.tensors = dict(told.tensors)
         self.storages: dict[str, tuple[ReadableRecord, Place]] = {}

@@ -62,8 +62,6 @@ def _lines(diff: Diff, rows: int, *, stat: bool) -> Iterator[str]:
 
 def verdict(diff: Diff) -> str:
     """What may be concluded, in one sentence; and what was not compared."""
-    if diff.identical:
-        return "identical, to the byte"
     levels = {change.level for change in diff.changes}
     counts = [
         f"{sum(change.level is level for change in diff.changes):,} of {TITLES[level]}"
@@ -72,7 +70,9 @@ def verdict(diff: Diff) -> str:
     ]
     told = f"differences: {', '.join(counts)}" if counts else "no difference that was asked for"
     missing = [one_line(why) for why in diff.unchecked]
-    if diff.same_model:
+    if diff.identical:
+        told = "identical, to the byte"
+    elif diff.same_model:
         told = f"same model; {told}"
     elif missing and Level.MODEL not in levels:
         told = f"no difference of the model in what both have; {told}"

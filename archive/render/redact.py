@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.companions import CompanionRedaction
+    from archive.privacy.redact.metadata import MetadataRedaction
     from archive.render.fitted_table import Printed
     from archive.render.making import Sized
 
@@ -56,6 +57,21 @@ def companion_redaction_line(facts: CompanionRedaction, file: Sized, out: Sized)
     return f"{size_line(facts, file, out)}; {_proof(facts)}"
 
 
+def metadata_redaction_text(facts: MetadataRedaction, file: Sized, out: Sized) -> Printed:
+    """The summary of the redaction of the metadata of safetensors."""
+    table = sizes_table(file.size, (file, "the original"), (out, "redacted; tensors are the same"))
+    told = [f"taken out of metadata: {one_line(key)}" for key in facts.gone]
+    told += [f"changed in metadata: {one_line(key)}" for key in facts.changed]
+    told += _unclean(facts)
+    told += _searched(facts)
+    return [table, "", *told, *_kept(facts), *_too_short(facts)]
+
+
+def metadata_redaction_line(facts: MetadataRedaction, file: Sized, out: Sized) -> str:
+    """The same in one line."""
+    return f"{size_line(facts, file, out)}; {_proof(facts)}"
+
+
 def redact_plan_text(facts: Redaction, file: str) -> Printed:
     """A planned redaction of a single file."""
     return [f"{file}: {facts.asked}", *_told(facts), ""]
@@ -66,7 +82,7 @@ def redact_plan_line(facts: Redaction, file: str) -> str:
     return f"{one_line(file)}: {facts.asked}; {_summary(facts)}"
 
 
-def redact_refusal_text(facts: Redaction | CompanionRedaction) -> Printed:
+def redact_refusal_text(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Printed:
     """Why a redacted file is not clean."""
     return _unclean(facts)
 
@@ -87,14 +103,14 @@ def _told(facts: Redaction) -> Iterator[str]:
     yield from _too_short(facts)
 
 
-def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+def _too_short(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
     """What was not looked for."""
     if facts.unsought:
         texts = counted(len(facts.unsought), "text")
         yield f"{texts} not looked for: too short, or part of what stays; --json lists all"
 
 
-def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+def _unclean(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
     """What is left, and how that gets out."""
     yield from (f"left: {what}" for what in facts.left[:LISTED])
     if len(facts.left) > LISTED:
@@ -105,7 +121,7 @@ def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:
         yield CARRIED
 
 
-def _kept(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+def _kept(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
     """What `leaks` finds in the result, and is meant to stay."""
     kinds = Counter(next(kind for kind in LeakKind if what.startswith(f"{kind} ")) for what in facts.kept)
     if kinds:
@@ -118,7 +134,7 @@ def _summary(facts: Redaction) -> str:
     return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
-def _proof(facts: Redaction | CompanionRedaction) -> str:
+def _proof(facts: Redaction | CompanionRedaction | MetadataRedaction) -> str:
     """How many of the texts that were looked for are left."""
     parts = []
     for what, count in facts.sought.items():
@@ -127,7 +143,7 @@ def _proof(facts: Redaction | CompanionRedaction) -> str:
     return f"{', '.join(parts) or 'no text was to go, and none is'} left"
 
 
-def _searched(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+def _searched(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
     """The proof, and what it went through."""
     yield f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"
     yield f"searched {searched()}"

@@ -17,6 +17,7 @@ from tests.attacks import (
     programs,
     records,
     tensor_files,
+    tensor_texts,
     tensors,
     texts,
 )
@@ -38,6 +39,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Hidden texts": hidden.ATTACKS,
     "Tensors and differences": tensors.ATTACKS,
     "Files of tensors": tensor_files.ATTACKS,
+    "Texts of files of tensors": tensor_texts.ATTACKS,
     "Globs and patterns": arguments.ATTACKS,
 }
 """Heading → attacks."""

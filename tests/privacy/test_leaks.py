@@ -305,7 +305,7 @@ def test_a_damaged_record_is_read_as_it_is_stored_and_told() -> None:
 
 
 def test_what_is_not_read_is_refused_instead_of_called_clean() -> None:
-    for name in ("script.pt.gz", "legacy.pt", "pointer.pt", "empty.pt", "model.onnx"):
+    for name in ("script.pt.gz", "legacy_tar.pt", "pointer.pt", "empty.pt", "program.pte"):
         with pytest.raises(ArchiveError):
             leaks(FIXTURES / "kinds" / name)
 

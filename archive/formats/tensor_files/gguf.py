@@ -33,6 +33,7 @@ Version 1, which had other lengths, is refused there, too.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import isfinite, prod
 from struct import Struct, error
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,6 +66,8 @@ HEADER, PAIRS, TABLE = "header", "pairs", "tensors"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """What :mod:`struct` calls the types of numbers."""
 U32, TEXT, ARRAY = 4, 8, 9
+BYTES = {0, 1}
+"""Types of numbers of a byte, of which arrays may be texts."""
 TYPE_WORDS = {
     0: "u8",
     1: "s8",
@@ -86,6 +89,8 @@ DEPTH = 8
 """Arrays inside of arrays."""
 PAIR_BYTES, TENSOR_BYTES = 13, 24
 """Bytes of a pair and of a row of the table, at least."""
+PLACE_BYTES = 200
+"""Bytes of memory that the place of a text costs."""
 VALUE_BYTES = 300
 """Bytes of memory that a pair costs, besides its characters."""
 WIDEST = 4
@@ -156,6 +161,48 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
     return with_head(data, read)
 
 
+def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, int]]:
+    """Where the value of each key lies in a file: its first byte, and the one behind its last.
+
+    Raises:
+        ArchiveError: as for :func:`read_gguf`.
+    """
+
+    def read(head: memoryview) -> dict[str, tuple[int, int]]:
+        header = _Header(head, len(data), allowance)
+        header.file()
+        return header.spans
+
+    return with_head(data, read)
+
+
+class TextPlace(NamedTuple):
+    """Where a text lies in a file.
+
+    Attributes:
+        start: its first byte.
+        stop: the one behind its last.
+        is_value: whether it is the value of the text before it, which is a key.
+    """
+
+    start: int
+    stop: int
+    is_value: bool = False
+
+
+def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
+    """Where the texts of a file lie, in its order: keys, values, items, names; arrays of bytes, too.
+
+    Raises:
+        ArchiveError: as for :func:`read_gguf`.
+        LimitError: there are more than allowed.
+    """
+    header = _Header(data, len(data), allowance)
+    header.texts = []
+    header.file()
+    return header.texts
+
+
 class _Row(NamedTuple):
     """A row of the table of tensors, whose size is PyTorch's."""
 
@@ -173,10 +220,16 @@ class _Header:
         head: the first bytes of the file.
         size: of the whole file.
         allowance: the memory that it may cost.
+
+    Attributes:
+        spans: of each key, where its value begins and ends.
+        texts: where texts lie; None where nobody asks.
     """
 
     def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
         self._head, self._size, self._allowance = head, size, allowance
+        self.spans: dict[str, tuple[int, int]] = {}
+        self.texts: list[TextPlace] | None = None
         self._at = 0
         self._order = LITTLE
         self._read_order()
@@ -250,10 +303,13 @@ class _Header:
             raise self._cut(size)
         self._at += size
 
-    def _text(self) -> str:
+    def _text(self, *, is_value: bool = False) -> str:
         size = self._number("Q")
         at = self._at
         self._skip(size)
+        if self.texts is not None:
+            self._allowance.take(PLACE_BYTES, "places of texts")
+            self.texts.append(TextPlace(at, self._at, is_value))
         self._allowance.take(WIDEST * size, "texts", place=f"byte {at:,}")
         return decoded(self._head[at : at + size])
 
@@ -268,13 +324,16 @@ class _Header:
             self._allowance.take(VALUE_BYTES, "pairs", place=f"byte {at:,}")
             if key in values:
                 raise twice("key", key).within(place=f"byte {at:,}")
-            values[key] = self._typed(self._number("I"))
+            kind = self._number("I")
+            begin = self._at
+            values[key] = self._typed(kind)
+            self.spans[key] = begin, self._at
         return values
 
     def _typed(self, kind: int) -> Value:
         """A value of a type; of an array, how many values it holds."""
         if kind == TEXT:
-            return self._text()
+            return self._text(is_value=True)
         if kind == ARRAY:
             inner, count = self._pass_array()
             return ArrayOf(count, TYPE_WORDS[inner])
@@ -290,7 +349,10 @@ class _Header:
         if inner not in TYPE_WORDS:
             raise ArchiveError(place=f"byte {at:,}", expected="a type from 0 to 12", found=f"{inner:,}")
         if inner in NUMBERS:
+            begin = self._at
             self._skip(count * Struct(self._order + NUMBERS[inner]).size)
+            if self.texts is not None and inner in BYTES:
+                self.texts.append(TextPlace(begin, self._at))
             return inner, count
         self._check_count(count, 8 if inner == TEXT else 12, TYPE_WORDS[inner])
         if inner == TEXT:
@@ -307,13 +369,19 @@ class _Header:
     def _pass_texts(self, count: int) -> None:
         """Pass over texts: only this loop may have many turns, so it calls nothing but one function."""
         head, length, at = self._head, Struct(self._order + "Q").unpack_from, self._at
+        begins: list[int] | None = None if self.texts is None else []
         try:
             for _ in range(count):
+                if begins is not None:
+                    begins.append(at)
                 at += 8 + length(head, at)[0]
         except (error, OverflowError):
             self._at = min(at, self._size)
             raise self._cut(8) from None
         self._skip(at - self._at)
+        if begins is not None and self.texts is not None:
+            self._allowance.take(PLACE_BYTES * count, "places of texts")
+            self.texts += [TextPlace(begin + 8, stop) for begin, stop in pairwise([*begins, at])]
 
     def _check_count(self, count: int, least: int, what: str) -> None:
         """Refuse a number of things that the file cannot hold."""

@@ -89,7 +89,7 @@ def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
     Raises:
         ArchiveError: the file is not as the format asks; the message says where.
     """
-    start, header = _header(data, allowance)
+    start, header = header_of(data, allowance)
     metadata = _metadata(header.pop(METADATA, {}))
     records = {HEADER: FileRecord(RecordKind.HEADER, ((0, start),))}
     tensors: dict[str, Tensor] = {}
@@ -110,8 +110,30 @@ def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
     )
 
 
-def _header(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
-    """Where the data begin, and the header's value."""
+def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
+    """A header with its length, padded with blanks so that the data begin at a multiple of 8, as usual.
+
+    Args:
+        tensors: the members of a header but for metadata.
+        metadata: left out if there is none.
+
+    Raises:
+        ArchiveError: it is too long.
+    """
+    header = ({METADATA: metadata} if metadata else {}) | tensors
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+    text += b" " * (-len(text) % LENGTH)
+    if len(text) > MOST:
+        raise ArchiveError(expected=f"a header of at most {MOST:,} bytes", found=f"{len(text):,}")
+    return len(text).to_bytes(LENGTH, "little") + text
+
+
+def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
+    """Where the data begin, and the header's value.
+
+    Raises:
+        ArchiveError: it is no JSON object, or a key is there twice.
+    """
     if len(data) < LENGTH:
         raise ArchiveError(expected=f"{LENGTH} bytes of a length", found=counted(len(data), "byte"))
     length = int.from_bytes(data[:LENGTH], "little")

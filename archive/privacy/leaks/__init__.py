@@ -28,11 +28,15 @@ from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
 from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
 from archive.privacy.pieces.walker import Walker
+from archive.reader.opening import opened
 from archive.reader.recognition import (
+    OPENED_KINDS,
     PACKAGE_KINDS,
     READ_KINDS,
     SAVED_KINDS,
+    TENSOR_KINDS,
     FileKind,
+    head_kind,
     recognise,
     recognise_zip,
 )
@@ -46,7 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
-SCANNED_KINDS = {*READ_KINDS, *SAVED_KINDS, FileKind.COMPANION, FileKind.PYTHON_PACKAGE, FileKind.ZIP}
+SCANNED_KINDS = {
+    *(*READ_KINDS, *SAVED_KINDS, *TENSOR_KINDS),
+    *(FileKind.COMPANION, FileKind.PYTHON_PACKAGE, FileKind.ZIP),
+}
 """The kinds of files whose every text is found. What is in others, compressed ones above all, is not seen."""
 BY_RECORD = {
     RecordKind.INPUTS: LeakKind.INPUTS,
@@ -83,7 +90,8 @@ def leaks(
     ['sample inputs', 'site-packages path', 'source text']
 
     Args:
-        source: a path, a bytes-like object, or a binary file: an archive, a companion, or another zip.
+        source: a path, a bytes-like object, or a binary file: an archive, a companion, a file of tensors, or
+            another zip.
         deep: read the bytes of tensors, too.
         allow: patterns of texts that may be there, ``*`` for any characters: ``/opt/*``; with a kind before
             the pattern, of findings of only that kind: ``URL=https://example.com/*``.
@@ -115,7 +123,10 @@ def leaks_in(
     """
     allowance = limits.allowance(mapped.weight)
     walker = Walker(allowance, deep=deep)
-    if is_companion(mapped.data) or not has_end(mapped.data):
+    if head_kind(mapped, allowance) in TENSOR_KINDS and not has_end(mapped.data):
+        archive = opened(mapped, allowance, OPENED_KINDS)
+        recognised, pieces = archive.recognised, walker.tensor_file(archive)
+    elif is_companion(mapped.data) or not has_end(mapped.data):
         recognised, pieces = recognise(mapped.data, limits=limits), walker.file(mapped)
     else:  # the directory of a zip is read once for its kind and its pieces
         container = Container(mapped, allowance, rooted=False)

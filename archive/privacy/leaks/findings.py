@@ -25,6 +25,7 @@ from archive.reader.recognition import (
     PROGRAM_KINDS,
     REDACTED_KINDS,
     SAVED_KINDS,
+    TENSOR_KINDS,
     FileKind,
     kind_in,
 )
@@ -47,7 +48,7 @@ class Place:
 
     Attributes:
         record: its record; of a zip in a record both names, with ``!`` between; "" for none.
-        byte: in the record's inflated bytes, or in the file; None for the record as a whole.
+        byte: in the record's inflated bytes; of what is no zip, in the file; None for the record as a whole.
         within: what of the record that is: a path in JSON, a section of a shared object, and whether that is
             mapped; "" where it has no parts that are known.
         kind: of the record.
@@ -238,6 +239,13 @@ MACHINE_CODE = (".o", ".cubin", ".hsaco", ".spv", ".fatbin")
 SAVED = "it is a part of what was saved: change it there, and save that anew"
 PACKAGED = "it is in a file of the package: change that, and package the model anew"
 ZIPPED = "it is in a zip of no known kind: change what was zipped, and zip it anew"
+HEADER = "it is in the header: save the tensors anew with other names"
+METADATA_OF_TENSORS = "`redact --replace VALUE=TEXT` changes it, `redact --for publish` takes the member out"
+VALUES = "it is in the keys and values: `gguf-new-metadata`, of the package gguf, removes or changes them"
+GRAPH = "it is in the graph: take it out of what `onnx.load` gives, and `onnx.save` that"
+INDEX = "it is in the index, a JSON text: change it there"
+CLASS_SOURCE = "`torch.save` keeps the source of a whole module's classes: save its `state_dict()`"
+PADDING = "it stands where the format has nothing: write the file anew"
 IN_TENSOR = "it stands in a tensor: save the model with other values"
 EXPLAINS = "failures are explained by it; a name of your own is renamed in the model's source"
 COMPILED_ANEW = "PyTorch compiles it and runs that"
@@ -263,6 +271,8 @@ def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] =
         return EXPLAINS
     if file is FileKind.ZIP and kind is not LeakKind.KEY and kind not in NAMES:
         return ZIPPED
+    if file in TENSOR_KINDS:
+        return _of_tensor_file(kind, place)
     if file not in REDACTED_KINDS:
         return kind.remedy
     record, zipped = place.kind, kind_in(file, place.record.partition("!")[0])
@@ -299,6 +309,32 @@ def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] =
     if file in PACKAGE_KINDS and record is RecordKind.OTHER:
         return PACKAGED
     return _remedy_of_text(kind, place)
+
+
+METADATA_MEMBER = "__metadata__"
+"""Begins the place of metadata in the header of safetensors."""
+OF_RECORDS = {
+    RecordKind.HEADER: HEADER,
+    RecordKind.VALUES: VALUES,
+    RecordKind.GRAPH: GRAPH,
+    RecordKind.INDEX: INDEX,
+    RecordKind.OBJECT: SAVED,
+    RecordKind.MODULES: SAVED,
+    RecordKind.TENSOR: IN_TENSOR,
+    RecordKind.EXTERNAL: IN_TENSOR,
+}
+"""How texts get out of the records of files of tensors."""
+
+
+def _of_tensor_file(kind: LeakKind, place: Place) -> str:
+    """The remedy of a finding in a file of tensors, or in one of its shards."""
+    if kind is LeakKind.KEY:
+        return kind.remedy
+    if place.kind is RecordKind.MODULES and kind in {LeakKind.SOURCE, LeakKind.COMMENT, *PATHS}:
+        return CLASS_SOURCE
+    if place.within.startswith(METADATA_MEMBER):
+        return METADATA_OF_TENSORS
+    return OF_RECORDS.get(place.kind, PADDING)
 
 
 def _remedy_of_text(kind: LeakKind, place: Place) -> str:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, LimitError, one_line
+from archive.base.errors import ArchiveError, LimitError, in_file, one_line
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -31,16 +31,19 @@ from archive.privacy.pieces.packed import (
     unread,
 )
 from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
+from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
 from archive.reader.recognition import kind_in, recognise_zip
+from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from _typeshed import ReadableBuffer
 
     from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.privacy.pieces.strings import EncodedPart
+    from archive.reader.archive import Archive
     from archive.reader.recognition import FileKind
 
 # --- zips
@@ -205,6 +208,54 @@ class Walker:
         else:
             yield from self._plain(mapped.data, "", RecordKind.OTHER, 0)
 
+    def tensor_file(self, archive: Archive, inside: str = "") -> Iterator[FilePiece]:
+        """The pieces of a file of tensors that is no zip, and of the shards that an index names.
+
+        Places are bytes of the file.
+
+        Raises:
+            ArchiveError: texts are not as its format asks.
+            LimitError: it asks for more memory than allowed.
+        """
+        file = archive.tensor_file
+        if isinstance(file, ShardedModel):
+            for name, shard in file.shards.items():
+                within = f"{inside}{name}{INSIDE}"
+                if shard.tensor_file is None:
+                    yield from self.zip(shard.container, within)
+                else:
+                    yield from self.tensor_file(shard, within)
+            self.entries.append(RecordEntry(inside + INDEX, RecordKind.INDEX, file.records[INDEX].size, 0))
+            yield from self._plain(file.records[INDEX].view(), inside + INDEX, RecordKind.INDEX, 0)
+        elif isinstance(file, ModelFile):
+            yield from self._model_file(file, inside)
+
+    def _model_file(self, file: ModelFile, inside: str) -> Iterator[FilePiece]:
+        for name, record in file.records.items():
+            kind = file.kinds[name]
+            self.entries.append(RecordEntry(inside + name, kind, record.size, 0))
+            if kind not in {RecordKind.TENSOR, RecordKind.EXTERNAL}:
+                continue
+            if not self._deep:
+                self.passed_over += record.size
+            elif record.size:
+                with self._allowance.part() as part:
+                    starts = [start for start, _ in record.spans]
+                    sizes = (stop - start for start, stop in record.spans)
+                    at = [0] if record.is_encoded else list(accumulate(sizes, initial=0))[:-1]
+                    place = ShiftedPlaces(at, starts)
+                    yield FilePiece(inside + name, kind, record.view(), part, place=place, in_numbers=True)
+                self.read += record.size
+        with in_file(file.file):
+            texts = list(texts_of(file, self._allowance))
+        for name, kind, places in texts:
+            if not places:
+                continue
+            with self._allowance.part() as part:
+                part.take(2 * sum(text.stop - text.start for text in places), "texts")
+                joined = joined_texts(file.data, places)
+                yield from self._plain(joined.data, inside + name, kind, 0, joined.place)
+
     def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[FilePiece]:
         """The pieces of a zip."""
         kind = recognise_zip(container, look=False).kind
@@ -306,10 +357,16 @@ class Walker:
         if contents.behind:
             yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
 
-    def _plain(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
-        """Bytes that are neither zip nor companion, and what is in them."""
+    def _plain(
+        self, data: memoryview, name: str, kind: RecordKind, depth: int, place: Callable[[int], int] = int
+    ) -> Iterator[FilePiece]:
+        """Bytes that are neither zip nor companion, and what is in them.
+
+        Args:
+            place: as :class:`FilePiece` has it.
+        """
         with self._allowance.part() as part:
-            piece = FilePiece(name, kind, data, part)
+            piece = FilePiece(name, kind, data, part, place=place)
             yield from self._texts(piece, depth)
             how = how_packed(data) or ("deflate" if is_deflate(data) else "")
             if how:

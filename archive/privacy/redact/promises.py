@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from archive.privacy.redact.rules import Rules
 
 What = Literal[
-    "path", "folder", "line", "name", "root", "file", "user name", "host name", "address", "URL", "key"
+    "path",
+    "folder",
+    "line",
+    "name",
+    "root",
+    "file",
+    "user name",
+    "host name",
+    "address",
+    "URL",
+    "key",
+    "text",
 ]
 """What a text that was removed is, in words."""
 SOUGHT: dict[LeakKind, What] = dict.fromkeys(PATHS, "path")

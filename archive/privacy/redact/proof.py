@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
+from archive.container.container import Container
 from archive.container.names import encoded
 from archive.formats.record_kinds import BYTECODE, is_code
 from archive.privacy.leaks import Finder
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from archive.base.limits import Allowance
-    from archive.container.container import Container
     from archive.privacy.pieces.piece import FilePiece
     from archive.privacy.redact.removed import Removed
+    from archive.reader.archive import Archive
 
 OF_PEOPLE: tuple[What, ...] = ("user name", "host name")
 """What is found as a part of names, too."""
@@ -91,7 +92,7 @@ class Proof:
 
 
 def prove(
-    container: Container,
+    file: Container | Archive,
     removed: Removed,
     allowance: Allowance,
     kind: FileKind = FileKind.ZIP,
@@ -100,6 +101,7 @@ def prove(
     """Search a file of a kind for all that was removed, and look at it as `leaks` does.
 
     Args:
+        file: a zip, or an opened file of tensors that is none.
         known: the lines of its source text.
 
     Raises:
@@ -107,7 +109,7 @@ def prove(
         LimitError: it costs more than allowed.
     """
     walker = Walker(allowance, deep=True)
-    proof = Proof(Finder(container.file, kind, walker, known))
+    proof = Proof(Finder(file.file, kind, walker, known))
     paths = b"\n".join(removed.kept_paths)
     lines = b"\n".join([*removed.kept_lines, paths])
     texts: dict[What, set[bytes]] = {
@@ -118,14 +120,16 @@ def prove(
         "root": {root + b"/" for root in removed.roots},
         "file": removed.files - {b""},
     }
+    if removed.texts:
+        texts["text"] = removed.texts
     telling: dict[What, set[bytes]] = defaultdict(set)
     for kind_found, found_texts in removed.telling.by_kind.items():
         telling[SOUGHT[kind_found]] |= found_texts
     texts |= {what: texts.get(what, set()) | found_texts for what, found_texts in telling.items()}
-    records = b"\n".join(map(encoded, container.records))
+    records = b"\n".join(map(encoded, file.records))
     staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
     staying["root"] = b"\n".join([records, paths])
-    staying["name"] = b"\n".join([paths, encoded(container.root)])
+    staying["name"] = b"\n".join([paths, encoded(file.root)])
     forms: Forms = {}
     for what, every in texts.items():
         long = [text for text in every if len(text) >= SHORTEST[what]]
@@ -137,12 +141,15 @@ def prove(
             written = forms_of(text, in_letters=text in telling.get(what, ()), either_slash=what == "path")
             forms |= dict.fromkeys(written, (what, text))
     with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
-        _search(container, forms, proof, allowance, walker)
+        pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)
+        _search(pieces, forms, proof, allowance, walker)
     proof.in_code -= {text for what, text in proof.left if what == "line"}
     return proof
 
 
-def _search(container: Container, forms: Forms, proof: Proof, allowance: Allowance, walker: Walker) -> None:
+def _search(
+    pieces: Iterable[FilePiece], forms: Forms, proof: Proof, allowance: Allowance, walker: Walker
+) -> None:
     """Search all pieces of a file, and the strings in them, as they are without escapes."""
     folded: Forms = {form.lower(): text for form, text in forms.items() if text[0] in IN_ANY_CASE}
     exact: Forms = {form: text for form, text in forms.items() if text[0] not in IN_ANY_CASE}
@@ -158,7 +165,7 @@ def _search(container: Container, forms: Forms, proof: Proof, allowance: Allowan
                 lowered = memoryview(bytes(data).lower())
                 _note(piece, _hits(large.found(lowered), data, folded), proof, byte)
 
-    for piece in walker.zip(container):
+    for piece in pieces:
         take(piece, piece.data, int)
         if not piece.is_packed:
             take(piece, memoryview(piece.strings.data), piece.strings.place)

@@ -73,6 +73,7 @@ class Removed:
         kept_paths: what stands in the place of paths, and paths that stay.
         kept_lines: the lines that stay.
         names: of classes and attributes.
+        texts: that are replaced wherever they stand.
         roots: folders of all records.
         files: the first bytes of extra files, and of tensors of sample inputs.
         became: what stands in the place of paths of source files, and of those that stay.
@@ -86,6 +87,7 @@ class Removed:
     kept_paths: set[bytes] = field(default_factory=set)
     kept_lines: set[bytes] = field(default_factory=set)
     names: set[bytes] = field(default_factory=set)
+    texts: set[bytes] = field(default_factory=set)
     roots: set[bytes] = field(default_factory=set)
     files: set[bytes] = field(default_factory=set)
     became: dict[bytes, bytes] = field(default_factory=dict)

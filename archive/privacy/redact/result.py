@@ -9,7 +9,7 @@ from archive.base.facts import dataclass
 from archive.base.strings import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from archive.companion.contents import Contents
     from archive.privacy.redact.promises import Judgement
@@ -123,6 +123,45 @@ class CompanionRedaction:
         return not self.left
 
 
+@dataclass(frozen=True, slots=True)
+class MetadataRedaction:
+    """The result of a redaction of the metadata of safetensors; sizes in bytes.
+
+    Attributes:
+        size: of the file.
+        out_size: of the redacted one.
+        gone: keys of metadata that it does not have.
+        changed: keys of metadata with other values.
+        sought: how many removed texts it was searched for, by what they are, as :class:`archive.Redaction`
+            has it; ``text`` is what was replaced.
+        unsought: removed texts that it was not searched for: too short, or part of what stays.
+        left: what is still there and was to go, as :class:`archive.Redaction` has it.
+        kept: what ``leaks`` finds in it, and these choices keep.
+        carriers: names that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
+        unread: what could not be searched, and why.
+        read: bytes that were searched.
+    """
+
+    size: int
+    out_size: int
+    gone: tuple[str, ...]
+    changed: tuple[str, ...]
+    sought: dict[str, int]
+    unsought: tuple[str, ...]
+    left: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
+    remedies: tuple[str, ...]
+    unread: tuple[str, ...]
+    read: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found that was to go."""
+        return not self.left
+
+
 def redaction(
     before: Archive,
     changes: Changes,
@@ -187,6 +226,26 @@ def companion_redaction(
     )
 
 
+def metadata_redaction(
+    sizes: tuple[int, int],
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    proof: Proof,
+    *,
+    judgement: Judgement,
+    removed: Removed,
+) -> MetadataRedaction:
+    """The facts about the redaction of metadata, as it was and as it is."""
+    return MetadataRedaction(
+        size=sizes[0],
+        out_size=sizes[1],
+        gone=tuple(key for key in before if key not in after),
+        changed=tuple(key for key, value in after.items() if before.get(key) != value),
+        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
+        **_proven(proof, judgement, removed),
+    )
+
+
 def _proven(proof: Proof, judgement: Judgement, removed: Removed) -> dict[str, Any]:
     """What both results have of the search."""
     texts = {text for _, text in proof.left}
@@ -204,7 +263,7 @@ def _proven(proof: Proof, judgement: Judgement, removed: Removed) -> dict[str, A
     }
 
 
-def check_clean(file: str, result: Redaction | CompanionRedaction) -> None:
+def check_clean(file: str, result: Redaction | CompanionRedaction | MetadataRedaction) -> None:
     """Refuse a result that is not clean.
 
     Raises:

@@ -1,0 +1,171 @@
+"""``redact_metadata`` takes texts out of the metadata of safetensors; tensors and their names stay.
+
+Of each value of ``__metadata__``, in this order:
+
+1. texts that are to be replaced are, also in its key;
+2. paths become what rules say;
+3. if something is still in it that has to go (a path, a name of a user or host, an address, a URL, a key),
+   the member goes as a whole.
+
+The header is written anew, padded with blanks to a multiple of 8 bytes as the package does it. The data
+behind it are the same to the byte, and so is what the header says of tensors; both are read back. Then all of
+the result is searched as that of an archive is (``proof``): what stands in tensors, or in their names, cannot
+be taken out, and then nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError, shown
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.base.output import write_all
+from archive.formats.tensor_files.safetensors import METADATA, build_header, header_of
+from archive.privacy.leaks.paths import paths as paths_in
+from archive.privacy.leaks.vocabulary import PATHS
+from archive.privacy.redact.promises import allowed, goes, judged, telling
+from archive.privacy.redact.proof import prove
+from archive.privacy.redact.removed import Removed
+from archive.privacy.redact.result import MetadataRedaction, check_clean, metadata_redaction
+from archive.privacy.redact.rules import Rules
+from archive.reader.recognition import FileKind
+from archive.reader.rewriting import rewriting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.privacy.redact.rules import PathChoice, Preset
+
+__all__ = ["MetadataRedaction", "redact_metadata"]
+
+OPTIONS = "--for, --map, --paths or --replace (preset=, maps=, paths=, replace=)"
+"""Options that take something out."""
+PIECE = 1 << 24
+"""Bytes that are compared at a time."""
+
+
+@bounded
+def redact_metadata(
+    source: Source,
+    out: Sink,
+    *,
+    preset: Preset | None = None,
+    maps: Sequence[str] = (),
+    paths: PathChoice | None = None,
+    replace: Sequence[str] = (),
+    partial: bool = False,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> MetadataRedaction:
+    """Take texts out of the metadata of safetensors, and search the result for all that went.
+
+    Args:
+        source: the file.
+        out: where to write the redacted one: a path, or a binary file.
+        preset: as :func:`archive.redact` has it; of its choices, those of paths and of what tells of people.
+        maps: prefixes of paths to replace, ``OLD=NEW``.
+        paths: what becomes of other paths: ``keep``, ``relative``, ``basename``, ``none``.
+        replace: texts to replace wherever they stand in metadata, ``VALUE=TEXT``, the longest first.
+        partial: write the result even if something is left in it, or cannot be searched.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ImpossibleError: something is left, and ``partial`` is not given.
+        ArchiveError: an option is wrong, the source is no file of safetensors, is broken or changed
+            meanwhile, or the target exists or is no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    values = _replacements(replace)
+    if not (preset or maps or paths not in {None, "keep"} or values):
+        raise ArchiveError(f"nothing to redact: give {OPTIONS}")
+    asks_rules = preset or maps or paths not in {None, "keep"}
+    rules = Rules.of(maps, preset, paths=paths) if asks_rules else Rules()
+    with rewriting(source, out, force=force, limits=limits, kinds={FileKind.SAFETENSORS}) as work:
+        opened, (draft,) = work.archive, work.drafts
+        data = opened._source.data  # noqa: SLF001 (the whole file)
+        start, header = header_of(data, opened.allowance)
+        texts, more = telling(Mapped(data, opened.file), rules, limits)
+        removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
+        removed.texts |= {value.encode() for value in values}
+        before = header.pop(METADATA, {})
+        metadata = _redacted(before, values, rules, removed)
+        write_all(memoryview(build_header(header, metadata)), draft)
+        write_all(data[start:], draft)
+        with work.reopened("the result", embedded=True) as after:
+            made = after._source.data  # noqa: SLF001 (the same)
+            begin, again = header_of(made, after.allowance)
+            is_same = again.pop(METADATA, {}) == metadata and again == header
+            if not is_same or not _are_equal(data[start:], made[begin:]):
+                raise ArchiveError("tensors would not be the same", file=opened.file)
+            proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS)
+            judgement = judged(proof.finder.found(allowed(rules)), rules)
+            sizes = opened.size, after.size
+            result = metadata_redaction(sizes, before, metadata, proof, judgement=judgement, removed=removed)
+        if not partial:
+            check_clean(opened.file, result)
+        return result
+
+
+def _are_equal(old: memoryview, new: memoryview) -> bool:
+    """Whether some bytes are the same."""
+    pieces = range(0, len(old), PIECE)
+    return len(old) == len(new) and all(
+        bytes(old[at : at + PIECE]) == bytes(new[at : at + PIECE]) for at in pieces
+    )
+
+
+def _replacements(replace: Sequence[str]) -> dict[str, str]:
+    """Texts and what replaces them, the longest first.
+
+    Raises:
+        ArchiveError: one is not ``VALUE=TEXT``, or would be there again.
+    """
+    pairs = {}
+    for pair in replace:
+        value, equals, text = pair.partition("=")
+        if not value or not equals:
+            raise ArchiveError(expected="VALUE=TEXT", found=shown(pair))
+        pairs[value] = text
+    again = next((value for value in pairs if any(value in text for text in pairs.values())), None)
+    if again is not None:
+        raise ArchiveError(f"{shown(again)} would be there again: it stands in a text that replaces one")
+    return dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
+
+
+def _redacted(
+    metadata: Mapping[str, str], values: Mapping[str, str], rules: Rules, removed: Removed
+) -> dict[str, str]:
+    """The metadata as rules have it."""
+    made: dict[str, str] = {}
+    for key, value in metadata.items():
+        pair = [key, value]
+        for old, new in values.items():
+            pair = [text.replace(old, new) for text in pair]
+        if pair[0] in made:
+            raise ArchiveError(f"two members of metadata would both be {shown(pair[0])}")
+        made[pair[0]] = _with_other_paths(pair[1], rules, removed)
+    lines = [json.dumps([key, value], ensure_ascii=False).encode() for key, value in made.items()]
+    going = removed.telling.lines(lines)
+    return {key: value for at, (key, value) in enumerate(made.items()) if at not in going}
+
+
+def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:
+    """A value whose paths are what rules say."""
+    data = value.encode(errors="surrogatepass")
+    found = [
+        (one.at, one.text) for one in paths_in(data) if one.kind in PATHS and goes(one.kind, one.text, rules)
+    ]
+    became = rules.renamed(text for _, text in found)
+    removed.renamed(became)
+    pieces, end = [], 0
+    for at, text in sorted(found):
+        if at >= end:
+            pieces += [data[end:at], became[text]]
+            end = at + len(text)
+    return b"".join([*pieces, data[end:]]).decode(errors="surrogatepass")

@@ -1,0 +1,158 @@
+"""``redact`` of safetensors: metadata without what was to go, and the tensors as they were."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save as safetensors_of
+
+import archive
+from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.tensor_files.safetensors import header_of
+from tests.support.commands import run
+from tests.support.corpus import KINDS
+from tests.support.sampling import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARRAYS: dict[str, np.ndarray] = {
+    "fc.weight": np.arange(6, dtype=np.float32).reshape(3, 2),
+    "scale": np.ones(3, np.int8),
+}
+METADATA = {
+    "format": "pt",
+    "author": "Ann Example",
+    "trained": "from /home/ann/run1/data.csv by /home/ann/train.py",
+    "url": "https://git.example.com/lab",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(safetensors_of(ARRAYS, METADATA))
+    return file
+
+
+def metadata_of(file: Path) -> dict[str, str]:
+    """What the package reads, which has to find the same tensors."""
+    with safe_open(file, "numpy") as opened:
+        for name, array in ARRAYS.items():
+            assert np.array_equal(opened.get_tensor(name), array)
+        return dict(opened.metadata() or {})
+
+
+def test_for_publish_members_that_tell_of_people_go(file: Path) -> None:
+    out = file.with_name("out.safetensors")
+    result = archive.redact_metadata(file, out, preset="publish")
+    assert metadata_of(out) == {"format": "pt", "trained": "from data.csv by train.py"}
+    assert (set(result.gone), result.changed) == ({"author", "url"}, ("trained",))
+    assert result.is_clean
+    assert archive.leaks(out).counted() == []
+
+
+def test_a_map_changes_paths_and_nothing_else(file: Path) -> None:
+    out = file.with_name("out.safetensors")
+    archive.redact_metadata(file, out, maps=["/home/ann/=src/"])
+    assert metadata_of(out) == {**METADATA, "trained": "from src/run1/data.csv by src/train.py"}
+
+
+def test_texts_are_replaced_in_keys_and_values_the_longest_first(file: Path) -> None:
+    file.write_bytes(safetensors_of(ARRAYS, {"by annabel": "annabel and anna", "b": "x"}))
+    out = file.with_name("out.safetensors")
+    result = archive.redact_metadata(file, out, replace=["annab=?", "annabel=A", "x="])
+    assert metadata_of(out) == {"by A": "A and anna", "b": ""}
+    assert result.sought["text"] == 2
+    assert result.unsought == ("text x",)
+
+
+def test_what_is_in_tensors_or_their_names_is_left_and_nothing_is_written(file: Path) -> None:
+    out = file.with_name("out.safetensors")
+    home = b"\n/home/ann/secrets/of/the/lab.txt\n"
+    for arrays in ({"/home/ann/secrets/of": ARRAYS["scale"]}, {"a": np.frombuffer(home, np.uint8)}):
+        file.write_bytes(safetensors_of(arrays, METADATA))
+        with pytest.raises(ImpossibleError, match=r"would be left: .*home/ann/secrets"):
+            archive.redact_metadata(file, out, preset="publish")
+        assert not out.exists()
+    file.write_bytes(safetensors_of({"layer.annabel": ARRAYS["scale"]}, {"by": "annabel"}))
+    with pytest.raises(ImpossibleError, match="would be left: text annabel in header"):
+        archive.redact_metadata(file, out, replace=["annabel=A"])
+
+
+@given(
+    st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=4), st.text(min_size=1, max_size=3)
+)
+@settings(max_examples=examples(60), deadline=None)
+def test_any_text_is_replaced_and_all_else_stays(
+    tmp_path_factory: pytest.TempPathFactory, metadata: dict[str, str], value: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.safetensors"
+    out = file.with_name("any_out.safetensors")
+    file.write_bytes(safetensors_of(ARRAYS, metadata))
+    if "=" in value:
+        return
+    new = {key.replace(value, ""): text.replace(value, "") for key, text in metadata.items()}
+    if len(new) < len(metadata):
+        with pytest.raises(ArchiveError, match="two members of metadata would both be"):
+            archive.redact_metadata(file, out, replace=[f"{value}="], force=True, partial=True)
+        return
+    archive.redact_metadata(file, out, replace=[f"{value}="], force=True, partial=True)
+    assert metadata_of(out) == new
+
+
+def test_members_of_a_tensor_that_are_not_known_stay(file: Path) -> None:
+    header = {
+        "a": {"dtype": "I8", "shape": [2], "data_offsets": [0, 2], "note": 1.5},
+        "__metadata__": METADATA,
+    }
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + b"ab")
+    out = file.with_name("out.safetensors")
+    archive.redact_metadata(file, out, preset="publish")
+    data = memoryview(out.read_bytes())
+    start, after = header_of(data, DEFAULT_LIMITS.allowance(len(data)))
+    assert (after["a"], bytes(data[start:]), start % 8) == (header["a"], b"ab", 0)
+
+
+@pytest.mark.parametrize("pair", ["a", "=b", "a=ba"])
+def test_a_replacement_that_is_none_is_refused(file: Path, pair: str) -> None:
+    with pytest.raises(ArchiveError, match=r"VALUE=TEXT|would be there again"):
+        archive.redact_metadata(file, file.with_name("out"), replace=[pair])
+
+
+def test_nothing_to_redact_is_refused(file: Path) -> None:
+    with pytest.raises(ArchiveError, match="nothing to redact"):
+        archive.redact_metadata(file, file.with_name("out"), paths="keep")
+
+
+def test_the_command(file: Path) -> None:
+    out = file.with_name("out.safetensors")
+    done = run("redact", file, "-o", out, "--for", "publish")
+    assert b"taken out of metadata: author" in done.stdout
+    assert b"changed in metadata: trained" in done.stdout
+    again = run("redact", file, "-o", out, "--replace", "Example=X", "--force", "--json")
+    assert json.loads(again.stdout)["files"][0]["changed"] == ["author"]
+    assert run("redact", file, "-o", out, "--for", "publish", "-c", "x", "--force").returncode == 2
+    assert run("redact", file, "-o", out, "--no-inputs", "--force").returncode == 2
+    other = run("redact", KINDS / "state_dict.pt", "-o", out, "--replace", "a=b", "-c", "x")
+    assert b"--replace is for metadata of safetensors" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("model.gguf", b"gguf-new-metadata"), ("model.onnx", b"onnx.save"), ("legacy.pt", b"torch.save")],
+)
+def test_other_files_of_tensors_are_refused_with_a_way_out(name: str, way: bytes, tmp_path: Path) -> None:
+    for more in ([], ["-c", tmp_path / "companion"]):
+        done = run("redact", KINDS / name, "-o", tmp_path / "out", "--for", "publish", *more)
+        assert done.returncode == 2
+        assert way in done.stderr
+        assert done.stderr.count(b"\n") == 1
