@@ -25,7 +25,7 @@ from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import by_ranges
+from archive.base.mapped import Fetched, by_ranges, unchanged
 from archive.base.strings import decoded
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from archive.base.limits import Allowance
-    from archive.base.mapped import Fetched, Mapped, Source
+    from archive.base.mapped import Mapped, Source
     from archive.describe.sizes.account import Piece
 
 FETCHED = 1 << 25
@@ -160,18 +160,19 @@ def inventoried(
         ArchiveError: the file cannot be opened as what it is, or it changed meanwhile.
         OSError: it cannot be read.
     """
-    mapped = by_ranges(source, most=FETCHED)
-    try:
-        row = _row(mapped, limits.allowance(mapped.weight))
+    with unchanged(source):
+        mapped = by_ranges(source, most=FETCHED)
+        try:
+            row = _row(mapped, limits.allowance(mapped.weight))
+        finally:
+            mapped.close()
         if row.kind in ZIP_KINDS | TENSOR_KINDS | {FileKind.COMPANION}:
             asked = ((digest, _with_digest), (leaks, _with_leaks), (verify, _with_findings))
             for is_asked, more in asked:
                 row = more(row, source, limits) if is_asked else row
-        if row.unread or digest or leaks or verify:
+        if isinstance(mapped, Fetched) and (row.unread or digest or leaks or verify):
             mapped.check_unchanged()
         return row
-    finally:
-        mapped.close()
 
 
 # --- what a few ranges tell
@@ -218,10 +219,12 @@ def _row(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
     if is_companion(mapped.data):
         return _of_companion(mapped, allowance)
     if has_end(mapped.data):
-        return _of_zip(Container(mapped, allowance, rooted=False))
+        with Container(mapped, allowance, rooted=False) as container:  # whose records go with it
+            return _of_zip(container)
     kind = head_kind(mapped, allowance)
     if kind in TENSOR_KINDS:
-        return _of_tensor_file(opened(mapped, allowance, TENSOR_KINDS))
+        with opened(mapped, allowance, TENSOR_KINDS) as archive:
+            return _of_tensor_file(archive)
     if kind in {FileKind.CUT, FileKind.LFS, FileKind.ZIP}:
         opened_zip(mapped, allowance)  # which refuses it
     return InventoryRow(mapped.name, kind, len(mapped.data))

@@ -324,3 +324,15 @@ def test_a_release_that_a_file_names_is_its_own_word_and_short(tmp_path: Path) -
     assert len(row.release) <= inventory.LONGEST_TEXT
     assert row.versions == inventoried(EXPORTED / "shop.pt2").versions
     assert set(row.versions) == {"schema"}
+
+
+def test_a_file_that_is_written_to_while_it_is_read_has_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "m.ptl"
+    path.write_bytes(STACK.read_bytes())
+
+    def written(*arguments: object, **options: object) -> object:
+        path.write_bytes(tampered(STACK, {"extra/x": b"1"}))
+        return archive.digest(*arguments, **options)  # type: ignore[arg-type]
+
+    with mock.patch("archive.compare.digest.digest", written), pytest.raises(ArchiveError, match="changed"):
+        inventoried(path, digest=True)
