@@ -35,6 +35,9 @@ INTERRUPTED = 130
 """The exit status of a worker that a signal ended."""
 OUTSTANDING = 1_000
 """Items that an executor has at a time; more would lie in its memory, and in this process's."""
+GIVEN = 8
+"""Items for each worker that a pool has at a time, for the same reason; and so many are tried again, each by
+itself, if one of them kills a worker."""
 TRIES = 3
 """How often an item is tried whose worker is lost."""
 INSTALL = "pip install debug-archive[fleet]"
@@ -81,34 +84,52 @@ def results(
     if workers == 1:
         yield from ((place, work(item)) for place, item in enumerate(items))
         return
-    # A killed process breaks the pool. Each item that was left is tried by itself, so that only the item that
-    # kills its process is lost.
-    places = range(len(items))
-    for place in (yield from _pooled(work, items, places, workers)):
-        if (yield from _pooled(work, items, [place], 1)):
-            yield place, Lost(KILLED)
+    # A killed process breaks the pool. Each item that it was given is tried by itself, so that only the item
+    # that kills its process is lost; another pool goes on with the others.
+    places = iter(range(len(items)))
+    while left := (yield from _pooled(work, items, places, workers)):
+        for place in left:
+            if (yield from _pooled(work, items, iter([place]), 1)):
+                yield place, Lost(KILLED)
 
 
 def _pooled(
-    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], places: Sequence[int], workers: int
+    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], places: Iterator[int], workers: int
 ) -> Generator[tuple[int, ResultT], None, list[int]]:
-    """Do the work in other processes, and return the places that are left if one of them was killed."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed  # noqa: PLC0415 (one process does without)
+    """Do the work in other processes, and return the places that were begun if one of them was killed."""
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 (one process does without)
     from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415 (the same)
     from multiprocessing import active_children, get_context  # noqa: PLC0415 (the same)
 
-    left = []
+    left: list[int] = []
+    ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
+    running: dict[Future[ResultT], int] = {}
+
+    def submit(count: int) -> None:
+        for place in islice(places, count):
+            try:
+                future = pool.submit(_in_worker, items[place])
+            except BrokenProcessPool:
+                left.append(place)
+                return
+            running[future] = place
+            future.add_done_callback(ended.put)
+
     # Spawned: forks would copy the locks of numpy's and rich's threads.
     with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (work,)) as pool:
         try:
             with handled_by(signal.SIG_IGN, [signal.SIGINT]):  # processes that are started inherit this
-                futures = {pool.submit(_in_worker, items[place]): place for place in places}
-            for future in as_completed(futures):
-                place = futures.pop(future)  # and with it the result, once it is used
+                submit(GIVEN * workers)
+            while running:
+                future = ended.get()
+                place = running.pop(future)  # and with it the result, once it is used
                 try:
                     yield place, future.result()
                 except BrokenProcessPool:
                     left.append(place)
+                del future
+                if not left:
+                    submit(1)
         except BaseException:
             for child in active_children():
                 child.terminate()

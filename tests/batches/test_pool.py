@@ -8,7 +8,7 @@ from threading import Timer
 
 import pytest
 
-from archive.batches.pool import results
+from archive.batches.pool import GIVEN, Lost, results
 from tests.support.processes import PATIENCE
 
 SIZE = 64 << 20
@@ -31,6 +31,39 @@ def _sizes_of_all_results() -> None:
 def test_a_signal_between_the_work_and_its_result_cuts_nothing() -> None:
     done = subprocess.run([sys.executable, "-m", __name__], capture_output=True, timeout=PATIENCE, check=True)
     assert done.stdout.decode() == f"[{SIZE}, {SIZE}]\n"
+
+
+class Asked(list[int]):
+    """Items that note which of them were asked for."""
+
+    last = -1
+
+    def __getitem__(self, place: int) -> int:  # type: ignore[override]
+        self.last = max(self.last, place)
+        return super().__getitem__(place)
+
+
+def test_a_pool_takes_items_as_it_works_on_them() -> None:
+    items, ended = Asked(range(100, 400)), 0
+    for place, result in results(str, items, 2):
+        ended += 1
+        assert result == str(100 + place)
+        assert items.last < ended + 2 * GIVEN
+    assert ended == 300
+
+
+def killing(number: int) -> int:
+    """Work that kills its process, for one number."""
+    if number == 30:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_an_item_that_kills_its_process_is_lost_and_no_other() -> None:
+    found = dict(results(killing, range(60), 2))
+    assert isinstance(found.pop(30), Lost)
+    assert found == {number: number for number in range(60) if number != 30}
 
 
 TWICE = """
