@@ -7,14 +7,17 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import archive
 from archive.cli.commands import COMMANDS
 from archive.reader.recognition import FileKind, recognise
 from archive.reader.recognition.kinds import ADVICE, COMMAND_KINDS, Recognised
+from tests.support import onnx_bytes
 from tests.support.commands import run
 from tests.support.corpus import KINDS, NAMED, ORACLES
+from tests.support.etdumps import dump
 from tests.support.exported import EXPORTED, RECORDS, written
 from tests.support.sampling import sampled
 
@@ -35,6 +38,7 @@ FILES = {
     FileKind.LEGACY_EXPORTED: EXPORTED / "legacy" / "shop.pt2",
     FileKind.ETRECORD: RECORDS / "shop.etrecord",
     **{kind: KINDS / name for name, (kind, _) in reversed(NAMED.items()) if name.endswith(ENDINGS)},
+    FileKind.ETDUMP: dump("region"),
 }
 """A file of each kind that some command works on, or what is split into one."""
 SAID = [kind for kind in FileKind if any(kind in kinds for kinds in COMMAND_KINDS.values())]
@@ -44,6 +48,10 @@ def file_of(kind: FileKind, folder: Path) -> tuple[Path, Path]:
     """A file of a kind, and the companion of a split archive."""
     if kind is FileKind.AOTI:
         return written("compiled", folder), folder
+    if kind is FileKind.ONNX:  # the one of KINDS has no weights
+        model = folder / "model.onnx"
+        model.write_bytes(onnx_bytes.model({"weight": np.ones(2, np.float32)}))
+        return model, folder
     if kind is FileKind.SHARDED:
         shard = shutil.copy(KINDS / "tensors.safetensors", folder)
         with archive.open(shard) as opened:
@@ -79,11 +87,12 @@ def status(command: str, kind: FileKind, folder: Path) -> int:
         "join": ("join", file, "-c", companion, "-o", aside),
         "redact": (
             *("redact", file, "-o", aside, "--paths", "basename"),
-            *(() if kind is FileKind.COMPANION else ("-c", debug)),
+            *(() if kind in {FileKind.COMPANION, FileKind.SAFETENSORS} else ("-c", debug)),
         ),
         "migrate": ("migrate", file, "-o", aside, "--to", "latest"),
         "profile": (
-            *("profile", file, "--input", "3x4", "--runs", "1"),
+            *("profile", file),
+            *(() if kind is FileKind.ETDUMP else ("--input", "3x4", "--runs", "1")),
             *(("-c", companion) if kind is FileKind.SPLIT else ()),
         ),
         "store": ("store", "add", file, "--store", folder / "store"),

@@ -140,6 +140,19 @@ def test_keys_of_gguf_are_of_the_model_also_the_items_of_arrays(tmp_path: Path) 
     }
 
 
+def test_the_type_of_a_value_of_gguf_is_of_the_model(tmp_path: Path) -> None:
+    files = [tmp_path / "old.gguf", tmp_path / "new.gguf"]
+    for file, add in zip(files, (gguf.GGUFWriter.add_uint32, gguf.GGUFWriter.add_int32), strict=True):
+        writer = gguf.GGUFWriter(file, "llama")
+        add(writer, "a.b", 1)
+        writer.add_tensor("scale", ARRAYS["scale"].copy())
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+    assert rows(*files) == {("metadata", "a.b"): (Level.MODEL, "1 → others")}
+
+
 def test_of_onnx_the_writer_is_format_and_the_graph_is_the_model() -> None:
     def model(producer: str, node: str, note: str) -> bytes:
         more = field(2, producer) + field(14, entry("note", note))

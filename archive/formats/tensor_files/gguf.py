@@ -162,7 +162,7 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
 
 
 def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, int]]:
-    """Where the value of each key lies in a file: its first byte, and the one behind its last.
+    """Where the value of each key lies in a file: the first byte of its type, and the one behind its last.
 
     Raises:
         ArchiveError: as for :func:`read_gguf`.
@@ -222,7 +222,7 @@ class _Header:
         allowance: the memory that it may cost.
 
     Attributes:
-        spans: of each key, where its value begins and ends.
+        spans: of each key, where the type of its value begins, and where the value ends.
         texts: where texts lie; None where nobody asks.
     """
 
@@ -324,9 +324,8 @@ class _Header:
             self._allowance.take(VALUE_BYTES, "pairs", place=f"byte {at:,}")
             if key in values:
                 raise twice("key", key).within(place=f"byte {at:,}")
-            kind = self._number("I")
             begin = self._at
-            values[key] = self._typed(kind)
+            values[key] = self._typed(self._number("I"))
             self.spans[key] = begin, self._at
         return values
 

@@ -123,7 +123,7 @@ def leaks_in(
     """
     allowance = limits.allowance(mapped.weight)
     walker = Walker(allowance, deep=deep)
-    if head_kind(mapped, allowance) in TENSOR_KINDS and not has_end(mapped.data):
+    if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:
         archive = opened(mapped, allowance, OPENED_KINDS)
         recognised, pieces = archive.recognised, walker.tensor_file(archive)
     elif is_companion(mapped.data) or not has_end(mapped.data):

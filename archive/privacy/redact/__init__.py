@@ -15,6 +15,9 @@ the model itself were changed, the redacted archive has another archive id; the 
 for every text of these and for all that was removed, and lets ``leaks`` read it. Where one is left, or where
 something cannot be searched, nothing is written, unless that is asked for.
 
+Companions have a redaction of their own (``companions``), and so has the metadata of safetensors
+(``metadata``).
+
 Effects with other paths: a model that logs or warns names its file in them.
 
 Bytes of storages that no tensor shows: a slice is saved with all of the tensor that it was cut from.
