@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from archive.describe.inventory import Inventory, inventoried
+from archive.page.inventory import InventoryPage
 from archive.page.report import report
+from archive.reader.recognition import OPENED_KINDS
 from tests.page.browser import in_browser, opened
 from tests.support.corpus import FIXTURES
 
@@ -71,3 +74,27 @@ def test_the_head_says_of_leaks_what_the_command_says(browser: Browser, tmp_path
     with page_of(browser, "kinds/checkpoint.pt", tmp_path) as seen:
         head = " ".join(seen.text("#top").split())
         assert "nothing found · not counted: root folder 1, attribute name 23, id 1" in head
+
+
+def test_an_inventory_is_sorted_by_a_click_and_an_unknown_number_is_empty(
+    browser: Browser, tmp_path: Path
+) -> None:
+    inventory = Inventory(OPENED_KINDS)
+    page = InventoryPage("models", inventory)
+    for name in ("kinds/compiled.pt2", "oracles/plain_stack.pt", "kinds/checkpoint.pt"):
+        row = inventory.take(inventoried(FIXTURES / name))
+        assert row is not None
+        assert list(page.lines(name, row)) == []
+    (tmp_path / "page.html").write_text(page.tail, "utf-8")
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.reach_all()
+        headings = seen.page.locator("#files th").all_inner_texts()
+        elements = headings.index("Elements")
+        first = f"#files tbody tr:first-child td:nth-child({elements + 1})"
+        assert seen.text(first) == ""
+        seen.page.click(f"#files th:nth-child({elements + 1})")
+        seen.settle()
+        assert seen.text(first) == "50"
+        assert "TorchScript archive" in seen.text("#table-0")
+        assert "PyTorch 2.1 or later" in seen.text("#table-1")
+        assert seen.console == []

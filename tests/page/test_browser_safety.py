@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.page.document import document, packed
+from archive.page.folder import REPORTED
 from tests.page.browser import HEAD, ROOT, in_browser, opened, written
 from tests.page.browser import sizes_of as sizes
 
@@ -180,7 +181,13 @@ def test_pages_of_a_folder_lie_beside_it(browser: Browser, tmp_path: Path) -> No
         "findings": [0] * count,
         "page": pages,
     }
-    folder = {"name": "models", "totals": [["files", count]], "files": files, "refused": [["no archive", 2]]}
+    folder = {
+        "name": "models",
+        "totals": [["files", count]],
+        "columns": [list(column) for column in REPORTED],
+        "files": files,
+        "refused": [["no archive", 2]],
+    }
     with opened(browser, written(tmp_path, {"version": 1, "folder": folder})) as seen:
         seen.reach_all()
         links = seen.page.evaluate("[...document.querySelectorAll('#largest a')].map((link) => link.href)")
