@@ -137,20 +137,27 @@ class Fetched:
         name: the file's URL, for messages.
     """
 
-    __slots__ = ("_file", "_source", "data", "name")
+    __slots__ = ("_file", "_most", "_source", "data", "name")
 
-    def __init__(self, file: RemoteFile, name: str | None = None, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        file: RemoteFile,
+        name: str | None = None,
+        source: Source | None = None,
+        most: int | None = None,
+    ) -> None:
         """Read a file by ranges.
 
         Args:
             file: the file.
             name: for messages; by default its URL.
             source: what it was opened from.
+            most: bytes that are fetched of each file that is opened beside it.
         """
         from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
 
         self.name = one_line(name) if name else file.name
-        self._source = source
+        self._source, self._most = source, most
         self.data = RangedBytes(file.read, file.size, head=file.head)
         self._file = file
 
@@ -179,7 +186,7 @@ class Fetched:
             ArchiveError: the URL leads nowhere.
             OSError: it cannot be read.
         """
-        return by_ranges(_joined(self._source, path)) if is_url(self._source) else None
+        return by_ranges(_joined(self._source, path), most=self._most) if is_url(self._source) else None
 
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened.
@@ -213,7 +220,7 @@ def by_ranges(source: Source, name: str | None = None, *, most: int | None = Non
     from archive.base.remote import CappedFile, opened_remote  # noqa: PLC0415 (files elsewhere only)
 
     file = opened_remote(place)
-    return Fetched(file if most is None else CappedFile(file, most), name, source)
+    return Fetched(file if most is None else CappedFile(file, most), name, source, most)
 
 
 def _path(source: Source) -> str | None:

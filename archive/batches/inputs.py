@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
+LARGEST_INDEX = 1 << 25
+"""Bytes of an index of shards elsewhere, at most, that is read to find them."""
 MANIFEST_NAME = "manifest.jsonl"
 """A manifest's name among companions, and how it ends beside a folder of results."""
 
@@ -80,16 +82,16 @@ def recognised(
         if kind is None or is_wanted(kind):
             files.append(file)
             if kind is FileKind.SHARDED:
-                shards |= _shards(file.name)
+                shards |= shards_of(file.name)
         else:
             others[kind] += not is_manifest(last_part(file.name))
     return [file for file in files if not file.searched or absolute(file.name) not in shards], +others
 
 
-def _shards(index: str) -> set[str]:
+def shards_of(index: str) -> set[str]:
     """The places of the files that an index names; none where it is broken, as opening it will tell."""
     try:
-        with closing(by_ranges(index)) as mapped:
+        with closing(by_ranges(index, most=LARGEST_INDEX)) as mapped:
             names = read_index(mapped.data[:], DEFAULT_LIMITS.allowance(mapped.weight)).shards
     except (ArchiveError, OSError):
         return set()

@@ -16,8 +16,9 @@ from archive.batches.inputs import (
     names_several,
     other_files,
     recognised,
+    shards_of,
 )
-from archive.batches.places import last_part
+from archive.batches.places import absolute, last_part
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import READ_KINDS as OPENED_KINDS
 from archive.reader.recognition import FileKind
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 FactsT = TypeVar("FactsT")
 READ_KINDS = {*OPENED_KINDS, FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that are read. What a pointer stands for may be a model: nothing tells."""
+INDEX_ENDING = ".index.json"
+"""How the name of an index of shards ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +94,18 @@ def listing(
 
 
 def found_files(inputs: Sequence[str]) -> FoundFiles:
-    """The files that are given, and all in folders and of globs, without a look into any; no manifests.
+    """The files that are given, and all in folders and of globs but manifests and shards.
+
+    None is looked into but indexes of shards, by the name that Hugging Face's libraries give them.
 
     Raises:
         ArchiveError: nothing matches a glob.
         OSError: a folder cannot be read.
     """
     files = [file for file in found(inputs) if not file.searched or not is_manifest(last_part(file.name))]
+    indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]
+    shards = {shard for index in indexes for shard in shards_of(index)}
+    files = [file for file in files if not file.searched or absolute(file.name) not in shards]
     return FoundFiles(files, all(map(names_several, inputs)), {})
 
 

@@ -143,6 +143,28 @@ def test_options_of_an_inventory_go_with_one(zoo: Path) -> None:
     assert isinstance(done.exception, archive.ArchiveError)
 
 
+def test_a_model_in_shards_is_one_row_and_counts_once(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    places = {}
+    for number, name in enumerate(names):
+        header = {f"w{number}": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}}
+        text = json.dumps(header).encode()
+        (folder / name).write_bytes(len(text).to_bytes(8, "little") + text + bytes(12))
+        places[f"w{number}"] = name
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 24}, "weight_map": places}))
+    store = fsspec.filesystem("memory")
+    for path in folder.iterdir():
+        store.pipe_file(f"/model/{path.name}", path.read_bytes())
+    for place in (folder, "memory://model/"):
+        (row,) = rows(place)
+        assert (row["kind"], row["files"], row["tensors"], row["elements"]) == ("model in shards", 3, 2, 6)
+    assert row["size"] == sum(path.stat().st_size for path in folder.iterdir())
+    store.store.clear()
+
+
 # --- a manifest
 
 
