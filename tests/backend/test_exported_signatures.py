@@ -293,6 +293,36 @@ def test_a_number_minus_a_tensor_stays_so_when_decomposed() -> None:
     assert torch.equal(lower(program, "aten")(X), 1 - X)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda _, x: (x > 0) & True,
+        lambda _, x: torch.where(x > 0, True, False),  # noqa: FBT003
+        lambda _, x: True + (x > 0),
+        lambda _, x: torch.full_like(x, 1.0) * torch.full((3,), True),  # noqa: FBT003
+    ],
+)
+def test_true_as_a_number_is_refused_where_1_makes_another_type(function: Callable[..., Any]) -> None:
+    with pytest.raises(LoweringError, match="TorchScript has 1 and 0 for True and False"):
+        lower(exported(function, X), "aten")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda _, x: (x > 0).masked_fill(x > 1, True),  # noqa: FBT003
+        lambda _, x: torch.full_like(x > 0, True) ^ torch.full((3,), True, dtype=torch.bool),  # noqa: FBT003
+        lambda _, x: (x > 0) == True,  # noqa: E712
+        lambda _, x: x * True,
+    ],
+)
+def test_true_as_a_number_is_1_elsewhere(function: Callable[..., Any]) -> None:
+    expected = function(Model(function), X)
+    found = lower(exported(function, X), "aten")(X)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+
+
 def test_another_overload_than_the_program_s_is_refused() -> None:
     program = exported(lambda _, x: x + x, X)
     graphs = program_of(program).original.graphs

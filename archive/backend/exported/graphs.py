@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
 
 from archive.backend.exported.signature import is_symbolic
 from archive.backend.exported.traces import Sites
@@ -220,6 +221,7 @@ class GraphBuilder:
             if argument.type.annotation_str in ("Tensor", "Optional[Tensor]")
             and isinstance(given.get(argument.name), int | float | complex)
         }
+        self._check_flags(schema, given, node)
         if schema.name == "aten::sub" and "self" in numbers:
             schema, numbers = REVERSED_SUB, set()
             given["self"], given["other"] = given["other"], given["self"]
@@ -256,6 +258,28 @@ class GraphBuilder:
             ):
                 return other
         raise self._error(f"{schema.name} takes no number for {', '.join(sorted(numbers))}", node)
+
+    def _check_flags(self, schema: Schema, given: Mapping[str, Any], node: Node) -> None:
+        """Refuse True or False as a number, if 1 or 0 give another type of tensors: TorchScript has these."""
+        flags = {
+            argument.name: int(given[argument.name])
+            for argument in schema.arguments
+            if isinstance(given.get(argument.name), bool)
+            and argument.type.annotation_str.removeprefix("Optional[").removesuffix("]")
+            in ("number", "Tensor")
+        }
+        if not flags:
+            return
+        expected, *_ = tensors = pytree.tree_leaves(node.meta["val"])
+        try:
+            with expected.fake_mode:
+                arguments = torch.fx.map_arg({**given, **flags}, lambda each: each.meta["val"])
+                found = [each.dtype for each in pytree.tree_leaves(node.target(**arguments))]
+        except RuntimeError:  # an integer does not fit into a tensor of bools
+            found = []
+        if found != [each.dtype for each in tensors]:
+            reason = f"TorchScript has 1 and 0 for True and False, of which {schema.name} makes another type"
+            raise self._error(reason, node)
 
     def _check_writes(self, schema: Schema, inputs: Sequence[int], node: Node) -> None:
         """Refuse a node that writes to a tensor of the program."""
