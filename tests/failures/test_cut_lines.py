@@ -133,6 +133,20 @@ def test_a_failure_that_cannot_be_joined_is_told_and_counted(between: list[str])
     assert notes == [f"line 1: {TORN_NOTE}"]
 
 
+def test_pieces_of_two_files_that_tail_follows_are_not_mixed() -> None:
+    line = json.dumps({"msg": JIT.stripped.decode()})
+    cut = line.index("code/") + 2
+    first = f"==> /a.log <==\n{cri('stderr', line[:cut], is_last=False)}\n"
+    other = f"==> /b.log <==\n{cri('stderr', 'other', is_last=False)}{cri('stderr', 's', is_last=True)}\n"
+    last = f"==> /a.log <==\n{cri('stderr', line[cut:], is_last=True)}"
+    text, *counts = explained((first + other + last).encode(), JIT.path)
+    assert counts == [1, 0, []]
+    head, _, _, whole = text.decode().splitlines()[1].split(" ", 3)
+    assert json.loads(whole) == {"msg": JIT.full.decode()}
+    assert text.decode().endswith(f"\n{other}==> /a.log <==\n")
+    assert head == "2026-03-01T10:00:00.5Z"
+
+
 def test_pieces_wait_through_a_pause_but_hold_no_others_back() -> None:
     piece, tick, last = (
         line.encode()

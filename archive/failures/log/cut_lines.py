@@ -11,8 +11,9 @@ each piece but the last with P, and the last with F; Docker's have no line end i
     {"log":"ent call last):\\n\"}\n","stream":"stderr","time":"2026-03-01T10:00:00.5Z"}
 
 Pieces belong together if all around their text but the time is the same; each process's output is one stream,
-so that only lines of others stand between its pieces. The whole line stands in the place of the first piece.
-Where nothing in it changes, each piece is written where it was.
+so that only lines of others stand between its pieces. Of several files, ``tail`` says in lines of its own
+(``==> FILE <==``) which one goes on: only pieces of one file belong together. The whole line stands in the
+place of the first piece. Where nothing in it changes, each piece is written where it was.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ JSON_FILE = re.compile(
 LOG = b'"log":'
 ENDED = re.compile(rb"(?<!\\)(?:\\\\)*\\n\Z")
 """A text of JSON that ends with a line end."""
+FILE = re.compile(rb"^==> (.+) <==\r?$", re.MULTILINE)
+"""The line before lines of another file, as ``tail`` prints it."""
 TIME = re.compile(rb'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ "]*')
 
 
@@ -89,16 +92,17 @@ class CutLine:
     Args:
         first: its first piece, as a line of the log.
         piece: the same.
+        stream: what is the same of all pieces.
 
     Attributes:
         lines: its pieces, as lines of the log.
-        stream: what is the same around them.
+        stream: as given.
         is_open: whether the next piece is waited for.
     """
 
-    def __init__(self, first: LogLine, piece: Piece) -> None:
+    def __init__(self, first: LogLine, piece: Piece, stream: tuple[bytes, ...]) -> None:
         self.lines = [first]
-        self.stream = piece.stream
+        self.stream = stream
         self.is_open = True
         self._pieces = [piece]
 
@@ -146,6 +150,7 @@ def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
         rest: LogLine | None = read
         while rest is not None:
             if not waiting and (rest.count > 1 or not may_be_cut(rest.data)):
+                waiting.pass_by(rest.data)
                 yield rest
                 break
             line, rest = rest.parted()
@@ -158,8 +163,9 @@ class Waiting:
 
     def __init__(self) -> None:
         self._lines = deque["tuple[LogLine, CutLine | None]"]()
-        self._open = dict[tuple[bytes, bytes], CutLine]()
+        self._open = dict[tuple[bytes, ...], CutLine]()
         self._size = self._between = 0
+        self._file = b""
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -169,18 +175,25 @@ class Waiting:
         """Whether some wait that are no pieces of an open line."""
         return any(cut is None or not cut.is_open for _, cut in self._lines)
 
+    def pass_by(self, lines: bytes) -> None:
+        """Note which file goes on behind lines that do not wait."""
+        if b"==> " in lines and (files := FILE.findall(lines)):
+            self._file = files[-1]
+
     def add(self, line: LogLine) -> Iterator[LogLine]:
         """Add a line, and give out those that wait no longer."""
+        self.pass_by(line.data)
         piece = Piece.of(line.data) if line.is_whole else None
         cut = None
         if piece is not None:
-            cut = self._open.get(piece.stream)
+            stream = (self._file, *piece.stream)
+            cut = self._open.get(stream)
             if cut is not None:
                 cut.add(line, piece)
             elif not piece.is_last:
-                cut = self._open[piece.stream] = CutLine(line, piece)
+                cut = self._open[stream] = CutLine(line, piece, stream)
             if cut is not None and not cut.is_open:
-                del self._open[piece.stream]
+                del self._open[stream]
         self._lines.append((line, cut))
         self._size += len(line.data)
         self._between += cut is None
