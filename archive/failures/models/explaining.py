@@ -249,11 +249,20 @@ class Explainer(Closing):
         notes = {note for each in errors for note in notes_of(each)}
         for each in errors:
             if not any(MARK in note for note in notes_of(each)):
-                note = note_of(self._explained(text_of(each))[1])
-                if note and note not in notes:  # what wraps an error often repeats what it says
-                    each.add_note(note)
-                    notes.add(note)
+                try:
+                    self._add_note(each, notes)
+                except LateError:
+                    raise
+                except Exception as problem:  # noqa: BLE001 (others' errors may have no text, and take no note)
+                    self.count_problem(problem)
         return error
+
+    def _add_note(self, error: BaseException, notes: set[str]) -> None:
+        """Add a note to an error, and to the notes of those shown with it, if these have it not yet."""
+        note = note_of(self._explained(text_of(error))[1])
+        if note and note not in notes:  # what wraps an error often repeats what it says
+            error.add_note(note)
+            notes.add(note)
 
     def _told(self, event: T) -> T:
         """An event, with its failures explained."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MODELS = [FLEET, case("plain_free_functions.jit").path]
 TRACEBACK = case("plain_free_functions.jit")
 TEXT, FULL = TRACEBACK.stripped.decode(), TRACEBACK.full.decode()
+UNKNOWN = "Debug info for handle(s): debug_handles:{1}, was not found."
 SOURCE = "Traceback of TorchScript, original code (most recent call last):\n"
 
 
@@ -179,16 +180,36 @@ def test_records_are_explained_for_the_handlers_of_parents(log: Callable[[loggin
 
 @pytest.mark.usefixtures("hooks")
 def test_a_failure_in_an_argument_leaves_the_template_by_which_records_are_grouped() -> None:
-    records: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[assignment, method-assign]
-    logger = logging.getLogger("service.group")
-    logger.addHandler(handler)
-    error = RuntimeError(TEXT)
-    logger.error("%s of %d: %s", "predict", 3, error)
-    logger.removeHandler(handler)
-    (record,) = records
+    record = logging.getLogRecordFactory()(
+        "service", 40, "app.py", 1, "%s of %d: %s", ("predict", 3, RuntimeError(TEXT)), None
+    )
     assert (record.msg, record.args) == ("%s of %d: %s", ("predict", 3, FULL))
+
+
+@pytest.mark.usefixtures("hooks")
+def test_an_error_among_the_arguments_keeps_its_class() -> None:
+    error = ValueError(TEXT)
+    record = logging.getLogRecordFactory()("service", 40, "app.py", 1, "failed: %r", (error,), None)
+    assert record.getMessage().startswith("failed: ValueError(")
+    assert SOURCE.strip() in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("failed: %s", (RuntimeError(UNKNOWN),)),
+        ("failed: %s", (UNKNOWN,)),
+        (UNKNOWN.replace("1", "%d"), (1,)),
+    ],
+)
+def test_records_that_are_not_explained_are_as_they_were(
+    message: str, arguments: tuple[object, ...], hooks: archive.Hooks
+) -> None:
+    record = logging.getLogRecordFactory()("service", 40, "app.py", 1, message, arguments, None)
+    assert record.msg == message
+    assert record.args is not None
+    assert [item is own for item, own in zip(record.args, arguments, strict=True)] == [True]
+    assert hooks.explainer.stats.left == 1
 
 
 def test_records_of_nothing_are_as_they_were(hooks: archive.Hooks) -> None:

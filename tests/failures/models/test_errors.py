@@ -231,6 +231,15 @@ def test_errors_that_cannot_be_noted_are_counted(error: Exception, explainer: ar
     assert explainer.stats.last_problem.partition(":")[0] in {"ValueError", "FrozenInstanceError"}
 
 
+@pytest.mark.parametrize("error", [UnprintableError(), Frozen(TRACEBACK.stripped.decode())])
+def test_errors_around_one_that_cannot_be_noted_are(error: Exception, explainer: archive.Explainer) -> None:
+    first, second = (failed(one.unique) for one in FAILURES[:2])
+    first.__cause__ = ExceptionGroup("several", [error, second])
+    explainer.explain_error(first)
+    assert [len(notes(one)) for one in (first, second)] == [1, 1]
+    assert explainer.stats.failed == 1
+
+
 class Problem(Exception):  # noqa: N818 (a name is enough)
     def __str__(self) -> str:
         raise KeyError
