@@ -150,13 +150,13 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     noted = {
         name: value.name.lower() if isinstance(value, Enum) else value for name, value in options.items()
     }
+    for name in {"maps", "replace"} & noted.keys():
+        noted[name] = list(noted[name])  # as JSON gives them back
     for name in {"keep", "drop"} & noted.keys():
         if kinds := sorted(set(noted.pop(name))):
             noted[name] = kinds
     if not noted.get("fingerprints", True):
         del noted["fingerprints"]
-    if "maps" in noted:
-        noted["maps"] = list(noted["maps"])  # as JSON gives them back
     if "to" in noted:
         from archive.rewrite.migrate.migrate import target_named  # noqa: PLC0415 (only migrations need it)
 

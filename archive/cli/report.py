@@ -18,7 +18,7 @@ from archive.cli.status import ExitStatus
 from archive.page.folder import INDEX, FolderPage, page_of
 from archive.page.report import Report, report
 from archive.page.shown import Shown
-from archive.reader.recognition import ZIP_KINDS, FileKind
+from archive.reader.recognition import REPORTED_KINDS
 from archive.render.documents import Unread
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.render.document_facts import ReportFacts
 
-REPORTED_KINDS = ZIP_KINDS | {FileKind.COMPANION}
 """The kinds of files in folders that get a page."""
 
 

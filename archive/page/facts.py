@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.check.verify import CHECKED_KINDS
@@ -71,7 +71,7 @@ from archive.page.tables import KERNELS, TRACED, Table, add_instructions, instru
 from archive.page.traced import TracedSources
 from archive.page.units import plain
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import ZIP_KINDS, FileKind
+from archive.reader.recognition import REPORTED_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +114,7 @@ def page_facts(
 
     def opened() -> Archive:
         other = None if beside is None else beside.data
-        return open_archive(data, companion=other, limits=limits, name=name, kinds=ZIP_KINDS)
+        return open_archive(data, companion=other, limits=limits, name=name, kinds=REPORTED_KINDS)
 
     account = sizes(data, limits=limits)
     facts: dict[str, Any] = {"version": VERSION}
@@ -126,6 +126,9 @@ def page_facts(
         facts["sizes"] = SizeTree(name, account, base).facts()
         making = _Making(archive, shown)
         making.add_sections(facts, account)
+        if archive.tensor_file is not None and archive.tensor_file.missing:
+            beside_it = counted(len(archive.tensor_file.missing), "file")
+            making.left_out.append(f"sizes: {beside_it} that the model names beside its own")
     findings = Findings(shown, name)
     if kind in CHECKED_KINDS:
         with opened() if beside else nullcontext() as archive_of_both:

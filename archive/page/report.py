@@ -17,7 +17,7 @@ from archive.page.document import document
 from archive.page.facts import page_facts
 from archive.page.shown import Shown
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import ZIP_KINDS
+from archive.reader.recognition import REPORTED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +67,8 @@ def report(
     """Write a page about an archive: one HTML file that needs no network, the same bytes for the same file.
 
     Args:
-        source: an archive, an exported program, a compiled model, a checkpoint, or a companion: a path, a
-            bytes-like object, or a binary file.
+        source: an archive, an exported program, a compiled model, a checkpoint or other tensors in one file,
+            or a companion: a path, a bytes-like object, or a binary file.
         out: where to write the page: a path, or a binary file.
         companion: the archive's debug info, if that was split off.
         base: an older file, likewise; the page then shows by how much each part of the new one grew.
@@ -87,7 +87,8 @@ def report(
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
         account = None if base is None else sizes(base, limits=limits)
         name = Path(mapped.name).name
-        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=ZIP_KINDS):
+        kinds = REPORTED_KINDS
+        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=kinds):
             pass  # what is no archive is refused by its whole path
         made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)
         facts, packed_facts = fitted(made)

@@ -146,8 +146,8 @@ def test_lines_and_json_are_in_the_order_of_the_input(tmp_path: Path) -> None:
             "pack",
             {},
             (
-                "expected a verb: split, join, shrink, restore, redact, redact_companion, migrate, lite, "
-                "canonicalise, convert, found pack"
+                "expected a verb: split, join, shrink, restore, redact, redact_companion, "
+                "redact_metadata, migrate, lite, canonicalise, convert, found pack"
             ),
         ),
         (

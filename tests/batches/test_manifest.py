@@ -28,6 +28,7 @@ from tests.support.many_archives import (
     make_archives,
     manifest,
     numbered,
+    saved_tensors,
 )
 from tests.support.sampling import sampled
 
@@ -40,6 +41,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shrink": ({"level": "embed"}, {"level": "compact"}),
     "redact": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "redact_companion": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
+    "redact_metadata": ({"maps": ("/home=h",)}, {"paths": "basename"}),
     "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
     "convert": ({"layout": "mapped"}, {"layout": "packed", "level": 3}),
 }
@@ -51,6 +53,7 @@ INPUTS = {
     "canonicalise": "programs",
     "convert": "companions",
     "redact_companion": "companions",
+    "redact_metadata": "tensors",
 }
 
 
@@ -61,7 +64,7 @@ some_verbs = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two archives; the same split, and with embedded companions; two exported programs."""
+    """Two archives; the same split, and with embedded companions; two programs; two files of tensors."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "models" / "deep").mkdir(parents=True)
     shutil.copy(STACK, folder / "models" / "deep")
@@ -69,6 +72,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "programs").mkdir()
     for name in ("noted.pt2", "own.pt2"):
         shutil.copy(EXPORTED / name, folder / "programs")
+    (folder / "tensors").mkdir()
+    for number in range(2):
+        (folder / "tensors" / f"{number}.pt.safetensors").write_bytes(saved_tensors(number))
     archive.batch("split", folder / "models", folder / "left", folder / "companions", jobs=1)
     archive.batch("shrink", folder / "models", folder / "embedded", jobs=1, level="embed")
     return folder

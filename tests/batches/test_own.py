@@ -16,7 +16,16 @@ from archive.batches.jobs import CompanionUse, plan
 from archive.batches.working import VERBS, Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.exported import EXPORTED
-from tests.support.many_archives import MANIFEST, NESTED, STACK, beside, kinds, manifest, numbered
+from tests.support.many_archives import (
+    MANIFEST,
+    NESTED,
+    STACK,
+    beside,
+    kinds,
+    manifest,
+    numbered,
+    saved_tensors,
+)
 from tests.support.sampling import crossed, sampled
 
 if TYPE_CHECKING:
@@ -30,12 +39,15 @@ MINE = b"a user's own file"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive, the same split, and with an embedded companion; an exported program."""
+    """An archive, the same split, and with an embedded companion; an exported program, a file of tensors."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "models").mkdir()
     shutil.copy(STACK, folder / "models")
     (folder / "programs").mkdir()
     shutil.copy(EXPORTED / "noted.pt2", folder / "programs")
+    (folder / "tensors").mkdir()
+    for number in range(1):
+        (folder / "tensors" / f"{number}.pt.safetensors").write_bytes(saved_tensors(number))
     archive.batch("split", folder / "models", folder / "left", folder / "companions", jobs=1)
     archive.batch("shrink", folder / "models", folder / "embedded", jobs=1, level="embed")
     return folder

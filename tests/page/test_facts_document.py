@@ -19,7 +19,7 @@ from archive.page.document import document, packed
 from archive.page.folder import FolderPage
 from tests.page.unfolding import unfolded
 from tests.support.commands import called, told, well
-from tests.support.corpus import KINDS
+from tests.support.corpus import FIXTURES, KINDS
 from tests.support.tampering import STACK, tampered
 
 if TYPE_CHECKING:
@@ -114,8 +114,25 @@ def test_hostile_names_of_records_are_data() -> None:
     assert [name for name in names if name not in records] == []
 
 
+@pytest.mark.parametrize(
+    "name", ["kinds/tensors.safetensors", "kinds/model.gguf", "kinds/legacy.pt", "zoo/outside.onnx"]
+)
+def test_files_of_tensors_get_a_page_whose_parts_sum_to_the_file(name: str) -> None:
+    file = FIXTURES / name
+    facts = data_of(made(file.read_bytes()))
+    sizes = facts["sizes"]
+    assert sum(sizes["stored"]) == facts["head"]["size"] == file.stat().st_size
+    with archive.open(file.read_bytes()) as opened:
+        there = [tensor for tensor in opened.tensors.values() if tensor.record in opened.records]
+        texts = 2 if name.endswith("outside.onnx") else 0  # whose elements nobody counts in bytes
+        assert sum(sizes["elements"]) == sum(tensor.count for tensor in there) - texts
+    assert facts["left_out"] == (
+        ["sizes: 1 file that the model names beside its own"] if name.endswith("outside.onnx") else []
+    )
+
+
 def test_garbage_is_one_clear_error(tmp_path: Path) -> None:
-    for name in ("cut.pt", "legacy.pt", "page.pt", "empty.pt"):
+    for name in ("cut.pt", "legacy_tar.pt", "page.pt", "empty.pt"):
         done = called("report", KINDS / name, "-o", tmp_path / "r.html")
         assert isinstance(done.exception, archive.ArchiveError), name
         assert name in str(done.exception)

@@ -9,6 +9,9 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from safetensors.numpy import save
+
 import archive
 from archive.container.write import member_from, new_member, write_archive
 from tests.support.corpus import ORACLES, RELEASES
@@ -31,6 +34,11 @@ def numbered(number: int, source: Path = STACK) -> bytes:
         members = [member_from(record) for record in opened.container.records.values()]
         write_archive(out, opened.root, [*members, new_member("extra/number", str(number).encode())])
     return out.getvalue()
+
+
+def saved_tensors(number: int) -> bytes:
+    """A file of safetensors, whose metadata has a path."""
+    return save({"w": np.full(3, number, np.float32)}, metadata={"path": f"/home/anna/run/{number}"})
 
 
 def make_archives(folder: Path, count: int) -> dict[str, bytes]:

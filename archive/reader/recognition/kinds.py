@@ -109,10 +109,13 @@ TENSOR_KINDS = {FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEG
 OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 """Files that ``archive.open`` opens, beside companions."""
 
+REPORTED_KINDS = ZIP_KINDS | (TENSOR_KINDS - {FileKind.SHARDED}) | {FileKind.COMPANION}
+"""Files of which a page is made: of one file each."""
+
 COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
     "symbolicate": READ_KINDS | {FileKind.COMPANION},
-    "report": ZIP_KINDS | {FileKind.COMPANION},
+    "report": REPORTED_KINDS,
     "verify": READ_KINDS | {FileKind.COMPANION},
     "leaks": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
     "sizes": OPENED_KINDS | {FileKind.COMPANION, FileKind.ZIP},
