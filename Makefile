@@ -19,7 +19,8 @@ PYTHON ?= python3
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects plain container companion lookup \
-	records windows blocks kinds log joined archive program etdump texts diff split migrate
+	records windows blocks kinds log joined archive program etdump safetensors gguf onnx \
+	legacy texts diff split migrate
 
 .DEFAULT_GOAL := help
 .PHONY: help demo docs demo-backend test test-all lint coverage fuzz bench bench-quick release-check fmt clean python

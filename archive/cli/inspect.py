@@ -9,7 +9,6 @@ import click
 import archive
 from archive.base.errors import one_line
 from archive.cli import printing
-from archive.cli.inventory import Asked, inventory_options, show_inventory
 from archive.cli.reading import (
     CSV,
     HTML,
@@ -31,7 +30,8 @@ from archive.render.documents import Unread
 from archive.render.inspect import contents_text, effects_lines, summary_text, total_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
     from archive import Limits
     from archive.base.mapped import Source
@@ -40,8 +40,33 @@ if TYPE_CHECKING:
     from archive.render.document_facts import SourcesFacts
     from archive.render.inspect import Contents
 
+    CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
 LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
+
+
+def inventory_options(command: CommandT) -> CommandT:
+    """The options of an inventory."""
+    options = [
+        click.option(
+            "--inventory",
+            is_flag=True,
+            help="A row for each file in the place of all that is in it, and sums by kind and release.",
+        ),
+        click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes."),
+        click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes."),
+        click.option("--verify", is_flag=True, help="Count what `verify` finds; reads all bytes."),
+        click.option(
+            "--manifest",
+            metavar="FILE.manifest.jsonl",
+            type=click.Path(),
+            help="Note rows in this file, and read only files that it has no row of, or that have changed.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command("inspect")
@@ -96,12 +121,14 @@ def command(
       debug-archive inspect s3://bucket/ --format html --manifest bucket.manifest.jsonl > bucket.html
       debug-archive inspect models/ --inventory --format csv --digest --leaks > models.csv
     """  # noqa: D301 (click reads the backspace)
-    asked = Asked(digest, leaks, verify)
+    asked = {"digest": digest, "leaks": leaks, "verify": verify}
     if inventory or reader.form == HTML:
         if effects or positions:
             raise click.UsageError("--effects and --source are of files, and an inventory has a row for each")
+        from archive.cli.inventory import show_inventory  # noqa: PLC0415 (one run in many)
+
         return show_inventory(files, asked, manifest, reader)
-    if manifest is not None or asked != Asked(digest=False, leaks=False, verify=False):
+    if manifest is not None or any(asked.values()):
         raise click.UsageError("--digest, --leaks, --verify and --manifest are of an --inventory")
     single = is_single(files)
     if effects and (reader.form == CSV or not single):

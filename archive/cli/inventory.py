@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-
 from archive.base.errors import ArchiveError, one_line
-from archive.base.facts import dataclass
 from archive.base.urls import name_of
 from archive.batches.inputs import counts
 from archive.batches.jobs import MANIFEST_SUFFIX
@@ -21,8 +18,7 @@ from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from collections.abc import Mapping, Sequence
 
     from archive.batches.noted import Notes
     from archive.batches.reading import Reading
@@ -31,48 +27,20 @@ if TYPE_CHECKING:
     from archive.cli.status import ExitStatus
     from archive.page.inventory import InventoryPage
 
-    CommandT = TypeVar("CommandT", bound=Callable[..., object])
-
 INVENTORY_KINDS = OPENED_KINDS | {FileKind.COMPANION}
 """The kinds of files that have a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked about each file beside what a few ranges tell; each reads all of it."""
-
-    digest: bool
-    leaks: bool
-    verify: bool
-
-
-def inventory_options(command: CommandT) -> CommandT:
-    """The options of an inventory."""
-    options = [
-        click.option(
-            "--inventory",
-            is_flag=True,
-            help="A row for each file in the place of all that is in it, and sums by kind and release.",
-        ),
-        click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes."),
-        click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes."),
-        click.option("--verify", is_flag=True, help="Count what `verify` finds; reads all bytes."),
-        click.option(
-            "--manifest",
-            metavar=f"FILE{MANIFEST_SUFFIX}",
-            type=click.Path(),
-            help="Note rows in this file, and read only files that it has no row of, or that have changed.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 def show_inventory(
-    inputs: Sequence[str], asked: Asked, manifest: str | None, reader: FileReader
+    inputs: Sequence[str], asked: Mapping[str, bool], manifest: str | None, reader: FileReader
 ) -> ExitStatus:
     """Print a row for each file, and the sums.
+
+    Args:
+        inputs: files and folders.
+        asked: of digest, leaks and verify, which are asked about each file: each reads all of it.
+        manifest: where rows are noted; None for nowhere.
+        reader: the options.
 
     Raises:
         ArchiveError: there is no file, or the manifest is named as none is.
@@ -80,21 +48,20 @@ def show_inventory(
     """
     files = found_files(inputs)
     run = _Run(", ".join(map(name_of, inputs)), reader)
-    question = {"digest": asked.digest, "leaks": asked.leaks, "verify": asked.verify}
-    notes = None if manifest is None else _notes(manifest, question)
-    read = reader.of_bytes(inventoried, **question)
+    notes = None if manifest is None else _notes(manifest, asked)
+    read = reader.of_bytes(inventoried, **asked)
     status = reader.several(files, read, "inspecting", run.row, text=run.form, notes=notes)
     run.tell()
     return status
 
 
-def _notes(manifest: str, question: dict[str, bool]) -> Notes[InventoryRow]:
+def _notes(manifest: str, question: Mapping[str, bool]) -> Notes[InventoryRow]:
     from archive import __version__  # noqa: PLC0415 (one run in many)
     from archive.batches.noted import Notes  # noqa: PLC0415 (the same)
 
     if not manifest.endswith(MANIFEST_SUFFIX):
         raise ArchiveError(expected=f"a manifest, FILE{MANIFEST_SUFFIX}", found=name_of(manifest))
-    asked = {"inventory": question, "version": __version__}
+    asked = {"inventory": dict(question), "version": __version__}
     return Notes(manifest, asked, dumped, loaded)
 
 

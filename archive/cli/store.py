@@ -75,6 +75,7 @@ def _own(_: click.Context, __: click.Parameter, path: str) -> str:
 store_option = click.option(
     "--store",
     "path",
+    type=click.Path(file_okay=False),
     callback=_own,
     envvar=options.STORE_VARIABLE,
     required=True,
