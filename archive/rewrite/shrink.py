@@ -32,7 +32,7 @@ from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader.collect import check_debug_info
 from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
 from archive.reader.rewriting import check_archive, rewriting
-from archive.rewrite.compact import compact_records
+from archive.rewrite.compact import compact_records, says_other_facts
 from archive.rewrite.compact.check import same_facts
 from archive.rewrite.join import check_gives
 from archive.rewrite.kept import Remains, kept_handles, kept_kinds
@@ -160,7 +160,7 @@ def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
     kinds = {*opened.programs.kinds, *opened.spare.records.values()}  # first, as it asks for all JSON
     compacted, records = compact_records(expected), opened.container.records
-    members = with_new_id(_compacted(opened, compacted), records)
+    members = with_new_id(_compacted(expected, compacted), records)
     write_archive(work.drafts[0], opened.root, members, slim=True)
     with work.reopened("the compact archive", embedded=True) as after:
         same_facts(expected, after)
@@ -177,14 +177,17 @@ def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
 
 
 def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Member]:
+    """The members of a compact archive; a record that is small already stays, if it says the same."""
     records = opened.container.records
     others = [name for name in records if kind_of(name).is_debug and name not in compacted]
     debug, parts = (*others, *opened.spare.records), opened.spare.left(kinds=())
     slim = {member.name: member for member in slim_members(opened.recognised.kind, records, debug, parts)}
     for name, record in records.items():
         if name in compacted:
+            small = smallest_member(name, compacted[name])
             before = replace(member_from(record), aligned=False)
-            yield min(before, smallest_member(name, compacted[name]), key=lambda member: len(member.data))
+            must_change = says_other_facts(opened, name)
+            yield small if must_change or len(small.data) < len(before.data) else before
         elif name in slim:
             yield slim[name]
 

@@ -143,3 +143,13 @@ def test_builds_whose_lines_alone_differ_have_two_prefixes(tmp_path: Path) -> No
     ]
     assert said[0].archive_id == said[1].archive_id
     assert said[0].prefix != said[1].prefix
+
+
+@pytest.mark.parametrize("path", LITE, ids=lambda path: path.parent.name)
+def test_handles_become_unique_in_an_archive_that_is_as_small_as_it_gets(path: Path, tmp_path: Path) -> None:
+    """The record with the old handles may be shorter than that with the new ones."""
+    small, unique = tmp_path / "small.ptl", tmp_path / "unique.ptl"
+    archive.shrink(path, small)
+    said = archive.shrink(small, unique, handles="unique")
+    with archive.open(unique) as opened:
+        assert opened.handle_form.prefix == said.prefix > 0

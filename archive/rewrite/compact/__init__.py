@@ -92,12 +92,18 @@ def _layouts(record: RangeRecord, name: str, layout: RangeLayout, *, tables: boo
     return {RangeLayout.INLINE} | ({RangeLayout.STRING_TABLE} if (record.filename >= 0).all() else set())
 
 
+def says_other_facts(opened: Archive, name: str) -> bool:
+    """Whether a record says other facts than the archive's columns: other handles, or what was mended."""
+    if opened.is_renumbered and name in HANDLE_RECORDS:
+        return True
+    return name == CALLSTACK_MAP and bool(mended(opened.handle_table, opened.range_table)[1])
+
+
 def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
     """The record in the way that takes the fewest bytes in an archive; its own bytes if none is shorter."""
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
-    changed = name == CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]
-    if changed or (opened.is_renumbered and name in HANDLE_RECORDS):
+    if says_other_facts(opened, name):
         least = sys.maxsize
     for data in ways:
         size = deflated_size(data)
