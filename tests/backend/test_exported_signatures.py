@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive
 from archive.backend.conformance import examine
+from archive.backend.exported.aliases import USUAL
 from archive.backend.exported.program import check_overloads
 from archive.backend.exported.program import exported as program_of
 from tests.backend.exported_models import made
@@ -321,6 +322,40 @@ def test_true_as_a_number_is_1_elsewhere(function: Callable[..., Any]) -> None:
     found = lower(exported(function, X), "aten")(X)
     assert found.dtype == expected.dtype
     assert torch.equal(found, expected)
+
+
+BY_OTHER_NAMES: dict[str, tuple[Any, ...]] = {
+    "clip": (0.0, 1.0),
+    "clip_": (0.0, 1.0),
+    "divide": (2,),
+    "greater": (0,),
+    "greater_equal": (0,),
+    "less": (0,),
+    "less_equal": (0,),
+    "moveaxis": (0, 1),
+    "multiply": (2.5,),
+    "not_equal": (0,),
+    "special_logsumexp": (0,),
+    "subtract": (2,),
+    "swapaxes": (0, 1),
+    "swapdims": (0, 1),
+    "true_divide": (2,),
+}
+"""Arguments behind a tensor."""
+
+
+@pytest.mark.parametrize("name", sorted({*USUAL, "clip_"}))
+def test_operators_by_their_other_names_are_lowered(name: str) -> None:
+    operator = getattr(torch.ops.aten, name)
+    if name in ("concat", "concatenate", "row_stack"):
+        program = exported(lambda _, x: operator([x, x]), X)
+    elif name == "ger":
+        program = exported(lambda _, x: operator(x[0], x[1]), X)
+    else:
+        program = exported(lambda _, x: operator(x * 1, *BY_OTHER_NAMES.get(name, ())), X)
+    assert f"aten.{name}." in str(program.graph)
+    module = lower(program, "aten")
+    torch.testing.assert_close(module(X), program.module()(X), rtol=0, atol=0, equal_nan=True)
 
 
 def test_another_overload_than_the_program_s_is_refused() -> None:

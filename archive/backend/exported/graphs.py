@@ -18,6 +18,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from archive.backend.exported.aliases import usual
 from archive.backend.exported.signature import is_symbolic
 from archive.backend.exported.traces import Sites
 from archive.backend.graph.graphs import Block, Graph, Operation, elements
@@ -227,13 +228,15 @@ class GraphBuilder:
             given["self"], given["other"] = given["other"], given["self"]
         if numbers:
             schema = self._for_numbers(schema, numbers, node)
+        values = [given.get(argument.name, argument.default_value) for argument in schema.arguments]
+        schema = usual(schema)
         if schema.name == STATIC_CHECK:
             return
         if not schema.returns:
             raise self._error(f"TorchScript leaves out {schema.name}, which gives nothing", node)
         inputs = [
-            self._argument(given.get(argument.name, argument.default_value), argument, node)
-            for argument in schema.arguments
+            self._argument(value, argument, node)
+            for value, argument in zip(values, schema.arguments, strict=True)
         ]
         self._check_writes(schema, inputs, node)
         kinds = [returned.type.annotation_str for returned in schema.returns]
