@@ -47,7 +47,7 @@ def test_files_as_they_should_be_are_told_with_their_sizes(tmp_path: Path) -> No
     ("wheel", "sources", "problem"),
     [
         ({METADATA: b"[a](docs/b.md)"}, {}, "no relative links"),
-        ({"archive/large": b"x" * 1_600_000}, {}, "of at most 1,600,000 bytes"),
+        ({"archive/large": b"x" * release.LARGEST_WHEEL}, {}, f"of at most {release.LARGEST_WHEEL:,} bytes"),
         ({"tests/x.py": b""}, {}, "'tests'"),
         ({}, {f"{STEM}/fixtures/a.pt": b""}, "the sources have no fixtures"),
     ],

@@ -38,7 +38,7 @@ def numbered(number: int, source: Path = STACK) -> bytes:
 
 def saved_tensors(number: int) -> bytes:
     """A file of safetensors, whose metadata has a path."""
-    return save({"w": np.full(3, number, np.float32)}, metadata={"path": f"/home/anna/run/{number}"})
+    return save({"w": np.full(3, number, np.float32)}, metadata={"path": f"/home/ann/run/{number}"})
 
 
 def make_archives(folder: Path, count: int) -> dict[str, bytes]:
