@@ -13,7 +13,7 @@ import pytest
 
 from archive import split
 from archive.base.errors import ArchiveError
-from archive.failures.models.sources import models_at, own_store
+from archive.failures.models.sources import models_at, models_in, own_store
 from archive.reader.facts import facts_of
 from archive.store.adding import NoDebugInfoError, TakenError
 from archive.store.bucket import COMPANIONS, INDEX, PREFIXES, STALE, Bucket
@@ -307,6 +307,16 @@ def test_several_stores_are_asked_in_their_order(url: str, tmp_path: Path) -> No
     assert done.stdout == run("symbolicate", FLEET, "--log", log).stdout
     assert done.returncode == 1  # a failure might have been of a model there
     assert b"not read: memory://nowhere: is no store" in done.stderr
+
+
+def test_builds_of_one_name_in_several_stores_are_told_apart(tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for line, folder in enumerate(folders):
+        Store.open(folder, create=True).add(kin(1, line=line), name="Net.ptdbg")
+    for models in (models_at(" ".join(map(str, folders))), models_in(folders)):
+        names = {model.file for model in models.all}
+        assert len(names) == 2
+        assert {name.partition("/")[0] for name in names} == {f"Net@{id_of(1)[:12]}"}
 
 
 def test_a_folder_whose_path_has_a_blank_is_one_store(tmp_path: Path) -> None:

@@ -84,7 +84,16 @@ def models_at(stores: str, *, limits: Limits = DEFAULT_LIMITS) -> Models:
             models.setdefault(_identity(model), model)
     united = Models(models.values())
     united.unread |= unread
-    return united
+    return _named_apart(united)
+
+
+def _named_apart(models: Models) -> Models:
+    """The same models; of those that several stores call the same, each by its digest, too."""
+    count = Counter(model.file for model in models.all)
+    for model in models.all:
+        if isinstance(model, KeptModel) and count[model.file] > 1:
+            model.file = model.entry.full_label
+    return models
 
 
 def _identity(model: Model) -> tuple[str, str]:
@@ -181,7 +190,7 @@ def models_in(
             models += Models(_paired(files, limits, mapped=mapped))
         else:
             models += Models([Model(source, companion, limits=limits, mapped=mapped)])
-    return models
+    return _named_apart(models)
 
 
 def _paired(files: Sequence[str | os.PathLike[str]], limits: Limits, *, mapped: bool) -> Iterator[Model]:
