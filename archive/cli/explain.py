@@ -128,9 +128,10 @@ def answer_messages(log: LogTask, files: Sequence[str], companion: str | None, *
             printing.write_file(answer)
             printing.flush()
         failures = counted(messages.explained + messages.unknown, "failure")
-        printing.note(f"{failures}: {messages.explained:,} explained")
-        unread = bool(asked.unread) if isinstance(asked, Models) else False
-    return ExitStatus.FINDINGS if messages.unknown or unread else ExitStatus.WELL
+        unread = f", {counted(messages.unread, 'record')} not read" if messages.unread else ""
+        printing.note(f"{failures}: {messages.explained:,} explained{unread}")
+        is_whole = not messages.unread and not (isinstance(asked, Models) and asked.unread)
+    return ExitStatus.WELL if is_whole and not messages.unknown else ExitStatus.FINDINGS
 
 
 def _asked(

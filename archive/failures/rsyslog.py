@@ -44,12 +44,13 @@ class MessageFilter:
     Attributes:
         explained: failures that were explained.
         unknown: failures that were not.
+        unread: records that may have a failure, and could not be read.
     """
 
     def __init__(self, new: Callable[[], LogExplainer], tell: Callable[[str], None]) -> None:
         self._new, self._tell = new, tell
         self._told = set[str]()
-        self.explained = self.unknown = 0
+        self.explained = self.unknown = self.unread = 0
 
     def answers(self, records: BinaryIO) -> Iterator[bytes]:
         """One line for each line that arrives, however broken it is: rsyslog waits for it."""
@@ -61,6 +62,7 @@ class MessageFilter:
                 record = records.readline(MOST_BYTES + 1)
                 size += len(record)
             if size > MOST_BYTES:
+                self.unread += 1
                 self._note(f"record {number}", f"it has {size:,} bytes; {MOST_BYTES:,} are read at most")
                 yield NOTHING
             else:
@@ -73,6 +75,7 @@ class MessageFilter:
             explainer = self._new()
             text = b"".join(explainer.explain([message]))
         except (ArchiveError, OSError) as error:
+            self.unread += 1
             self._note(f"record {number}", str(error))
             return NOTHING
         self.explained += explainer.explained

@@ -69,8 +69,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_a_broken_record_gets_an_answer_and_a_note(broken: bytes) -> None:
-    said, _, notes = answers(record("a"), broken, record(JIT.stripped.decode()))
-    assert said == [{}, {}, {"msg": JIT.full.decode()}]
+    said, status, notes = answers(record("a"), broken, record(JIT.stripped.decode()))
+    assert (said, status) == ([{}, {}, {"msg": JIT.full.decode()}], 1)
+    assert notes.endswith("debug-archive: 1 failure: 1 explained, 1 record not read\n")
     assert notes.startswith("debug-archive: record 2: ")
     assert notes.count("\n") == 2
 
