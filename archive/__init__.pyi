@@ -35,6 +35,8 @@ from archive.privacy.leaks import Leaks as Leaks
 from archive.privacy.leaks import leaks as leaks
 from archive.privacy.redact import Redaction as Redaction
 from archive.privacy.redact import redact as redact
+from archive.privacy.redact.checkpoints import CheckpointRedaction as CheckpointRedaction
+from archive.privacy.redact.checkpoints import redact_checkpoint as redact_checkpoint
 from archive.privacy.redact.companions import CompanionRedaction as CompanionRedaction
 from archive.privacy.redact.companions import redact_companion as redact_companion
 from archive.privacy.redact.metadata import MetadataRedaction as MetadataRedaction

@@ -28,7 +28,12 @@ from archive.describe.inventory import InventoryRow
 from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
-from archive.privacy.redact.result import CompanionRedaction, MetadataRedaction, Redaction
+from archive.privacy.redact.result import (
+    CheckpointRedaction,
+    CompanionRedaction,
+    MetadataRedaction,
+    Redaction,
+)
 from archive.render import document_facts
 from archive.render.document_facts import Made
 from archive.render.documents import Unread, schema_name
@@ -80,7 +85,7 @@ MADE: dict[str, tuple[type, list[type]]] = {
     "join": (Made, [Join]),
     "shrink": (Made, [Shrinkage]),
     "restore": (Made, [Join]),
-    "redact": (Made, [Redaction, CompanionRedaction, MetadataRedaction]),
+    "redact": (Made, [Redaction, CompanionRedaction, MetadataRedaction, CheckpointRedaction]),
     "migrate": (Made, [Migration]),
     "lite": (Made, [Lite]),
     "convert": (Made, [Conversion, Canonical]),

@@ -89,6 +89,9 @@ TEXTS = {
     "redact_metadata": CommandTexts(
         "redacting", redact.metadata_redaction_text, redact.metadata_redaction_line
     ),
+    "redact_checkpoint": CommandTexts(
+        "redacting", redact.checkpoint_redaction_text, redact.checkpoint_redaction_line
+    ),
     "migrate": CommandTexts(
         "migrating",
         migrate.migration_text,

@@ -10,8 +10,8 @@ import click
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.cli import making, printing
 from archive.cli.status import ExitStatus
-from archive.privacy.redact.result import CompanionRedaction, MetadataRedaction, Redaction
-from archive.reader.recognition import FileKind, recognise
+from archive.privacy.redact.result import AnyRedaction
+from archive.reader.recognition import SAVED_KINDS, FileKind, recognise
 from archive.render.redact import redact_refusal_text
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ NOT_REDACTED = {
     FileKind.SHARDED: "redact the shards, each by itself; the index is a JSON text: change it there",
 }
 """The way out where `redact` has none."""
-NO_COMPANION = "leave out -c: what is taken out of metadata is kept nowhere"
+OPTIONS = {"text": "source", "times": "time", "preset": "for", "maps": "map"}
+"""Options of other names than their choices have."""
+NO_COMPANION = "leave out -c: what is taken out is kept nowhere"
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
@@ -101,7 +103,8 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     "--replace",
     multiple=True,
     metavar="VALUE=TEXT",
-    help="Of safetensors: VALUE becomes TEXT wherever it stands in metadata. Repeatable.",
+    help="Of safetensors: VALUE becomes TEXT wherever it stands in metadata; of what `torch.save` wrote, in "
+    "values and as a whole key. Repeatable.",
 )
 @click.option(
     "--time",
@@ -168,6 +171,10 @@ def command(
     --replace names; with --for, members go that still tell of people and machines. Tensors and their names
     are the same to the byte. GGUF, ONNX and `torch.save` before PyTorch 1.6 are not redacted.
 
+    IN may be a checkpoint or another file of `torch.save`, with --replace and without -c: VALUE becomes TEXT
+    in values, and in keys that are VALUE as a whole. Names of classes, storages' ids and all else that
+    loading needs stay, and so does every tensor; where VALUE stands in these, nothing is written.
+
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. A second run goes on from
@@ -182,6 +189,7 @@ def command(
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
       debug-archive redact model.ptdbg -o vendor.ptdbg --for vendor
       debug-archive redact in.safetensors -o out.safetensors --replace ann=someone
+      debug-archive redact in.pt -o out.pt --replace /data/ann=data
       debug-archive redact in/ -o out/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
     choices = {"preset": preset, "maps": maps, "paths": paths, "text": text, "partial": partial}
@@ -189,14 +197,19 @@ def command(
     kind = _kind_of(inputs)
     if kind in NOT_REDACTED:
         raise ArchiveError(f"of this kind, {kind}, nothing is redacted: {NOT_REDACTED[kind]}", file=inputs[0])
-    if replace and kind is not FileKind.SAFETENSORS:
-        raise click.UsageError("--replace is for metadata of safetensors")
-    if kind is FileKind.SAFETENSORS and companion is not None:
-        raise click.UsageError(f"{inputs[0]} is safetensors: {NO_COMPANION}")
+    is_saved = bool(replace) and kind in SAVED_KINDS
+    if replace and not is_saved and kind is not FileKind.SAFETENSORS:
+        raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
+    if companion is not None and (is_saved or kind is FileKind.SAFETENSORS):
+        raise click.UsageError(f"{inputs[0]} is no archive: {NO_COMPANION}")
     try:
         if companion is None:
+            if is_saved:
+                why = "{} goes by itself, with -c COMPANION: with --replace, nothing else is changed"
+                _check_fit(why, preset=preset, maps=maps or None, paths=paths, text=text, **others)
+                return maker.run("redact_checkpoint", inputs, out, replace=replace, partial=partial)
             if kind is FileKind.SAFETENSORS:
-                _check_fit(text=text, **others)
+                _check_fit("safetensors have nothing that {} is about", text=text, **others)
                 asked = {"preset": preset, "maps": maps, "paths": paths, "replace": replace}
                 return maker.run("redact_metadata", inputs, out, partial=partial, **asked)
             if any(choice is not None for choice in others.values()):
@@ -214,7 +227,7 @@ def command(
                 raise
             raise click.UsageError(f"{inputs[0]} is a companion: {NEEDS_NONE}") from problem
     except ImpossibleError as refusal:
-        if not isinstance(refusal.facts, Redaction | CompanionRedaction | MetadataRedaction):
+        if not isinstance(refusal.facts, AnyRedaction):
             raise
         if not maker.as_json and not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
@@ -227,9 +240,8 @@ def _kind_of(inputs: tuple[str, ...]) -> FileKind | None:
     return recognise(inputs[0], look=False).kind if Path(inputs[0]).is_file() else None
 
 
-def _check_fit(**choices: object) -> None:
-    """Refuse options that are for archives alone."""
+def _check_fit(why: str, **choices: object) -> None:
+    """Refuse options that are for other files, for a reason that names one of them."""
     given = next((name for name, choice in choices.items() if choice is not None), None)
     if given is not None:
-        option = {"text": "source", "times": "time"}.get(given, given)
-        raise click.UsageError(f"safetensors have nothing that --{option} is about")
+        raise click.UsageError(why.format(f"--{OPTIONS.get(given, given)}"))

@@ -108,18 +108,9 @@ def plain_value(
         ArchiveError: the bytes are no pickle.
         LimitError: the values would cost more memory than that.
     """
-    machine = _Machine([] if named is None else named)
-    stream = _PickleFile(data[at:])
-    position = 0
-    try:
-        for op, argument, place in pickletools.genops(stream):  # type: ignore[arg-type]
-            size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
-            allowance.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {at + position}")
-            position = place or 0
-            machine.step(op.name, argument)
-        return machine.stack[-1], at + stream.tell()
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(place=f"byte {at + position}", expected="a pickle", found=str(error)) from error
+    machine = Machine([] if named is None else named)
+    end = machine.run(data, at, allowance)
+    return machine.stack[-1], end
 
 
 class _PickleFile:
@@ -153,13 +144,42 @@ class _PickleFile:
         return data
 
 
-class _Machine:
-    """The stack and the memo of a pickle, and its persistent values."""
+class Machine:
+    """The stack and the memo of a pickle.
+
+    Args:
+        named: takes the values that are ``persistent``, in the pickle's order.
+
+    Attributes:
+        stack: the values on it.
+        at: the byte of the instruction that is taken.
+    """
 
     def __init__(self, named: list[PyValue]) -> None:
         self.stack: list[Any] = []
+        self.at = 0
         self._named = named
         self.memo: dict[int, object] = {}
+
+    def run(self, data: memoryview, at: int, allowance: Allowance) -> int:
+        """Take all instructions of a pickle, which leaves its value on the stack; return the byte behind it.
+
+        Raises:
+            ArchiveError: the bytes are no pickle.
+            LimitError: its values cost more memory than allowed.
+        """
+        stream = _PickleFile(data[at:])
+        self.at = at
+        try:
+            for op, argument, place in pickletools.genops(stream):  # type: ignore[arg-type]
+                size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
+                allowance.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {self.at}")
+                self.at = at + (place or 0)
+                self.step(op.name, argument)
+            _ = self.stack[-1]
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
+            raise ArchiveError(place=f"byte {self.at}", expected="a pickle", found=str(error)) from error
+        return at + stream.tell()
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
         """Take an instruction: one case for each kind of them, so that all stand on one page."""
@@ -181,7 +201,7 @@ class _Machine:
                 case "BINGET" | "GET" | "LONG_BINGET":
                     stack.append(self.memo[argument])
                 case "MEMOIZE":
-                    self.memo.setdefault(len(self.memo), stack[-1])
+                    self.memo[len(self.memo)] = stack[-1]
                 case "MARK":
                     stack.append(MARK_ON_STACK)
                 case "POP":

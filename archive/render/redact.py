@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.companions import CompanionRedaction
     from archive.privacy.redact.metadata import MetadataRedaction
+    from archive.privacy.redact.result import AnyRedaction, CheckpointRedaction
     from archive.render.fitted_table import Printed
     from archive.render.making import Sized
 
@@ -72,6 +73,23 @@ def metadata_redaction_line(facts: MetadataRedaction, file: Sized, out: Sized) -
     return f"{size_line(facts, file, out)}; {_proof(facts)}"
 
 
+def checkpoint_redaction_text(facts: CheckpointRedaction, file: Sized, out: Sized) -> Printed:
+    """The summary of a replacement of texts in a checkpoint."""
+    table = sizes_table(file.size, (file, "the original"), (out, "redacted; all else is the same"))
+    told = [f"replaced: {place}" for place in facts.changed[:LISTED]]
+    if len(facts.changed) > LISTED:
+        told.append(f"replaced: {len(facts.changed) - LISTED:,} more; --json lists all")
+    told += ["nothing was replaced: no text has it"] * (not facts.changed)
+    told += _unclean(facts)
+    told += _searched(facts)
+    return [table, "", *told, *_kept(facts), *_too_short(facts)]
+
+
+def checkpoint_redaction_line(facts: CheckpointRedaction, file: Sized, out: Sized) -> str:
+    """The same in one line."""
+    return f"{size_line(facts, file, out)}; {_proof(facts)}"
+
+
 def redact_plan_text(facts: Redaction, file: str) -> Printed:
     """A planned redaction of a single file."""
     return [f"{file}: {facts.asked}", *_told(facts), ""]
@@ -82,7 +100,7 @@ def redact_plan_line(facts: Redaction, file: str) -> str:
     return f"{one_line(file)}: {facts.asked}; {_summary(facts)}"
 
 
-def redact_refusal_text(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Printed:
+def redact_refusal_text(facts: AnyRedaction) -> Printed:
     """Why a redacted file is not clean."""
     return _unclean(facts)
 
@@ -103,14 +121,14 @@ def _told(facts: Redaction) -> Iterator[str]:
     yield from _too_short(facts)
 
 
-def _too_short(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
+def _too_short(facts: AnyRedaction) -> Iterator[str]:
     """What was not looked for."""
     if facts.unsought:
         texts = counted(len(facts.unsought), "text")
         yield f"{texts} not looked for: too short, or part of what stays; --json lists all"
 
 
-def _unclean(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
+def _unclean(facts: AnyRedaction) -> Iterator[str]:
     """What is left, and how that gets out."""
     yield from (f"left: {what}" for what in facts.left[:LISTED])
     if len(facts.left) > LISTED:
@@ -121,7 +139,7 @@ def _unclean(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Itera
         yield CARRIED
 
 
-def _kept(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
+def _kept(facts: AnyRedaction) -> Iterator[str]:
     """What `leaks` finds in the result, and is meant to stay."""
     kinds = Counter(next(kind for kind in LeakKind if what.startswith(f"{kind} ")) for what in facts.kept)
     if kinds:
@@ -134,7 +152,7 @@ def _summary(facts: Redaction) -> str:
     return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
-def _proof(facts: Redaction | CompanionRedaction | MetadataRedaction) -> str:
+def _proof(facts: AnyRedaction) -> str:
     """How many of the texts that were looked for are left."""
     parts = []
     for what, count in facts.sought.items():
@@ -143,7 +161,7 @@ def _proof(facts: Redaction | CompanionRedaction | MetadataRedaction) -> str:
     return f"{', '.join(parts) or 'no text was to go, and none is'} left"
 
 
-def _searched(facts: Redaction | CompanionRedaction | MetadataRedaction) -> Iterator[str]:
+def _searched(facts: AnyRedaction) -> Iterator[str]:
     """The proof, and what it went through."""
     yield f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"
     yield f"searched {searched()}"

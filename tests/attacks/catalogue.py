@@ -16,6 +16,7 @@ from tests.attacks import (
     payloads,
     programs,
     records,
+    saved_texts,
     tensor_files,
     tensor_texts,
     tensors,
@@ -40,6 +41,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Tensors and differences": tensors.ATTACKS,
     "Files of tensors": tensor_files.ATTACKS,
     "Texts of files of tensors": tensor_texts.ATTACKS,
+    "Texts of checkpoints": saved_texts.ATTACKS,
     "Globs and patterns": arguments.ATTACKS,
 }
 """Heading → attacks."""

@@ -90,6 +90,7 @@ def test_persistent_ids_and_extensions_are_named() -> None:
 
 def test_stack_and_memo_are_python_s() -> None:
     assert described(first(b"]K\x01q\x00aN0(K\x02K\x031h\x002\x86.")) == (1, 1)
+    assert first(b"\x80\x04K\x07q\x01K\x08\x94h\x01.") == 8  # the next entry is by their number
 
 
 @pytest.mark.parametrize("data", [b".", b"t.", b"K\x01t.", b"h\x00.", b"a.", b"K", b"\xff.", b"(K\x01d."])

@@ -237,6 +237,7 @@ IN_CODE = "no option changes paths in such code: compile it with others (-ffile-
 MACHINE_CODE = (".o", ".cubin", ".hsaco", ".spv", ".fatbin")
 """Files of a compiled model with code for processors and GPUs."""
 SAVED = "it is a part of what was saved: change it there, and save that anew"
+REPLACED = f"`redact --replace VALUE=TEXT` changes it, unless loading needs it; else {SAVED}"
 PACKAGED = "it is in a file of the package: change that, and package the model anew"
 ZIPPED = "it is in a zip of no known kind: change what was zipped, and zip it anew"
 HEADER = "it is in the header: save the tensors anew with other names"
@@ -305,7 +306,7 @@ def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] =
     if record is RecordKind.TENSOR:
         return IN_TENSOR
     if file in SAVED_KINDS:
-        return SAVED
+        return REPLACED if record is RecordKind.OBJECT else SAVED
     if file in PACKAGE_KINDS and record is RecordKind.OTHER:
         return PACKAGED
     return _remedy_of_text(kind, place)

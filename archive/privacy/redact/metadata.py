@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import Mapped, same_bytes
 from archive.base.output import write_all
 from archive.formats.tensor_files.safetensors import METADATA, build_header, header_of
 from archive.privacy.leaks.paths import paths as paths_in
@@ -30,7 +30,7 @@ from archive.privacy.redact.promises import allowed, goes, judged, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import MetadataRedaction, check_clean, metadata_redaction
-from archive.privacy.redact.rules import Rules
+from archive.privacy.redact.rules import Rules, replaced, replacements
 from archive.reader.recognition import FileKind
 from archive.reader.rewriting import rewriting
 
@@ -45,8 +45,6 @@ __all__ = ["MetadataRedaction", "redact_metadata"]
 
 OPTIONS = "--for, --map, --paths or --replace (preset=, maps=, paths=, replace=)"
 """Options that take something out."""
-PIECE = 1 << 24
-"""Bytes that are compared at a time."""
 
 
 @bounded
@@ -81,7 +79,7 @@ def redact_metadata(
             meanwhile, or the target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    values = _replacements(replace)
+    values = replacements(replace)
     if not (preset or maps or paths not in {None, "keep"} or values):
         raise ArchiveError(f"nothing to redact: give {OPTIONS}")
     asks_rules = preset or maps or paths not in {None, "keep"}
@@ -101,7 +99,7 @@ def redact_metadata(
             made = after._source.data  # noqa: SLF001 (the same)
             begin, again = header_of(made, after.allowance)
             is_same = again.pop(METADATA, {}) == metadata and again == header
-            if not is_same or not _are_equal(data[start:], made[begin:]):
+            if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
             proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS)
             judgement = judged(proof.finder.found(allowed(rules)), rules)
@@ -112,41 +110,13 @@ def redact_metadata(
         return result
 
 
-def _are_equal(old: memoryview, new: memoryview) -> bool:
-    """Whether some bytes are the same."""
-    pieces = range(0, len(old), PIECE)
-    return len(old) == len(new) and all(
-        bytes(old[at : at + PIECE]) == bytes(new[at : at + PIECE]) for at in pieces
-    )
-
-
-def _replacements(replace: Sequence[str]) -> dict[str, str]:
-    """Texts and what replaces them, the longest first.
-
-    Raises:
-        ArchiveError: one is not ``VALUE=TEXT``, or would be there again.
-    """
-    pairs = {}
-    for pair in replace:
-        value, equals, text = pair.partition("=")
-        if not value or not equals:
-            raise ArchiveError(expected="VALUE=TEXT", found=shown(pair))
-        pairs[value] = text
-    again = next((value for value in pairs if any(value in text for text in pairs.values())), None)
-    if again is not None:
-        raise ArchiveError(f"{shown(again)} would be there again: it stands in a text that replaces one")
-    return dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
-
-
 def _redacted(
     metadata: Mapping[str, str], values: Mapping[str, str], rules: Rules, removed: Removed
 ) -> dict[str, str]:
     """The metadata as rules have it."""
     made: dict[str, str] = {}
     for key, value in metadata.items():
-        pair = [key, value]
-        for old, new in values.items():
-            pair = [text.replace(old, new) for text in pair]
+        pair = [replaced(text, values) for text in (key, value)]
         if pair[0] in made:
             raise ArchiveError(f"two members of metadata would both be {shown(pair[0])}")
         made[pair[0]] = _with_other_paths(pair[1], rules, removed)

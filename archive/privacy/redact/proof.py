@@ -138,7 +138,8 @@ def prove(
         proof.sought[what] = len(sought)
         proof.unsought += ((what, text) for text in sorted(every.difference(sought)))
         for text in sought:
-            written = forms_of(text, in_letters=text in telling.get(what, ()), either_slash=what == "path")
+            in_letters = what == "text" or text in telling.get(what, ())
+            written = forms_of(text, in_letters=in_letters, either_slash=what == "path")
             forms |= dict.fromkeys(written, (what, text))
     with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
         pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)

@@ -162,6 +162,45 @@ class MetadataRedaction:
         return not self.left
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointRedaction:
+    """The result of a replacement of texts in what ``torch.save`` wrote; sizes in bytes.
+
+    Attributes:
+        size: of the file.
+        out_size: of the redacted one.
+        changed: the places of the texts of its pickle, ``data.pkl``, that are others now.
+        sought: how many removed texts it was searched for, by what they are: ``text`` is what was replaced.
+        unsought: removed texts that it was not searched for: too short.
+        left: what is still there and was to go, as :class:`archive.Redaction` has it, and why.
+        kept: what ``leaks`` finds in it.
+        carriers: names that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
+        unread: what could not be searched, and why.
+        read: bytes that were searched: those of the file, and what is inflated from them.
+    """
+
+    size: int
+    out_size: int
+    changed: tuple[str, ...]
+    sought: dict[str, int]
+    unsought: tuple[str, ...]
+    left: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
+    remedies: tuple[str, ...]
+    unread: tuple[str, ...]
+    read: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found that was to go."""
+        return not self.left
+
+
+AnyRedaction = Redaction | CompanionRedaction | MetadataRedaction | CheckpointRedaction
+
+
 def redaction(
     before: Archive,
     changes: Changes,
@@ -246,8 +285,21 @@ def metadata_redaction(
     )
 
 
+def checkpoint_redaction(
+    sizes: tuple[int, int], changed: Iterable[str], proof: Proof, *, judgement: Judgement, removed: Removed
+) -> CheckpointRedaction:
+    """The facts about a replacement of texts in a checkpoint; ``changed`` are the places of these."""
+    return CheckpointRedaction(
+        size=sizes[0],
+        out_size=sizes[1],
+        changed=tuple(changed),
+        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
+        **_proven(proof, judgement, removed),
+    )
+
+
 def _proven(proof: Proof, judgement: Judgement, removed: Removed) -> dict[str, Any]:
-    """What both results have of the search."""
+    """What all results have of the search."""
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
@@ -263,7 +315,7 @@ def _proven(proof: Proof, judgement: Judgement, removed: Removed) -> dict[str, A
     }
 
 
-def check_clean(file: str, result: Redaction | CompanionRedaction | MetadataRedaction) -> None:
+def check_clean(file: str, result: AnyRedaction) -> None:
     """Refuse a result that is not clean.
 
     Raises:

@@ -12,7 +12,7 @@ from archive.base.facts import dataclass
 from archive.privacy.leaks.vocabulary import PACKAGES, home_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
 PathChoice = Literal["keep", "relative", "basename", "none"]
@@ -194,3 +194,28 @@ def _common(paths: Sequence[bytes]) -> int:
     levels = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
     shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels)]
     return len(shared) if len([part for part in shared if part]) >= LEAST_FOLDERS else 0
+
+
+def replacements(pairs: Iterable[str]) -> dict[str, str]:
+    """Texts and what replaces them, of ``VALUE=TEXT`` each; the longest first.
+
+    Raises:
+        ArchiveError: one is not ``VALUE=TEXT`` in UTF-8, or would be there again.
+    """
+    values = {}
+    for pair in pairs:
+        value, equals, text = pair.partition("=")
+        if not value or not equals or any("\ud800" <= letter <= "\udfff" for letter in pair):
+            raise ArchiveError(expected="VALUE=TEXT", found=shown(pair))
+        values[value] = text
+    again = next((value for value in values if any(value in text for text in values.values())), None)
+    if again is not None:
+        raise ArchiveError(f"{shown(again)} would be there again: it stands in a text that replaces one")
+    return dict(sorted(values.items(), key=lambda pair: -len(pair[0])))
+
+
+def replaced(text: str, values: Mapping[str, str]) -> str:
+    """A text in which others stand for some."""
+    for old, new in values.items():
+        text = text.replace(old, new)
+    return text

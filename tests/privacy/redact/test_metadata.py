@@ -142,7 +142,7 @@ def test_the_command(file: Path) -> None:
     assert json.loads(again.stdout)["files"][0]["changed"] == ["author"]
     assert run("redact", file, "-o", out, "--for", "publish", "-c", "x", "--force").returncode == 2
     assert run("redact", file, "-o", out, "--no-inputs", "--force").returncode == 2
-    other = run("redact", KINDS / "state_dict.pt", "-o", out, "--replace", "a=b", "-c", "x")
+    other = run("redact", KINDS / "exported.pt2", "-o", out, "--replace", "a=b", "-c", "x")
     assert b"--replace is for metadata of safetensors" in other.stderr
 
 

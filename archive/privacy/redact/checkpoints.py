@@ -1,0 +1,206 @@
+"""``redact_checkpoint`` replaces texts in what ``torch.save`` wrote; all else stays.
+
+Texts that are data become others: those that are the text to be replaced, or have it in them. Keys of dicts
+and elements of sets become others only if they are that text as a whole, and if no two become the same. What
+loading needs is never changed (:mod:`archive.formats.saved_texts` says what that is): where the text stands
+in that, its place is named, and nothing is written.
+
+The pickle is read back and compared instruction by instruction, all other records byte by byte. Then all of
+the result is searched as that of an archive is (``proof``): what stands in bytes, in tensors, or in the name
+of the folder of all records, is not replaced, and then nothing is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace as with_fields
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError, ImpossibleError, in_file, one_line, shown
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import same_bytes
+from archive.container.headers import RECORD_ALIGNMENT
+from archive.container.serialization_id import RECORD_NAME
+from archive.container.write import member_from, new_member, write_archive
+from archive.formats.record_kinds import DATA
+from archive.formats.saved_texts import SavedText, check_same_but, texts_of, with_texts
+from archive.privacy.redact.promises import allowed, judged
+from archive.privacy.redact.proof import prove
+from archive.privacy.redact.removed import Removed
+from archive.privacy.redact.result import CheckpointRedaction, check_clean, checkpoint_redaction
+from archive.privacy.redact.rules import Rules, replaced, replacements
+from archive.reader.recognition import SAVED_KINDS
+from archive.reader.rewriting import rewriting
+from archive.rewrite.slim import with_new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.base.limits import Allowance
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.container.container import Container
+    from archive.container.write import Member
+    from archive.formats.saved_texts import SavedTexts
+
+__all__ = ["CheckpointRedaction", "redact_checkpoint"]
+
+ALIGNMENT = ".storage_alignment"
+WHY = dict.fromkeys(("GLOBAL", "INST"), "the name of a class or function")
+"""Why letters stay that are no text, by the instruction that has them."""
+
+
+@bounded
+def redact_checkpoint(
+    source: Source,
+    out: Sink,
+    *,
+    replace: Sequence[str],
+    partial: bool = False,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> CheckpointRedaction:
+    """Replace texts in what ``torch.save`` wrote, and search the result for them.
+
+    Args:
+        source: the file: a state dict, a checkpoint, a module or another object.
+        out: where to write the redacted one: a path, or a binary file.
+        replace: texts to replace, ``VALUE=TEXT``, the longest first: wherever they stand in values, and keys
+            that are such a text as a whole.
+        partial: write the result even if something is left in it, or cannot be searched.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ImpossibleError: something is left, since loading needs it or since it is no text of the pickle, and
+            ``partial`` is not given; or storages are aligned to other than 64 bytes.
+        ArchiveError: a replacement is none, two keys would be the same, the source is not what ``torch.save``
+            of PyTorch 1.6 or later wrote, is broken or changed meanwhile, or the target exists or is no
+            regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    values = replacements(replace)
+    if not values:
+        raise ArchiveError("nothing to redact: give --replace (replace=)")
+    with rewriting(source, out, force=force, limits=limits, kinds=SAVED_KINDS) as work:
+        opened, (draft,) = work.archive, work.drafts
+        before = opened.container
+        _check_alignment(before)
+        with opened.allowance.part() as part:
+            with in_file(opened.file, DATA):
+                data = before.records[DATA].view()
+                saved = texts_of(data, part)
+                texts = _replaced(saved, values, part)
+                part.take(3 * len(data), "bytes of pickles")  # the new one, and both as they are read back
+                pickle = with_texts(data, saved, texts) if texts else data
+            write_archive(draft, before.root, with_new_id(_members(before, pickle), before.records))
+            with work.reopened("the result") as after:
+                _check_rest(before, after.container)
+                with in_file("the result", DATA):
+                    check_same_but(data, after.container.records[DATA].view(), texts)
+                stays = dict(_staying(saved, values))
+                removed = Removed(texts={value.encode() for value in values}, bundled=list(stays))
+                proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
+                for value in stays.values():  # its place is told, and why it stays
+                    proof.left.pop(("text", value.encode()), None)
+                rules = Rules(times="keep")
+                judgement = judged(proof.finder.found(allowed(rules)), rules)
+                changed = [
+                    f"byte {text.at:,}{', a key' * text.is_key}" for text in saved.texts if text.at in texts
+                ]
+                sizes = opened.size, after.size
+                result = checkpoint_redaction(sizes, changed, proof, judgement=judgement, removed=removed)
+        if not partial:
+            check_clean(opened.file, result)
+        return result
+
+
+def _check_alignment(container: Container) -> None:
+    """Refuse storages that were aligned to other than what is written here."""
+    if ALIGNMENT in container.records:
+        alignment = bytes(container.records[ALIGNMENT].view())
+        if alignment != str(RECORD_ALIGNMENT).encode():
+            raise ImpossibleError(
+                f"its storages are aligned to {shown(alignment.decode(errors='replace'))} bytes, which "
+                f"is not kept here; save it with {RECORD_ALIGNMENT}, PyTorch's usual one",
+                file=container.file,
+                record=ALIGNMENT,
+            )
+
+
+def _replaced(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[int, str]:
+    """What texts become, by their bytes; those that must stay are left out.
+
+    Raises:
+        ArchiveError: two keys of a dict, or two elements of a set, would be the same.
+        LimitError: texts would cost more memory than allowed.
+    """
+    texts: dict[int, str] = {}
+    for text in saved.texts:
+        allowance.take(sum(text.count(old) * len(new) for old, new in values.items()), "texts")
+        new = replaced(text, values)
+        if new != text and not _obstacle(text, values):
+            texts[text.at] = new
+    for keys in saved.keys:
+        became: dict[str, str] = {}
+        for key in keys:
+            if isinstance(key, str):
+                new = texts.get(key.at, str(key)) if isinstance(key, SavedText) else key
+                if became.setdefault(new, key) != key:
+                    raise ArchiveError(
+                        f"two keys of a dict, or elements of a set, would both be {shown(new)}"
+                    )
+    return texts
+
+
+def _obstacle(text: SavedText, values: Mapping[str, str]) -> str:
+    """Why a text with one of the values in it stays; "" where it does not."""
+    if text.obstacle or not text.is_key or text in values:
+        return text.obstacle
+    return f"in the key {shown(str(text))}, which is replaced only as a whole"
+
+
+def _staying(saved: SavedTexts, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Sentences about values that stay, each with the value: where it stands, and why it stays."""
+    for text in saved.texts:
+        why = _obstacle(text, values)
+        for value in values if why else ():
+            if value in text:
+                yield _sentence(value, text.at, why), value
+    for at, name, content in saved.fixed:
+        for value in values:
+            if isinstance(content, str):
+                is_there = value in content or value in content.replace(" ", ".")
+            else:
+                is_there = value.encode() in content
+            if is_there:
+                yield _sentence(value, at, WHY.get(name, "in bytes, or in a text of Python 2")), value
+
+
+def _sentence(value: str, at: int, why: str) -> str:
+    return f"text {one_line(value)} in {DATA}, byte {at:,}: {why}"
+
+
+def _members(before: Container, pickle: bytes | memoryview) -> Iterator[Member]:
+    """All records but the serialization id, with another pickle."""
+    for name, record in before.records.items():
+        member = member_from(record)
+        if name == DATA:
+            made = new_member(name, pickle, compress=record.entry.deflated)
+            yield with_fields(made, modified=member.modified)
+        elif name != RECORD_NAME:
+            yield member
+
+
+def _check_rest(before: Container, after: Container) -> None:
+    """Refuse a result whose other records are not those of the original, in their order.
+
+    Raises:
+        ArchiveError: one is not.
+    """
+    old, new = ([name for name in file.records if name != RECORD_NAME] for file in (before, after))
+    if old != new or before.root != after.root:
+        raise ArchiveError("records would not be the same", file=before.file)
+    for name in old:
+        if name != DATA and not same_bytes(before.records[name].raw(), after.records[name].raw()):
+            raise ArchiveError("a record would not be the same", file=before.file, record=one_line(name))

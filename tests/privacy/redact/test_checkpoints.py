@@ -1,0 +1,266 @@
+"""``redact --replace`` of what ``torch.save`` wrote: other texts in its pickle, and all else as it was.
+
+The oracle is PyTorch: it saves the same values with the other texts, and the bytes of the file are the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import pickletools
+import re
+import zipfile
+from argparse import Namespace
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.serialization import config as serialization
+
+import archive
+from archive.base.errors import ArchiveError, ImpossibleError, LimitError
+from tests.support.commands import run
+from tests.support.corpus import KINDS
+from tests.support.sampling import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.privacy.redact.result import AnyRedaction
+
+pytestmark = pytest.mark.torch
+PROTOCOLS = range(2, 6)
+VALUE, TEXT = "annabel", "<someone>"
+PAIR = f"{VALUE}={TEXT}"
+REPLACEABLE = {
+    "state_dict.pt": {"fc.bias", "fc.weight", "scale"},
+    "checkpoint.pt": {"dampening", "foreach"},
+    "epoch1.pt": {"0.bias"},
+}
+FIXTURES = sorted(KINDS.parent.glob("*/epoch*.pt")) + [
+    KINDS / f"{name}.pt" for name in ("checkpoint", "module", "object", "state_dict", "tensor")
+]
+
+
+def saved(value: object, protocol: int = 2) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file, pickle_protocol=protocol)
+    return file.getvalue()
+
+
+def redacted(data: bytes, *pairs: str, partial: bool = False) -> tuple[bytes, AnyRedaction]:
+    out = io.BytesIO()
+    result = archive.redact_checkpoint(data, out, replace=pairs or [PAIR], partial=partial)
+    return out.getvalue(), result
+
+
+def loaded(data: bytes, *, weights_only: bool = False) -> Any:  # noqa: ANN401 (whatever was saved)
+    return torch.load(io.BytesIO(data), weights_only=weights_only)
+
+
+class Replaced:
+    """A value with the other text; what is one object in it stays one, as the memo of a pickle has it."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, Any] = {}
+
+    def of(self, value: Any) -> Any:  # noqa: ANN401 (the same)
+        if id(value) not in self.made:
+            self.made[id(value)] = self._of(value)
+        return self.made[id(value)]
+
+    def _of(self, value: Any) -> Any:  # noqa: ANN401 (the same)
+        if isinstance(value, str):
+            return value.replace(VALUE, TEXT)
+        if isinstance(value, list | tuple):
+            return type(value)([self.of(item) for item in value])
+        if isinstance(value, dict):
+            return type(value)([(self.of(key), self.of(item)) for key, item in value.items()])
+        return value
+
+
+def same(left: Any, right: Any) -> bool:  # noqa: ANN401 (the same)
+    """Whether two values are equal; numbers that are none, too."""
+    if isinstance(left, torch.Tensor):
+        return bool(left.dtype == right.dtype) and torch.equal(left, right)
+    if isinstance(left, list | tuple):
+        return (
+            type(left) is type(right)
+            and len(left) == len(right)
+            and all(same(*pair) for pair in zip(left, right, strict=True))
+        )
+    if isinstance(left, dict):
+        return type(left) is type(right) and same(list(left.items()), list(right.items()))
+    return repr(left) == repr(right)
+
+
+BASE = torch.arange(12, dtype=torch.float32)
+PARTS = st.lists(st.sampled_from([VALUE, "ann", "\n", "é", "=\\", '"']), max_size=4)
+TEXTS = PARTS.map("".join)
+KEYS = st.just(VALUE) | TEXTS.filter(lambda text: VALUE not in text) | st.integers(0, 9)
+TENSORS = st.sampled_from([BASE, BASE[:3], BASE.reshape(3, 4).t(), torch.ones(2, dtype=torch.int8)])
+LEAVES = TEXTS | TENSORS | st.integers() | st.floats() | st.none() | st.booleans()
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(KEYS, inner, max_size=4)
+        | st.dictionaries(KEYS, inner, max_size=4).map(OrderedDict)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from(PROTOCOLS))
+@settings(max_examples=examples(150), deadline=None)
+def test_the_file_is_the_one_that_pytorch_writes_of_the_other_texts(value: object, protocol: int) -> None:
+    data = saved(value, protocol)
+    out, result = redacted(data)
+    expected = Replaced().of(value)
+    assert same(loaded(out), expected)
+    if protocol == 2:
+        assert same(loaded(out, weights_only=True), expected)
+    assert out == saved(expected, protocol)
+    assert bool(result.changed) == (out != data)  # type: ignore[union-attr]
+    assert VALUE.encode() not in out
+
+
+@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.name)
+def test_a_text_that_is_replaced_and_put_back_gives_the_file_to_the_byte(file: Path) -> None:
+    data = file.read_bytes()
+    with zipfile.ZipFile(file) as records:
+        pickled = records.read(next(name for name in records.namelist() if name.endswith("/data.pkl")))
+    texts = {text for op, text, _ in pickletools.genops(pickled) if op.name == "BINUNICODE" and text}
+    replaceable = set()
+    for text in sorted(texts):
+        out, result = redacted(data, f"{text}=<>", partial=True)
+        if result.is_clean:
+            replaceable.add(text)
+            assert redacted(out, f"<>={text}", partial=True)[0] == data
+    assert replaceable >= REPLACEABLE.get(file.name, set())
+    assert not replaceable & {"cpu", "storage", "_metadata"}
+
+
+def test_a_checkpoint_with_optimiser_and_config_trains_on() -> None:
+    model = torch.nn.Linear(3, 2)
+    optimiser = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    optimiser.step()
+    config = Namespace(data=f"/home/{VALUE}/data", epochs=3)
+    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "args": config, VALUE: [VALUE]}
+    out, result = redacted(saved(state))
+    assert result.sought["text"] == 1
+    after = loaded(out)
+    assert after["args"] == Namespace(data=f"/home/{TEXT}/data", epochs=3)
+    assert after[TEXT] == [TEXT]
+    assert after["model"]._metadata == state["model"]._metadata
+    model.load_state_dict(after["model"])
+    optimiser.load_state_dict(after["optimiser"])
+    with pytest.raises(ImpossibleError, match="in the state of"):
+        redacted(saved(torch.nn.Conv2d(1, 1, 1)), "zeros=z")
+
+
+@pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        ("cpu=gpu", r"text cpu in data\.pkl, byte \d+: part of a storage's id"),
+        ("storage=x", r"text storage in data\.pkl, byte \d+: part of a storage's id"),
+        ("Float=x", r"text Float in data\.pkl, byte \d+: the name of a class or function"),
+        ("OrderedDict=x", r"text OrderedDict in data\.pkl, byte \d+: the name of a class or function"),
+        ("_metadata=x", r"text _metadata in data\.pkl, byte \d+: the name of an attribute"),
+        ("weigh=x", r"text weigh in data\.pkl, byte \d+: in the key 'weight', which is replaced only as a"),
+        ("0=7", r"text 0 in data\.pkl, byte \d+: part of a storage's id"),
+        ("secret=x", r"text secret in data\.pkl, byte \d+: (in bytes|an argument of _codecs\.encode)"),
+    ],
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_is_needed_is_refused_with_its_place_and_nothing_is_written(
+    pair: str, why: str, protocol: int, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "model.pt", tmp_path / "out.pt"
+    file.write_bytes(saved({"model": torch.nn.Linear(1, 1).state_dict(), "key": b"a secret"}, protocol))
+    with pytest.raises(ImpossibleError, match=f"would be left: {why}"):
+        archive.redact_checkpoint(file, out, replace=[pair])
+    assert not out.exists()
+    result = archive.redact_checkpoint(file, out, replace=[pair], partial=True)
+    assert not result.is_clean
+    assert same(loaded(out.read_bytes()), loaded(file.read_bytes()))
+
+
+def test_what_stands_elsewhere_than_in_the_pickle_is_left(tmp_path: Path) -> None:
+    file, out = tmp_path / f"{VALUE}.pt", tmp_path / "out.pt"
+    torch.save({"by": VALUE}, file)
+    with pytest.raises(ImpossibleError, match=f"would be left: text {VALUE} in between records"):
+        archive.redact_checkpoint(file, out, replace=[PAIR])
+    letters = torch.tensor(list(f"..{VALUE}..".encode()), dtype=torch.uint8)
+    for value in (letters, f"..{VALUE}..".encode("utf-16-le"), "66" + VALUE.encode().hex()):
+        with pytest.raises(ImpossibleError, match=f"would be left: text {VALUE} in data"):
+            redacted(saved({"a": value}))
+    name = "annabel lee of paris"
+    with pytest.raises(ImpossibleError, match=f"would be left: text {name} in data"):
+        redacted(saved({"a": base64.b64encode(f"by {name}".encode()).decode()}), f"{name}=x")
+
+
+def test_keys_and_elements_that_would_be_the_same_are_refused() -> None:
+    for value in ({VALUE: 1, TEXT: 2}, {"in": OrderedDict({TEXT: 1, VALUE: 1})}, {"set": {VALUE, TEXT}}):
+        for protocol in PROTOCOLS:
+            with pytest.raises(ArchiveError, match=re.escape(f"would both be '{TEXT}'")):
+                redacted(saved(value, protocol))
+    with pytest.raises(ArchiveError, match="would both be"):
+        redacted(saved({"b": 1, "c": 1}), "b=a", "c=a")
+    assert loaded(redacted(saved({VALUE: 1, "x": TEXT}))[0]) == {TEXT: 1, "x": TEXT}
+
+
+@pytest.mark.parametrize("pairs", [[], ["a"], ["=b"], ["a=ba"], ["\udcff=b"]])
+def test_a_replacement_that_is_none_is_refused(pairs: list[str]) -> None:
+    with pytest.raises(ArchiveError, match=r"VALUE=TEXT|would be there again|nothing to redact"):
+        archive.redact_checkpoint(saved({}), io.BytesIO(), replace=pairs)
+
+
+def test_the_longest_text_counts_and_short_ones_are_told() -> None:
+    out, result = redacted(saved(["anna annabel", "xy"]), "anna=A", "annabel=B", "x=z")
+    assert loaded(out) == ["A B", "zy"]
+    assert set(result.unsought) == {"text anna", "text x"}
+
+
+def test_storages_that_are_aligned_otherwise_are_refused() -> None:
+    with serialization.patch("save.storage_alignment", 4096):
+        data = saved({"a": VALUE, "b": BASE})
+    with pytest.raises(ImpossibleError, match="aligned to '4096' bytes"):
+        redacted(data)
+
+
+def test_texts_that_would_take_too_much_memory_are_refused() -> None:
+    with pytest.raises(LimitError):
+        redacted(saved(["a" * 1_000_000]), f"a={'b' * 10_000}")
+
+
+def test_other_files_are_refused() -> None:
+    for name in ("exported.pt2", "tensors.safetensors", "legacy.pt"):
+        with pytest.raises(ArchiveError):
+            archive.redact_checkpoint(KINDS / name, io.BytesIO(), replace=[PAIR])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, out = tmp_path / "model.pt", tmp_path / "out.pt"
+    torch.save({"by": VALUE, VALUE: 1}, file)
+    done = run("redact", file, "-o", out, "--replace", PAIR)
+    assert re.search(rb"replaced: byte \d+, a key", done.stdout)
+    assert b"0 of 1 text left" in done.stdout
+    assert loaded(out.read_bytes()) == {"by": TEXT, TEXT: 1}
+    again = run("redact", file, "-o", out, "--replace", "nobody=x", "--force", "--json")
+    assert json.loads(again.stdout)["files"][0]["changed"] == []
+    left = run("redact", file, "-o", out, "--replace", "annab=x", "--force")
+    assert (left.returncode, b"left: text annab in data.pkl" in left.stdout + left.stderr) == (1, True)
+    for more in (["-c", "x"], ["--for", "publish"], ["--source", "none"], ["--map", "a=b"], ["--no-inputs"]):
+        refused = run("redact", file, "-o", out, "--replace", PAIR, "--force", *more)
+        assert (refused.returncode, refused.stderr.count(b"\n") > 0) == (2, True)
+        assert (b"-c" if more[0] == "-c" else more[0].replace("no-", "").encode()) in refused.stderr
+    folder = tmp_path / "several"
+    several = run("redact", file, out, "-o", folder, "--replace", PAIR)
+    assert (several.returncode, loaded((folder / "model.pt").read_bytes())) == (0, {"by": TEXT, TEXT: 1})
