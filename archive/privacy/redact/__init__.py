@@ -15,8 +15,8 @@ the model itself were changed, the redacted archive has another archive id; the 
 for every text of these and for all that was removed, and lets ``leaks`` read it. Where one is left, or where
 something cannot be searched, nothing is written, unless that is asked for.
 
-Companions have a redaction of their own (``companions``), and so has the metadata of safetensors
-(``metadata``).
+Companions have a redaction of their own (``companions``), and so have the metadata of safetensors
+(``metadata``) and texts of what ``torch.save`` wrote (``checkpoints``).
 
 Effects with other paths: a model that logs or warns names its file in them.
 
