@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
 import warnings
+import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -172,3 +175,14 @@ def test_packages_that_were_rewritten_load_and_fail_with_the_same_source(tmp_pat
             assert failing(path)[1] == text
         else:
             assert "models/net.py" not in failing(path)[1]
+
+
+def test_of_a_name_that_a_pickle_sets_twice_the_last_stays_as_pytorch_has_it() -> None:
+    data = saved({"j": torch.zeros(2), "k": torch.ones(3)}, 2)
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        pickle = opened.read("archive/data.pkl")
+    renamed = pickle.replace(b"X\x01\x00\x00\x00j", b"X\x01\x00\x00\x00k")
+    data = data.replace(pickle, renamed)
+    data = data.replace(struct.pack("<I", zlib.crc32(pickle)), struct.pack("<I", zlib.crc32(renamed)))
+    assert torch.load(io.BytesIO(data))["k"].shape == (3,)
+    assert {name: tensor.shape for name, tensor in listed(data).tensors.items()} == {"k": (3,)}

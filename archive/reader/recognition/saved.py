@@ -144,7 +144,7 @@ def _parts(
     """
     if _is_module(value):
         groups = (_attribute(value.state, name) for name in ("_parameters", "_buffers", "_modules"))
-        yield from ((group.pairs, iter) for group in groups if isinstance(group, PyValue))
+        yield from ((group.pairs, _last_of_each) for group in groups if isinstance(group, PyValue))
         return
     if value.what == SPARSE and len(value.arguments) > 1:
         layout, parts = value.arguments[:2]
@@ -152,7 +152,7 @@ def _parts(
         names = SPARSE_PARTS.get(str(layout), ())
         yield list(zip(names, parts.items if isinstance(parts, PyValue) else (), strict=False)), iter
         return
-    yield value.pairs, iter
+    yield value.pairs, _last_of_each
     yield value.items, enumerate
     if not isinstance(value.what, str):
         yield value.arguments, _unnamed
@@ -183,6 +183,15 @@ def tensor_parts(value: object) -> list[object]:
         own += value.arguments[3:]
         value = value.arguments[0]
     return own
+
+
+def _last_of_each(pairs: Sequence[tuple[object, object]]) -> Iterable[tuple[object, object]]:
+    """The items of a dict as it is loaded: of a key that a pickle sets twice, the last one stays."""
+    texts = {key: item for key, item in pairs if isinstance(key, str)}
+    if len(texts) == sum(isinstance(key, str) for key, _ in pairs):
+        return pairs
+    others = ((key, item) for key, item in pairs if not isinstance(key, str))
+    return (*texts.items(), *others)
 
 
 def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
