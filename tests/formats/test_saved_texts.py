@@ -86,11 +86,12 @@ def test_many_frames_end_where_they_did(protocol: int, end: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_long_texts_become_short_ones_as_the_pickler_has_them(protocol: int) -> None:
+@pytest.mark.parametrize("new", ["", "ab", "a" * 255, "a" * 256])
+def test_a_text_gets_the_instruction_that_the_pickler_gives_it(protocol: int, new: str) -> None:
     data = pickle.dumps(["a" * 300, 1], protocol)
     saved = texts_of(view(data), DEFAULT_LIMITS.allowance(len(data)))
-    made = with_texts(view(data), saved, {saved.texts[0].at: "ab"})
-    assert made == pickle.dumps(["ab", 1], protocol)
+    made = with_texts(view(data), saved, {saved.texts[0].at: new})
+    assert made == pickle.dumps([new, 1], protocol)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

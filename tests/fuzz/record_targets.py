@@ -20,6 +20,7 @@ from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import build_methods, parse_methods
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA
+from archive.formats.saved_texts import check_same_but, texts_of, with_texts
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles import scan, write
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDERS
@@ -143,8 +144,16 @@ def read_effects(data: bytes) -> None:
 
 
 def read_plain(data: bytes) -> None:
-    """A pickle of Python's own."""
-    plain_value(memoryview(data), 0, LIMITS.allowance(len(data)))
+    """A pickle of Python's own, as it is and with longer texts."""
+    view = memoryview(data)
+    plain_value(view, 0, LIMITS.allowance(len(data)))
+    saved = texts_of(view, LIMITS.allowance(len(data)))
+    texts = {text.at: f"{text} and more" for text in saved.texts if not text.obstacle}
+    made = with_texts(view, saved, texts)
+    try:
+        check_same_but(view, memoryview(made), texts)
+    except ArchiveError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _effect_seeds() -> list[bytes]:

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointRedaction", "redact_checkpoint"]
 
 ALIGNMENT = ".storage_alignment"
-WHY = dict.fromkeys(("GLOBAL", "INST"), "the name of a class or function")
-"""Why letters stay that are no text, by the instruction that has them."""
+SENTENCE_BYTES = 300
+"""Bytes of memory that a sentence costs besides its own."""
+NAMES = {"GLOBAL", "INST"}
+"""Instructions with the name of a class or function."""
 
 
 @bounded
@@ -98,7 +100,7 @@ def redact_checkpoint(
                 _check_rest(before, after.container)
                 with in_file("the result", DATA):
                     check_same_but(data, after.container.records[DATA].view(), texts)
-                stays = dict(_staying(saved, values))
+                stays = _staying(saved, values, part)
                 removed = Removed(texts={value.encode() for value in values}, bundled=list(stays))
                 proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
                 for value in stays.values():  # its place is told, and why it stays
@@ -160,25 +162,28 @@ def _obstacle(text: SavedText, values: Mapping[str, str]) -> str:
     return f"in the key {shown(str(text))}, which is replaced only as a whole"
 
 
-def _staying(saved: SavedTexts, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Sentences about values that stay, each with the value: where it stands, and why it stays."""
-    for text in saved.texts:
-        why = _obstacle(text, values)
-        for value in values if why else ():
-            if value in text:
-                yield _sentence(value, text.at, why), value
+def _staying(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[str, str]:
+    """Sentences about values that stay, each with the value: where it stands, and why it stays.
+
+    Raises:
+        LimitError: they would cost more memory than allowed.
+    """
+    letters: list[tuple[int, str | bytes | bytearray, str]] = [
+        (text.at, text, why) for text in saved.texts if (why := _obstacle(text, values))
+    ]
     for at, name, content in saved.fixed:
+        if name in NAMES and isinstance(content, str):  # "module name"
+            letters.append((at, content.replace(" ", "."), "the name of a class or function"))
+        else:
+            letters.append((at, content, "in bytes, or in a text of Python 2"))
+    stays: dict[str, str] = {}
+    for at, content, why in letters:
         for value in values:
-            if isinstance(content, str):
-                is_there = value in content or value in content.replace(" ", ".")
-            else:
-                is_there = value.encode() in content
-            if is_there:
-                yield _sentence(value, at, WHY.get(name, "in bytes, or in a text of Python 2")), value
-
-
-def _sentence(value: str, at: int, why: str) -> str:
-    return f"text {one_line(value)} in {DATA}, byte {at:,}: {why}"
+            if value in content if isinstance(content, str) else value.encode() in content:
+                sentence = f"text {one_line(value)} in {DATA}, byte {at:,}: {why}"
+                allowance.take(SENTENCE_BYTES + len(sentence), "places of texts that stay")
+                stays[sentence] = value
+    return stays
 
 
 def _members(before: Container, pickle: bytes | memoryview) -> Iterator[Member]:

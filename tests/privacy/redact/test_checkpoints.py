@@ -206,6 +206,19 @@ def test_what_stands_elsewhere_than_in_the_pickle_is_left(tmp_path: Path) -> Non
         redacted(saved({"a": base64.b64encode(f"by {name}".encode()).decode()}), f"{name}=x")
 
 
+def test_texts_of_python_2_and_whole_names_of_classes_are_told() -> None:
+    data = saved(["Ann Lee", "x", torch.float32, OrderedDict()])
+    with zipfile.ZipFile(io.BytesIO(data)) as zipped, io.BytesIO() as made:
+        with zipfile.ZipFile(made, "w") as again:  # with other checksums
+            for name in zipped.namelist():
+                again.writestr(name, zipped.read(name).replace(b"X\x07\0\0\0Ann", b"T\x07\0\0\0Ann"))
+        old = made.getvalue()
+    with pytest.raises(ImpossibleError, match=r"text Ann Lee in data\.pkl, byte \d+: in bytes, or"):
+        redacted(old, "Ann Lee=x")
+    with pytest.raises(ImpossibleError, match=r"text collections\.Ord in data\.pkl, byte \d+: the name"):
+        redacted(data, "collections.Ord=x")
+
+
 def test_keys_and_elements_that_would_be_the_same_are_refused() -> None:
     for value in ({VALUE: 1, TEXT: 2}, {"in": OrderedDict({TEXT: 1, VALUE: 1})}, {"set": {VALUE, TEXT}}):
         for protocol in PROTOCOLS:
