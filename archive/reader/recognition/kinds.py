@@ -205,8 +205,8 @@ ADVICE = {
     FileKind.EMPTY: "copy or download it again",
     FileKind.LINK: "a search does not follow it; name it itself, and what is in it is found",
     FileKind.EMPTY_FOLDER: "no file is in it or below it",
-    FileKind.UNKNOWN: "this tool reads what PyTorch saves for TorchScript, torch.export, AOTInductor and "
-    "torch.package, ETRecords, and its own companions",
+    FileKind.UNKNOWN: "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's "
+    "ETRecords and ETDumps, and its own companions",
 }
 
 
