@@ -147,7 +147,7 @@ def test_lines_and_json_are_in_the_order_of_the_input(tmp_path: Path) -> None:
             {},
             (
                 "expected a verb: split, join, shrink, restore, redact, redact_companion, "
-                "redact_metadata, migrate, lite, canonicalise, convert, found pack"
+                "redact_metadata, redact_checkpoint, migrate, lite, canonicalise, convert, found pack"
             ),
         ),
         (

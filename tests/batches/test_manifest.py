@@ -18,6 +18,7 @@ from archive.batches.jobs import CompanionUse, plan
 from archive.batches.working import VERBS, Task
 from archive.rewrite.shrink import ShrinkLevel
 from tests.support.commands import called, files, process
+from tests.support.corpus import KINDS
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import (
     MANIFEST,
@@ -42,6 +43,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "redact": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "redact_companion": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "redact_metadata": ({"maps": ("/home=h",)}, {"paths": "basename"}),
+    "redact_checkpoint": ({"replace": ("dog=x",)}, {"replace": ("cat=x",)}),
     "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
     "convert": ({"layout": "mapped"}, {"layout": "packed", "level": 3}),
 }
@@ -54,6 +56,7 @@ INPUTS = {
     "convert": "companions",
     "redact_companion": "companions",
     "redact_metadata": "tensors",
+    "redact_checkpoint": "checkpoints",
 }
 
 
@@ -64,7 +67,7 @@ some_verbs = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two archives; the same split, and with embedded companions; two programs; two files of tensors."""
+    """Two archives; the same split, and with embedded companions; two of each other kind."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "models" / "deep").mkdir(parents=True)
     shutil.copy(STACK, folder / "models" / "deep")
@@ -75,6 +78,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tensors").mkdir()
     for number in range(2):
         (folder / "tensors" / f"{number}.pt.safetensors").write_bytes(saved_tensors(number))
+    (folder / "checkpoints").mkdir()
+    for name in ("a.pt", "b.pt"):
+        shutil.copy(KINDS / "object.pt", folder / "checkpoints" / name)
     archive.batch("split", folder / "models", folder / "left", folder / "companions", jobs=1)
     archive.batch("shrink", folder / "models", folder / "embedded", jobs=1, level="embed")
     return folder

@@ -15,6 +15,7 @@ from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
 from archive.batches.working import VERBS, Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
+from tests.support.corpus import KINDS
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import (
     MANIFEST,
@@ -39,7 +40,7 @@ MINE = b"a user's own file"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive, the same split, and with an embedded companion; an exported program, a file of tensors."""
+    """An archive, the same split, and with an embedded companion; one of each other kind."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "models").mkdir()
     shutil.copy(STACK, folder / "models")
@@ -48,6 +49,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tensors").mkdir()
     for number in range(1):
         (folder / "tensors" / f"{number}.pt.safetensors").write_bytes(saved_tensors(number))
+    (folder / "checkpoints").mkdir()
+    for name in ("a.pt",):
+        shutil.copy(KINDS / "object.pt", folder / "checkpoints" / name)
     archive.batch("split", folder / "models", folder / "left", folder / "companions", jobs=1)
     archive.batch("shrink", folder / "models", folder / "embedded", jobs=1, level="embed")
     return folder
