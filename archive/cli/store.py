@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.failures.models.sources import AnyStore
     from archive.store.entries import Addition, AnyEntry, CompanionEntry
-    from archive.store.finding import Given
+    from archive.store.kept import Given
 
 
 @click.group("store")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.server.workers import Workers
     from archive.store.bucket import Bucket
     from archive.store.entries import AnyEntry
-    from archive.store.finding import Given
+    from archive.store.kept import Given
     from archive.store.store import Store
 
 

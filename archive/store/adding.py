@@ -30,7 +30,7 @@ from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS
 from archive.rewrite.split import companion_of as split_companion_of
 from archive.store.files import MOST_SHARED
-from archive.store.kept import MOST_TIME, CompanionParts, KeptNotes, build_kept, companion_in
+from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept
 from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanio
         notes = replace(notes, lines=kept.notes.lines)
     elif not kept.notes.lines and notes.lines and holds(kept, new.parts):
         notes = replace(kept.notes, lines=notes.lines)
-        parts = CompanionParts(companion_in(kept, limits), notes.built(), bytes(kept.plain))
+        parts = CompanionParts(Given.of(kept, limits).data, notes.built(), bytes(kept.plain))
         return NewCompanion(parts, notes, new.facts)
     return NewCompanion(new.parts._replace(notes=notes.built()), notes, new.facts)
 

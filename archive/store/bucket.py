@@ -25,14 +25,13 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.closing import Closing
 from archive.base.diagnostics import Diagnostic
-from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
@@ -42,10 +41,10 @@ from archive.formats.archive_id import ID_TEXT
 from archive.reader.facts import facts_of
 from archive.store.adding import MadeCompanion, content_of, made_of, new_of, taken_prefix
 from archive.store.catalogue import opened_plain
-from archive.store.entries import Addition, ServerEntry, entry_json, parsed_entry
-from archive.store.finding import Given, StoreContents, meant_by, one_of
+from archive.store.entries import Addition, ServerEntry, as_listed, entry_json, parsed_entry, read_values
+from archive.store.finding import StoreContents, meant_by, one_of
 from archive.store.folder import MARK, MARK_TEXT
-from archive.store.kept import build_kept, companion_in, inflate, read_header
+from archive.store.kept import Given, build_kept, inflate, read_header
 from archive.store.objects import Objects
 from archive.store.upkeep import INEXACT, Cleaned
 
@@ -173,7 +172,7 @@ class Bucket(Closing):
         known = {key: entry for key, entry in known.items() if key in keys and entry.kept_size == sizes[key]}
         unread: dict[str, str] = {}
 
-        def read(key: str) -> ServerEntry | None:
+        def read(key: str) -> BucketEntry | None:
             try:
                 return self._entry(key, self._read(key))
             except FileNotFoundError:  # it was removed meanwhile
@@ -189,14 +188,13 @@ class Bucket(Closing):
         if len(entries) > len(known):
             self._write_index(entries, version)
         best: dict[tuple[str, str], BucketEntry] = {}
-        for key in sorted(entries, key=lambda key: entries[key].kept_size):
-            entry = _in_bucket(key, entries[key])
+        for entry in sorted(entries.values(), key=lambda entry: entry.kept_size):
             best[entry.archive_id, entry.digest] = entry  # of one companion twice, that with line digests
         self._entries = sorted(best.values(), key=lambda entry: entry.key)
         self._unread, self._foreign = unread, [key for key in sizes if key not in keys]
         self._listed = time.monotonic()
 
-    def _index(self) -> tuple[dict[str, ServerEntry], str]:
+    def _index(self) -> tuple[dict[str, BucketEntry], str]:
         """What the index says by the names of objects, and its version; nothing where it is broken."""
         with suppress(ArchiveError, OSError):
             data, version = self._objects.versioned(INDEX, LARGEST_INDEX)
@@ -206,7 +204,7 @@ class Bucket(Closing):
             return {}, version
         return {}, ""
 
-    def _write_index(self, entries: Mapping[str, ServerEntry], version: str) -> None:
+    def _write_index(self, entries: Mapping[str, BucketEntry], version: str) -> None:
         """Replace the index that was read; one that another process replaced meanwhile stays."""
         values = {key: entry_json(entry, complete=True) for key, entry in entries.items()}
         with suppress(ArchiveError, OSError):  # whoever may only read has no need of it
@@ -232,7 +230,7 @@ class Bucket(Closing):
             self._objects.keep(key, data)
         return inflated
 
-    def _entry(self, key: str, inflated: Inflated) -> ServerEntry:
+    def _entry(self, key: str, inflated: Inflated) -> BucketEntry:
         """The facts about a companion.
 
         Raises:
@@ -243,16 +241,8 @@ class Bucket(Closing):
             facts = facts_of(archive)
         if facts.archive_id != archive_id:
             raise ArchiveError(expected=f"archive id {archive_id}", found=facts.archive_id, file=name)
-        header, notes = inflated.header, inflated.notes
-        return ServerEntry(
-            replace(facts, serialization_id=notes.serialization_id),
-            notes.root,
-            notes.file,
-            notes.added,
-            header.size,
-            header.digest.hex(),
-            inflated.weight,
-        )
+        values = read_values(facts, inflated.notes, inflated.header)
+        return BucketEntry(*values, inflated.weight, PurePosixPath(key).name)
 
     def find(self, word: str) -> Sequence[BucketEntry]:
         """The companions that a word may mean: see :func:`~archive.store.finding.meant_by`."""
@@ -278,9 +268,7 @@ class Bucket(Closing):
             ArchiveError: it was changed.
             OSError: it cannot be read.
         """
-        inflated = self._read(entry.key)
-        data = companion_in(inflated, self.limits)
-        return Given(data, digest_of(data) == inflated.header.digest)
+        return Given.of(self._read(entry.key), self.limits)
 
     def opened_of(self, entry: BucketEntry) -> Archive:
         """A companion, opened for reading, and found to be what the index says.
@@ -290,12 +278,7 @@ class Bucket(Closing):
             OSError: it cannot be read.
         """
         archive = opened_plain(self._read(entry.key), f"{self.file}/{entry.key}", self.limits)
-        facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
-        for field in fields(facts):
-            if getattr(facts, field.name) != getattr(entry.facts, field.name):
-                archive.close()
-                raise ArchiveError(f"contradicts the index of its bucket: {field.name}", file=archive.file)
-        return archive
+        return as_listed(archive, entry, "the index of its bucket")
 
     # Changes
 
@@ -327,7 +310,7 @@ class Bucket(Closing):
         is_new = self._objects.create(key, data)
         # Once more: `gc` may have removed the claim before the companion was there.
         self._claim(new.facts.prefix, archive_id)
-        entry = _in_bucket(key, self._entry(key, self._read(key)))
+        entry = self._entry(key, self._read(key))
         others = [other for other in self._objects.listed(f"{COMPANIONS}/{archive_id}") if other != key]
         for other in others if replace else ():
             self._objects.remove(other)
@@ -423,15 +406,11 @@ class Bucket(Closing):
             yield Diagnostic("warning", one_line(name), "", "no object of a store; it is left alone")
 
 
-def _in_bucket(key: str, entry: ServerEntry) -> BucketEntry:
-    values: dict[str, Any] = {field.name: getattr(entry, field.name) for field in fields(ServerEntry)}
-    return BucketEntry(**values, content=PurePosixPath(key).name)
-
-
-def _known(values: Mapping[str, object]) -> Iterator[tuple[str, ServerEntry]]:
+def _known(values: Mapping[str, object]) -> Iterator[tuple[str, BucketEntry]]:
     """The entries of the index; what is none, or of another archive id than its object, is left out."""
     for key, value in values.items():
         with suppress(ArchiveError):
             entry, match = parsed_entry(value), KEY.fullmatch(key)
             if match is not None and entry.archive_id == match["id"]:
-                yield key, entry
+                listed = {field.name: getattr(entry, field.name) for field in fields(entry)}
+                yield key, BucketEntry(**listed, content=PurePosixPath(key).name)

@@ -5,16 +5,17 @@ The JSON of a server is a stranger's: each value is checked for its type and its
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
-from archive.reader.facts import Facts
+from archive.reader.facts import Facts, facts_of
 
 if TYPE_CHECKING:
+    from archive.reader.archive import Archive
     from archive.store.kept import KeptHeader, KeptNotes
     from archive.store.opened import Signature
 
@@ -101,18 +102,8 @@ class StoreEntry(CompanionEntry):
     @classmethod
     def of(cls, facts: Facts, notes: KeptNotes, header: KeptHeader, signature: Signature) -> StoreEntry:
         """The entry of a companion that was read."""
-        return cls(
-            replace(facts, serialization_id=notes.serialization_id),
-            notes.root,
-            notes.file,
-            notes.added,
-            header.size,
-            header.digest.hex(),
-            header.body.hex(),
-            header.base_name,
-            header.depth,
-            signature,
-        )
+        own = header.body.hex(), header.base_name, header.depth, signature
+        return cls(*read_values(facts, notes, header), *own)
 
     @property
     def kept_size(self) -> int:
@@ -144,6 +135,32 @@ class Addition(NamedTuple, Generic[EntryT_co]):
 
 
 AnyEntry: TypeAlias = StoreEntry | ServerEntry
+
+
+def read_values(facts: Facts, notes: KeptNotes, header: KeptHeader) -> tuple[Facts, str, str, int, int, str]:
+    """What every entry has of a companion that was read: the values of a :class:`CompanionEntry`."""
+    known = replace(facts, serialization_id=notes.serialization_id)
+    return known, notes.root, notes.file, notes.added, header.size, header.digest.hex()
+
+
+def as_listed(archive: Archive, entry: CompanionEntry, where: str) -> Archive:
+    """A companion that was opened, and is what its entry says.
+
+    Args:
+        archive: the companion; closed where it is not.
+        entry: which was read somewhere else.
+        where: names that place, for the message.
+
+    Raises:
+        ArchiveError: it contradicts the entry.
+    """
+    # Only the archive itself has the serialization id.
+    facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
+    for field in fields(facts):
+        if getattr(facts, field.name) != getattr(entry.facts, field.name):
+            archive.close()
+            raise ArchiveError(f"contradicts {where}: {field.name}", file=archive.file)
+    return archive
 
 
 def label_of(file: str, archive_id: str) -> str:

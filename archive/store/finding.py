@@ -38,18 +38,6 @@ class StoreContents(NamedTuple, Generic[EntryT]):
     bases: int
 
 
-class Given(NamedTuple):
-    """A companion that is given out.
-
-    Attributes:
-        data: the file.
-        is_exact: whether it is what was added, to the byte.
-    """
-
-    data: bytes
-    is_exact: bool
-
-
 def meant_by(entries: Sequence[EntryT], word: str) -> Sequence[EntryT]:
     """The companions that a word may mean.
 

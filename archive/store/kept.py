@@ -255,15 +255,26 @@ def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowa
     return inflated
 
 
-def companion_in(inflated: Inflated, limits: Limits) -> bytes:
-    """The companion as it was added, to the byte.
+class Given(NamedTuple):
+    """A companion that is given out.
 
-    Where the libraries that compress give other bytes than at that time, it is a companion of the same facts:
-    its digest is not ``inflated.header.digest`` then.
+    Attributes:
+        data: the file.
+        is_exact: whether it is what was added, to the byte; else it is one of the same facts, for the
+            libraries that compress give other bytes than at that time.
     """
-    if inflated.data is not None:
-        return inflated.data
-    return companion_of(inflated.plain, inflated.notes.recipe, limits.allowance(len(inflated.plain)))
+
+    data: bytes
+    is_exact: bool
+
+    @classmethod
+    def of(cls, inflated: Inflated, limits: Limits) -> Given:
+        """What is kept, as it was added."""
+        data = inflated.data
+        if data is None:
+            allowance = limits.allowance(len(inflated.plain))
+            data = companion_of(inflated.plain, inflated.notes.recipe, allowance)
+        return cls(data, digest_of(data) == inflated.header.digest)
 
 
 def _parsed(data: bytes, version: int) -> KeptNotes:

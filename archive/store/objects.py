@@ -139,12 +139,10 @@ class Objects:
         """
         place = self._at(name)
         with place.naming_errors("written"):
+            condition = {"IfMatch": version} if version and place.is_s3 else {}
             if not version and place.schemes & CREATING and not place.exists():
-                place.fs.pipe_file(place.path, data, mode="create")
-            else:
-                place.fs.pipe_file(
-                    place.path, data, **({"IfMatch": version} if version and place.is_s3 else {})
-                )
+                condition = {"mode": "create"}
+            place.fs.pipe_file(place.path, data, **condition)
 
     def remove(self, name: str) -> None:
         """Remove an object.

@@ -26,9 +26,9 @@ from archive.store.adding import (
 from archive.store.catalogue import Catalogue, opened_plain
 from archive.store.entries import Addition, StoreEntry, label_of
 from archive.store.files import KeptFiles, chains_of
-from archive.store.finding import Given, StoreContents, meant_by, one_of
+from archive.store.finding import StoreContents, meant_by, one_of
 from archive.store.folder import INDEX, Folder
-from archive.store.kept import build_kept, companion_in, read_header
+from archive.store.kept import Given, build_kept, read_header
 from archive.store.upkeep import checked, clean, set_aside
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ class Store(Closing):
         """
         inflated = self._files.read(self._checked_id(archive_id))
         with in_file(str(self.folder.kept_path(archive_id))):
-            data = companion_in(inflated, self.limits)
-        return Given(data, digest_of(data) == inflated.header.digest)
+            return Given.of(inflated, self.limits)
 
     def opened(self, archive_id: str) -> Archive:
         """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.diagnostics import Diagnostic
-from archive.base.digests import digest_of
 from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError, one_line
 from archive.companion.parse import parse_companion
@@ -21,7 +20,7 @@ from archive.store.catalogue import entry_of
 from archive.store.files import chains_of
 from archive.store.folder import BASES, COMPANIONS, INDEX
 from archive.store.index import read_index
-from archive.store.kept import CompanionParts, companion_in, read_header
+from archive.store.kept import CompanionParts, Given, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +51,7 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         record = f"{COMPANIONS}/{archive_id}.kept"
         try:
             inflated = files.read(archive_id)
-            data = companion_in(inflated, limits)
+            data, is_exact = Given.of(inflated, limits)
             _ = parse_companion(memoryview(data), limits.allowance(len(data))).records  # reads all of it
             entries[archive_id] = entry_of(archive_id, inflated, signature, limits)
         except FileNotFoundError:  # it was removed meanwhile
@@ -60,7 +59,7 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         except (ArchiveError, OSError) as error:
             yield Diagnostic("error", record, "", one_line(str(error)))
             continue
-        if digest_of(data) != inflated.header.digest:
+        if not is_exact:
             yield Diagnostic("warning", record, "", INEXACT)
     chains = chains_of(folder, files)
     # Where a file cannot be read, nobody knows what is needed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,11 @@ from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.reader import opening
-from archive.reader.facts import facts_of
 from archive.store.adding import made_of
 from archive.store.client import TOKEN_VARIABLE
 from archive.store.client.cache import Cache, folder_of
 from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
-from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry, parsed_entry
+from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry, as_listed, parsed_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,13 +121,7 @@ class Server:
         """
         data = self.companion_of(entry)
         archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.label}")
-        # Only the archive itself has the serialization id.
-        facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
-        for field in fields(facts):
-            if getattr(facts, field.name) != getattr(entry.facts, field.name):
-                archive.close()
-                raise ArchiveError(f"contradicts what its server lists: {field.name}", file=archive.file)
-        return archive
+        return as_listed(archive, entry, "what its server lists")
 
     def add(self, source: Source, *, name: str = "", replace: bool = False) -> Addition[ServerEntry]:
         """Add a companion, or the companion of an archive, which is made here.
