@@ -84,13 +84,11 @@ TEXTS = {
         planned_line=redact.redact_plan_line,
     ),
     "redact_companion": CommandTexts(
-        "redacting", redact.companion_redaction_text, redact.companion_redaction_line
+        "redacting", redact.companion_redaction_text, redact.alone_redaction_line
     ),
-    "redact_metadata": CommandTexts(
-        "redacting", redact.metadata_redaction_text, redact.metadata_redaction_line
-    ),
+    "redact_metadata": CommandTexts("redacting", redact.metadata_redaction_text, redact.alone_redaction_line),
     "redact_checkpoint": CommandTexts(
-        "redacting", redact.checkpoint_redaction_text, redact.checkpoint_redaction_line
+        "redacting", redact.checkpoint_redaction_text, redact.alone_redaction_line
     ),
     "migrate": CommandTexts(
         "migrating",

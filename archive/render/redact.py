@@ -48,14 +48,7 @@ def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized)
     """The summary of the redaction of a companion."""
     table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
     told = [f"taken out: {what}" for what in facts.gone]
-    told += _unclean(facts)
-    told += _searched(facts)
-    return [table, "", *told, *_kept(facts), *_too_short(facts)]
-
-
-def companion_redaction_line(facts: CompanionRedaction, file: Sized, out: Sized) -> str:
-    """The same in one line."""
-    return f"{size_line(facts, file, out)}; {_proof(facts)}"
+    return [table, "", *told, *_rest(facts)]
 
 
 def metadata_redaction_text(facts: MetadataRedaction, file: Sized, out: Sized) -> Printed:
@@ -63,14 +56,7 @@ def metadata_redaction_text(facts: MetadataRedaction, file: Sized, out: Sized) -
     table = sizes_table(file.size, (file, "the original"), (out, "redacted; tensors are the same"))
     told = [f"taken out of metadata: {one_line(key)}" for key in facts.gone]
     told += [f"changed in metadata: {one_line(key)}" for key in facts.changed]
-    told += _unclean(facts)
-    told += _searched(facts)
-    return [table, "", *told, *_kept(facts), *_too_short(facts)]
-
-
-def metadata_redaction_line(facts: MetadataRedaction, file: Sized, out: Sized) -> str:
-    """The same in one line."""
-    return f"{size_line(facts, file, out)}; {_proof(facts)}"
+    return [table, "", *told, *_rest(facts)]
 
 
 def checkpoint_redaction_text(facts: CheckpointRedaction, file: Sized, out: Sized) -> Printed:
@@ -80,13 +66,11 @@ def checkpoint_redaction_text(facts: CheckpointRedaction, file: Sized, out: Size
     if len(facts.changed) > LISTED:
         told.append(f"replaced: {len(facts.changed) - LISTED:,} more; --json lists all")
     told += ["nothing was replaced: no text has it"] * (not facts.changed)
-    told += _unclean(facts)
-    told += _searched(facts)
-    return [table, "", *told, *_kept(facts), *_too_short(facts)]
+    return [table, "", *told, *_rest(facts)]
 
 
-def checkpoint_redaction_line(facts: CheckpointRedaction, file: Sized, out: Sized) -> str:
-    """The same in one line."""
+def alone_redaction_line(facts: AnyRedaction, file: Sized, out: Sized) -> str:
+    """A redaction without a companion, in one line."""
     return f"{size_line(facts, file, out)}; {_proof(facts)}"
 
 
@@ -117,6 +101,14 @@ def _told(facts: Redaction) -> Iterator[str]:
     if facts.in_code:
         lines = counted(facts.in_code, "line")
         yield f"{lines} of source text in generated code or bytecode, too, which PyTorch runs"
+    yield from _kept(facts)
+    yield from _too_short(facts)
+
+
+def _rest(facts: AnyRedaction) -> Iterator[str]:
+    """What is not gone, and what was looked for."""
+    yield from _unclean(facts)
+    yield from _searched(facts)
     yield from _kept(facts)
     yield from _too_short(facts)
 
