@@ -9,16 +9,7 @@ import click
 import archive
 from archive.base.errors import one_line
 from archive.cli import printing
-from archive.cli.reading import (
-    CSV,
-    HTML,
-    Row,
-    files_argument,
-    is_single,
-    problem_line,
-    status_of,
-    takes_reader,
-)
+from archive.cli.reading import CSV, HTML, Row, files_argument, is_single, takes_reader, unread_row
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import listed
@@ -26,12 +17,10 @@ from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.tensor_listing import listed_tensors
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, TENSOR_KINDS, FileKind, recognise
 from archive.render.as_csv import INSPECT
-from archive.render.documents import Unread
 from archive.render.inspect import contents_text, effects_lines, summary_text, total_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from collections.abc import Sequence
 
     from archive import Limits
     from archive.base.mapped import Source
@@ -40,33 +29,8 @@ if TYPE_CHECKING:
     from archive.render.document_facts import SourcesFacts
     from archive.render.inspect import Contents
 
-    CommandT = TypeVar("CommandT", bound=Callable[..., object])
-
 LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
-
-
-def inventory_options(command: CommandT) -> CommandT:
-    """The options of an inventory."""
-    options = [
-        click.option(
-            "--inventory",
-            is_flag=True,
-            help="A row for each file in the place of all that is in it, and sums by kind and release.",
-        ),
-        click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes."),
-        click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes."),
-        click.option("--verify", is_flag=True, help="Count what `verify` finds; reads all bytes."),
-        click.option(
-            "--manifest",
-            metavar="FILE.manifest.jsonl",
-            type=click.Path(),
-            help="Note rows in this file, and read only files that it has no row of, or that have changed.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.command("inspect")
@@ -82,7 +46,20 @@ def inventory_options(command: CommandT) -> CommandT:
     is_flag=True,
     help="Print which byte of generated code comes from which byte of the model's source; with --json.",
 )
-@inventory_options
+@click.option(
+    "--inventory",
+    is_flag=True,
+    help="A row for each file in the place of all that is in it, and sums by kind and release.",
+)
+@click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes.")
+@click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes.")
+@click.option("--verify", is_flag=True, help="Count what `verify` finds; reads all bytes.")
+@click.option(
+    "--manifest",
+    metavar="FILE.manifest.jsonl",
+    type=click.Path(),
+    help="Note rows in this file, and read only files that it has no row of, or that have changed.",
+)
 @takes_reader(forms=[CSV, HTML])
 def command(
     files: tuple[str, ...],
@@ -163,8 +140,7 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
     def row(reading: Reading[Summary | Contents]) -> Row:
         name, facts = reading.file.label, reading.facts
         if facts is None:
-            why = problem_line(reading)
-            return Row(status_of(reading), Unread(file=name, error=why), notes=[why])
+            return unread_row(reading)
         if not isinstance(facts, Summary):
             return Row(facts=facts)
         summaries.append(facts)
@@ -186,11 +162,7 @@ def _positions(source: Source, *, limits: Limits) -> SourcesFacts:
 
 
 def _positions_row(reading: Reading[SourcesFacts]) -> Row:
-    name, facts = reading.file.label, reading.facts
-    if facts is None:
-        why = problem_line(reading)
-        return Row(status_of(reading), Unread(file=name, error=why), notes=[why])
-    return Row(facts=facts)
+    return unread_row(reading) if reading.facts is None else Row(facts=reading.facts)
 
 
 def _contents(source: Source, *, limits: Limits) -> Contents:

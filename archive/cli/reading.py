@@ -309,6 +309,14 @@ def problem_line(reading: Reading[FactsT]) -> str:
     return one_line(reading.error if reading.error.startswith(name) else f"{name}: {reading.error}")
 
 
+def unread_row(reading: Reading[FactsT]) -> Row:
+    """The row of a file that could not be read."""
+    from archive.render.documents import Unread  # noqa: PLC0415 (most files can be read)
+
+    why = problem_line(reading)
+    return Row(status_of(reading), Unread(file=reading.file.label, error=why), notes=[why])
+
+
 def status_of(reading: Reading[FactsT]) -> ExitStatus:
     """The exit status that a file stands for, apart from findings."""
     if reading.is_internal:

@@ -13,13 +13,12 @@ from archive.base.mapped import source_of
 from archive.base.output import check_target, replacing
 from archive.batches.places import check_folder_of, exists, is_folder, joined, make_folder_of
 from archive.cli import options, printing
-from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.reading import Row, files_argument, is_single, takes_reader, unread_row
 from archive.cli.status import ExitStatus
 from archive.page.folder import INDEX, FolderPage, page_of
 from archive.page.report import Report, report
 from archive.page.shown import Shown
 from archive.reader.recognition import REPORTED_KINDS
-from archive.render.documents import Unread
 
 if TYPE_CHECKING:
     from archive import Limits
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from archive.batches.reading import FoundFiles, Reading
     from archive.cli.reading import FileReader
     from archive.render.document_facts import ReportFacts
-
-"""The kinds of files in folders that get a page."""
 
 
 @click.command("report")
@@ -166,9 +163,8 @@ class _Writing:
         """The line of a file, which the page of all takes in."""
         made = reading.facts
         if made is None:
-            why = problem_line(reading)
             folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
-            return Row(status_of(reading), Unread(file=reading.file.label, error=why), notes=[why])
+            return unread_row(reading)
         folder.report(reading.file.relative, made)
         page = joined(self.out, page_of(reading.file.relative))
         return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])

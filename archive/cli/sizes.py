@@ -23,8 +23,8 @@ from archive.cli.reading import (
     files_argument,
     is_single,
     problem_line,
-    status_of,
     takes_reader,
+    unread_row,
 )
 from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
@@ -32,7 +32,6 @@ from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
 from archive.reader import recognition
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
-from archive.render.documents import Unread
 from archive.render.sizes import changed_files_text, difference_text, exact, files_text, sizes_text
 from archive.render.texts import first_of
 
@@ -241,9 +240,8 @@ class _Measuring:
         """Take a file's sizes; only JSON has a row of it."""
         name, measures = reading.file.label, reading.facts
         if measures is None:
-            why = problem_line(reading)
-            self._reader.annotations.add("error", name, "sizes", [why])
-            return Row(status_of(reading), Unread(file=name, error=why), notes=[why])
+            self._reader.annotations.add("error", name, "sizes", [problem_line(reading)])
+            return unread_row(reading)
         self._totals.add(measures)
         self._gate.take(name, measures)
         return Row(facts=self._facts(measures) if self._reader.as_json else None)

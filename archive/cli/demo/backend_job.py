@@ -37,17 +37,7 @@ FAILURES = (ClaimError, LoweringError, BackendError)
 
 
 def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
-    """Do one step after the other, each when it is asked for.
-
-    Args:
-        folder: takes the files that are made.
-        force: replace existing files.
-
-    Raises:
-        ClaimError: a claim does not hold.
-        ArchiveError: a file exists and ``force`` is not given.
-        OSError: a file cannot be written.
-    """
+    """Do one step after the other: arguments and errors as of :func:`archive.cli.demo.main_job.steps`."""
     model = example.lowered_example(DEMO_BACKEND)
     yield _saved(model, folder, force=force)
     calls = model.calls()
