@@ -99,7 +99,7 @@ UNTOLD: dict[type, set[str]] = {Migration: {"data"}}
 
 
 def schema(command: str) -> dict[str, Any]:
-    """The schema of a command's document_facts."""
+    """The schema of a command's documents."""
     if command in READ:
         definitions, alternatives = _definitions(READ[command])
     else:

@@ -1,4 +1,4 @@
-"""InstructionNodes of ExecuTorch's runtime → the nodes that an ETRecord says they come from.
+"""Instructions of ExecuTorch's runtime → the nodes that an ETRecord says they come from.
 
 An instruction is named as the runtime prints it, the chain before its number: ``0:17``; of several methods,
 with the method before it: ``forward/0:17``. Its debug handles stand for nodes of the method's program in
