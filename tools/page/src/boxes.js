@@ -2,7 +2,7 @@
 
 import {hierarchy, partition, treemap} from "d3-hierarchy";
 
-export const LIMIT = 600;
+const LIMIT = 600;
 const DEEPEST = 7; // levels below the focus
 
 /** A tree of {row, value, others, children} of the parts of `focus` that are worth a box: `least` is the smallest value. */

@@ -14,6 +14,34 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A button that looks like a link. */
+export const link = (text, onclick) => make("button", {type: "button", class: "link", onclick}, text);
+
+/** A fact of a list of class `facts`. */
+export const fact = (title, ...value) => make("div", {}, make("dt", {}, title), make("dd", {}, ...value));
+
+export const heading = (title, kind = null) => make("th", {scope: "col", class: kind}, title);
+
+export const cell = (content, kind = null) => make("td", {class: kind}, content);
+
+/** A table of headings and of rows of cells. */
+export function tableOf(headings, rows, {kind = "plain", caption = null} = {}) {
+  const lines = rows.map((cells) => make("tr", {}, ...cells));
+  return make(
+    "table",
+    {class: kind},
+    caption && make("caption", {}, caption),
+    make("thead", {}, make("tr", {}, ...headings)),
+    make("tbody", {}, ...lines),
+  );
+}
+
+/** Parts of `most`, by their classes, as lengths side by side. */
+export function bars(parts, most) {
+  const bar = ([kind, part]) => make("span", {class: kind, style: {width: `${(100 * part) / most}%`}});
+  return make("span", {class: "bars", "aria-hidden": "true"}, ...Object.entries(parts).map(bar));
+}
+
 /** Buttons of which one is pressed: `options` are [value, label] pairs. */
 export function choice(label, options, value, onChoose) {
   const buttons = options.map(([option, text]) =>
@@ -59,8 +87,3 @@ export function searchField(label, onSearch) {
 
 /** Scrolls to what was chosen in a table, if that is not in view. */
 export const reveal = (element) => element.scrollIntoView({block: "nearest", behavior: "instant"});
-
-/** Says something to screen readers alone. */
-export function announce(text) {
-  document.getElementById("live").textContent = text;
-}

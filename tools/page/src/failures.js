@@ -2,7 +2,7 @@
 // PyTorch prints beside its line of source.
 
 import {Editor} from "./editor.js";
-import {make, reveal} from "./elements.js";
+import {bars, cell, fact, heading, make, reveal, tableOf} from "./elements.js";
 import {searchable} from "./lists.js";
 import {FileLines} from "./positions.js";
 import {state} from "./state.js";
@@ -22,7 +22,6 @@ const causeOf = ({where, message}, row) => [where[row], message[row]].filter(Boo
 
 export function failuresHead({causes, models, unexplained, caveat, notes, source}) {
   const explained = sum(causes.count);
-  const fact = (title, value) => make("div", {}, make("dt", {}, title), make("dd", {}, value));
   return [
     make(
       "dl",
@@ -146,44 +145,19 @@ function modelsTable({models, causes}) {
   };
   const all = sum(causes.count),
     most = Math.max(1, ...rows.map(({failures}) => failures));
-  const bar = (failures) =>
-    make(
-      "span",
-      {class: "bars", "aria-hidden": "true"},
-      make("span", {class: "debug", style: {width: `${(100 * failures) / most}%`}}),
-    );
-  const table = make(
-    "table",
-    {class: "plain"},
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...["Model", "Failures", "Share", "Causes", "Most frequent", "Compared"].map((title) =>
-          make("th", {scope: "col"}, title),
-        ),
-      ),
-    ),
-    make(
-      "tbody",
-      {},
-      ...rows
-        .slice(0, MOST_MODELS)
-        .map((model) =>
-          make(
-            "tr",
-            {},
-            make("td", {}, shown(model.name)),
-            make("td", {class: "figure"}, count(model.failures)),
-            make("td", {class: "figure"}, percent(model.failures, all)),
-            make("td", {class: "figure"}, count(model.causes)),
-            make("td", {}, topOf(model)),
-            make("td", {class: "wide"}, bar(model.failures)),
-          ),
-        ),
-    ),
+  const titles = ["Model", "Failures", "Share", "Causes", "Most frequent", "Compared"];
+  const table = tableOf(
+    titles.map((title) => heading(title)),
+    rows
+      .slice(0, MOST_MODELS)
+      .map((model) => [
+        cell(shown(model.name)),
+        cell(count(model.failures), "figure"),
+        cell(percent(model.failures, all), "figure"),
+        cell(count(model.causes), "figure"),
+        cell(topOf(model)),
+        cell(bars({debug: model.failures}, most), "wide"),
+      ]),
   );
   const rest = rows.length - MOST_MODELS;
   return rest > 0

@@ -6,7 +6,7 @@ import {count} from "./texts.js";
 const MOST = 10_000;
 
 /** [text, position, length] of each match, whatever its case. */
-export function matchesIn(texts, wanted) {
+function matchesIn(texts, wanted) {
   const pattern = new RegExp(wanted.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), "giu"),
     matches = [];
   for (const [number, text] of texts.entries()) {

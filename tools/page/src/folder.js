@@ -1,8 +1,8 @@
 // The page of a folder: totals, the largest files, a table of all with links to pages, sums, what was refused and why.
 
-import {make} from "./elements.js";
+import {bars, cell, fact, heading, make, tableOf} from "./elements.js";
 import {searchable} from "./lists.js";
-import {bytes, count, counted, percent, shown} from "./texts.js";
+import {bytes, count, counted, percent, shown, worded} from "./texts.js";
 
 const LARGEST = 20;
 
@@ -33,29 +33,18 @@ export function folderSections(folder, add) {
     add("files", "All files", () => allFiles(files, folder.columns));
   }
   for (const [number, table] of (folder.tables ?? []).entries())
-    add(`table-${number}`, table.title, () => ({nodes: [plainTable(table)]}));
+    add(`table-${number}`, table.title, () => ({nodes: [sums(table)]}));
   if (folder.refused?.length) add("refused", "Not read", () => ({nodes: [refused(folder.refused)]}));
 }
 
-function totals(pairs) {
-  const entries = Array.isArray(pairs) ? pairs : Object.entries(pairs ?? {});
-  return make(
+const totals = (pairs) =>
+  make(
     "dl",
     {class: "facts"},
-    ...entries.map(([what, value]) =>
-      make(
-        "div",
-        {},
-        make("dt", {}, shown(what)),
-        make(
-          "dd",
-          {},
-          typeof value === "number" ? (/bytes|size/.test(what) ? bytes(value) : count(value)) : shown(value),
-        ),
-      ),
+    ...pairs.map(([what, number]) =>
+      fact(shown(what), worded(number, /bytes/.test(what) ? "bytes" : "number")),
     ),
   );
-}
 
 function largest({file, size, debug_bytes: debug, page}) {
   const order = file
@@ -63,53 +52,25 @@ function largest({file, size, debug_bytes: debug, page}) {
       .sort((a, b) => size[b] - size[a])
       .slice(0, LARGEST),
     most = size[order[0]] || 1;
-  const bar = (row) =>
-    make(
-      "span",
-      {class: "bars", "aria-hidden": "true"},
-      make("span", {class: "rest", style: {width: `${(100 * (size[row] - (debug[row] ?? 0))) / most}%`}}),
-      make("span", {class: "debug", style: {width: `${(100 * (debug[row] ?? 0)) / most}%`}}),
-    );
-  return make(
-    "table",
-    {class: "plain"},
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...["File", "Size", "Debug information"].map((title, n) =>
-          make("th", {scope: "col", class: n ? "figure" : null}, title),
-        ),
-        make(
-          "td",
-          {},
-          make("i", {class: "swatch debug"}),
-          "debug information ",
-          make("i", {class: "swatch rest"}),
-          "all else",
-        ),
-      ),
-    ),
-    make(
-      "tbody",
-      {},
-      ...order.map((row) =>
-        make(
-          "tr",
-          {},
-          make("td", {}, linked(file[row], page?.[row])),
-          make("td", {class: "figure"}, bytes(size[row])),
-          make(
-            "td",
-            {class: "figure"},
-            debug[row] === null ? "" : `${bytes(debug[row])} \u00b7 ${percent(debug[row], size[row])}`,
-          ),
-          make("td", {class: "wide"}, bar(row)),
-        ),
-      ),
-    ),
+  const legend = make(
+    "td",
+    {},
+    make("i", {class: "swatch debug"}),
+    "debug information ",
+    make("i", {class: "swatch rest"}),
+    "all else",
+  );
+  return tableOf(
+    [heading("File"), heading("Size", "figure"), heading("Debug information", "figure"), legend],
+    order.map((row) => {
+      const own = debug[row] ?? 0;
+      return [
+        cell(linked(file[row], page?.[row])),
+        cell(bytes(size[row]), "figure"),
+        cell(debug[row] === null ? "" : `${bytes(own)} \u00b7 ${percent(own, size[row])}`, "figure"),
+        cell(bars({rest: size[row] - own, debug: own}, most), "wide"),
+      ];
+    }),
   );
 }
 
@@ -118,34 +79,11 @@ function linked(name, page) {
   return address ? make("a", {href: address}, shown(name)) : shown(name);
 }
 
-const WORDS = {text: shown, number: count, bytes};
-const words = (value, as) => (value === null || value === "" ? "" : (WORDS[as] ?? shown)(value));
-
-function plainTable({columns, rows}) {
-  const figure = (as) => (as === "text" ? null : "figure");
-  return make(
-    "table",
-    {class: "plain"},
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...columns.map(([title, as]) => make("th", {scope: "col", class: figure(as)}, shown(title))),
-      ),
-    ),
-    make(
-      "tbody",
-      {},
-      ...rows.map((cells) =>
-        make(
-          "tr",
-          {},
-          ...cells.map((cell, n) => make("td", {class: figure(columns[n][1])}, words(cell, columns[n][1]))),
-        ),
-      ),
-    ),
+function sums({columns, rows}) {
+  const kinds = columns.map(([, as]) => (as === "text" ? null : "figure"));
+  return tableOf(
+    columns.map(([title], n) => heading(shown(title), kinds[n])),
+    rows.map((cells) => cells.map((value, n) => cell(worded(value, columns[n][1]), kinds[n]))),
   );
 }
 
@@ -171,24 +109,7 @@ function allFiles(files, columns) {
 }
 
 const refused = (causes) =>
-  make(
-    "table",
-    {class: "plain"},
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        make("th", {scope: "col", class: "figure narrow"}, "Files"),
-        make("th", {scope: "col"}, "Why"),
-      ),
-    ),
-    make(
-      "tbody",
-      {},
-      ...causes.map(([why, number]) =>
-        make("tr", {}, make("td", {class: "figure narrow"}, count(number)), make("td", {}, shown(why))),
-      ),
-    ),
+  tableOf(
+    [heading("Files", "figure narrow"), heading("Why")],
+    causes.map(([why, number]) => [cell(count(number), "figure narrow"), cell(shown(why))]),
   );

@@ -2,19 +2,12 @@
 // One tab stop, as ARIA's grid and treegrid: the focus stays on the table, `aria-activedescendant` names the row.
 
 import "regular-table";
-import {make} from "./elements.js";
-import {bytes, count, shown} from "./texts.js";
+import {cell, heading, make, tableOf} from "./elements.js";
+import {count, shown, worded} from "./texts.js";
 import {printable} from "./print.js";
 
 const PRINTED_ROWS = 200;
 let grids = 0;
-
-/** How the value of a cell is shown, by the `as` of its column. */
-const WORDS = {
-  text: shown,
-  number: (value) => (value === null || value === "" ? "" : count(value)),
-  bytes: (value) => (value === null || value === "" ? "" : bytes(value)),
-};
 
 const figures = (column) => (column?.as ?? "text") !== "text";
 
@@ -71,7 +64,7 @@ export class Grid {
 
   text(column, row) {
     const {value, as = "text", words} = this.columns[column];
-    return words ? shown(words(row)) : WORDS[as](value(row));
+    return words ? shown(words(row)) : worded(value(row), as);
   }
 
   #part(x0, y0, x1, y1) {
@@ -232,21 +225,15 @@ export class Grid {
   }
 
   #printed() {
-    const head = make("tr", {}, ...this.columns.map(({title}) => make("th", {scope: "col"}, title)));
+    const headings = this.columns.map(({title}) => heading(title));
     const lines = Array.from(this.rows.slice(0, PRINTED_ROWS), (row) =>
-      make("tr", {}, ...this.columns.map((_, column) => make("td", {}, this.text(column, row)))),
+      this.columns.map((_, column) => cell(this.text(column, row))),
     );
     const rest = this.rows.length - lines.length;
     return make(
       "div",
       {},
-      make(
-        "table",
-        {},
-        make("caption", {}, this.label),
-        make("thead", {}, head),
-        make("tbody", {}, ...lines),
-      ),
+      tableOf(headings, lines, {kind: null, caption: this.label}),
       rest > 0 && make("p", {}, `${count(rest)} more rows are not printed.`),
     );
   }

@@ -1,6 +1,6 @@
 // The head: what the file is, who wrote it, how much of it is debug information, what was found in it.
 
-import {make} from "./elements.js";
+import {fact, make} from "./elements.js";
 import {linkTo} from "./state.js";
 import {bytes, count, counted, percent, shown} from "./texts.js";
 
@@ -13,24 +13,23 @@ const MOST_KINDS = 3; // of findings, by name
 
 export function headOf(head) {
   const facts = make("dl", {class: "facts"});
-  const fact = (title, ...value) =>
-    value.some(Boolean) && facts.append(make("div", {}, make("dt", {}, title), make("dd", {}, ...value)));
-  fact("Kind", shown(head.kind));
-  fact("Top module", head.top && shown(head.top));
-  fact("Written by", head.release && released(head));
-  fact("Platform", head.platform && shown(head.platform));
-  fact("Size", make("span", {title: `${count(head.size)} bytes`}, bytes(head.size)));
-  fact("Before", head.base && shown(head.base));
+  const add = (title, ...value) => value.some(Boolean) && facts.append(fact(title, ...value));
+  add("Kind", shown(head.kind));
+  add("Top module", head.top && shown(head.top));
+  add("Written by", head.release && released(head));
+  add("Platform", head.platform && shown(head.platform));
+  add("Size", make("span", {title: `${count(head.size)} bytes`}, bytes(head.size)));
+  add("Before", head.base && shown(head.base));
   if (head.debug_bytes !== null && head.debug_bytes !== undefined) {
-    fact(
+    add(
       "Debug information",
       make("span", {}, `${bytes(head.debug_bytes)} \u00b7 ${percent(head.debug_bytes, head.size)} `),
       share(head.debug_bytes, head.size),
     );
   }
-  fact("Archive id", head.archive_id && make("code", {}, shown(head.archive_id)));
-  if (head.verify) fact("verify", verdict(head.verify));
-  if (head.leaks) fact("leaks", ...leaks(head.leaks, head.not_counted));
+  add("Archive id", head.archive_id && make("code", {}, shown(head.archive_id)));
+  if (head.verify) add("verify", verdict(head.verify));
+  if (head.leaks) add("leaks", ...leaks(head.leaks, head.not_counted));
   return [facts, SOURCE.has(head.source) && make("p", {class: "notice"}, SOURCE.get(head.source))].filter(
     Boolean,
   );

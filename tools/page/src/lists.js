@@ -1,6 +1,6 @@
 // Sections that are tables: handles, instructions, nodes, kernels, findings. Each with its search.
 
-import {make, reveal, searchField} from "./elements.js";
+import {link, make, reveal, searchField} from "./elements.js";
 import {Grid} from "./grid.js";
 import {state} from "./state.js";
 import {count, counted, shown} from "./texts.js";
@@ -49,7 +49,7 @@ export function handlesSection(handles, goTo) {
     stack.replaceChildren(
       make("h3", {}, `Handle ${handles.handle[row]}: ${shown(handles.operator[row])}`),
       frames.length
-        ? make("ol", {class: "frames"}, ...frames.map((frame) => make("li", {}, ...framed(frame, goTo))))
+        ? make("ol", {class: "frames"}, ...frames.map((frame) => make("li", {}, framed(frame, goTo))))
         : make("p", {}, "It has no call stack here."),
     );
     reveal(stack);
@@ -79,12 +79,8 @@ export function handlesSection(handles, goTo) {
   return {nodes: [list.element, stack], ready: list.fill};
 }
 
-function framed([record, position, text], goTo) {
-  if (record < 0 || position < 0) return [shown(text)];
-  return [
-    make("button", {type: "button", class: "link", onclick: () => goTo(record, position)}, shown(text)),
-  ];
-}
+const framed = ([record, position, text], goTo) =>
+  record < 0 || position < 0 ? shown(text) : link(shown(text), () => goTo(record, position));
 
 /** Instructions, nodes, kernels: whatever a kind of file has, with a link to its source where it is known. */
 export function tableSection({title, columns, rows, links}, goTo) {
@@ -142,14 +138,14 @@ export function findingsSection(findings, goToRecord) {
   );
   function open(row) {
     const [record, where] = [column("record")(row), column("place")(row)],
-      link = goToRecord(record);
+      open = goToRecord(record);
     whole.replaceChildren(
       make("h3", {}, `${column("from")(row)}, ${column("severity")(row)}: ${shown(column("what")(row))}`),
       make("p", {}, shown(column("message")(row))),
       make(
         "p",
         {class: "hint"},
-        link ? make("button", {type: "button", class: "link", onclick: link}, shown(record)) : shown(record),
+        open ? link(shown(record), open) : shown(record),
         where ? `, ${shown(where)}` : "",
       ),
     );

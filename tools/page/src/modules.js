@@ -1,6 +1,6 @@
 // Section: the modules as a tree, with class, elements, bytes, effects and methods.
 
-import {make, searchField} from "./elements.js";
+import {link, make, searchField} from "./elements.js";
 import {Grid} from "./grid.js";
 import {state} from "./state.js";
 import {count, counted, shown} from "./texts.js";
@@ -54,17 +54,7 @@ export function modulesSection(modules, goTo) {
   function open(row) {
     state.set({module: path[row] || null});
     const links = (modules.methods[row] ?? []).map(([method, record, position]) =>
-      make(
-        "li",
-        {},
-        record < 0
-          ? shown(method)
-          : make(
-              "button",
-              {type: "button", class: "link", onclick: () => goTo(record, position)},
-              shown(method),
-            ),
-      ),
+      make("li", {}, record < 0 ? shown(method) : link(shown(method), () => goTo(record, position))),
     );
     methods.replaceChildren(
       make("h3", {}, `${shown(path[row] || "(top)")}: ${shown(modules.class[row])}`),

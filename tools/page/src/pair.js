@@ -1,7 +1,7 @@
 // Section: the model's source, left, and the code generated of it, right; each position marked on both sides.
 
 import {Editor} from "./editor.js";
-import {make} from "./elements.js";
+import {link, make} from "./elements.js";
 import {finder} from "./find.js";
 import {picker} from "./picker.js";
 import {FileLines, FileRanges, RecordPositions, innermost} from "./positions.js";
@@ -321,14 +321,8 @@ export class Pair {
       make(
         "li",
         {},
-        make(
-          "button",
-          {
-            type: "button",
-            class: "link",
-            onclick: () => this.showRecord(number, this.records[number].at[row], {pin: true}),
-          },
-          shown(this.records[number].name),
+        link(shown(this.records[number].name), () =>
+          this.showRecord(number, this.records[number].at[row], {pin: true}),
         ),
       ),
     );

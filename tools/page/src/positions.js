@@ -8,7 +8,7 @@ function sums(differences) {
 }
 
 /** How many of the ascending `values` are at most `value`. */
-export function countUpTo(values, value, key = (entry) => entry) {
+function countUpTo(values, value, key = (entry) => entry) {
   let low = 0,
     high = values.length;
   while (low < high) {

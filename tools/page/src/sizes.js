@@ -1,6 +1,6 @@
 // Section: where the bytes are. One tree as a picture and as a table, both of the part in focus.
 
-import {choice, make, searchField} from "./elements.js";
+import {cell, choice, heading, make, searchField, tableOf} from "./elements.js";
 import {Grid} from "./grid.js";
 import {Picture} from "./picture.js";
 import {printable} from "./print.js";
@@ -143,16 +143,11 @@ function columnsOf(tree) {
 function printed(tree) {
   const sums = tree.totals("stored");
   const line = (row) => {
-    const cells = [shown(tree.path(row)), bytes(sums[row]), percent(sums[row], sums[0])];
-    return make("tr", {}, ...cells.map((cell) => make("td", {}, cell)));
+    const texts = [shown(tree.path(row)), bytes(sums[row]), percent(sums[row], sums[0])];
+    return texts.map((text) => cell(text));
   };
   const rows = tree.largest(0, sums).flatMap((row) => [row, ...tree.largest(row, sums, PRINTED_PARTS)]);
-  const headings = ["Part", "Stored", "Share"].map((title) => make("th", {scope: "col"}, title));
-  return make(
-    "table",
-    {},
-    make("caption", {}, `Sizes of ${shown(tree.columns.name[0])}, ${bytes(sums[0])}`),
-    make("thead", {}, make("tr", {}, ...headings)),
-    make("tbody", {}, ...rows.map(line)),
-  );
+  const headings = ["Part", "Stored", "Share"].map((title) => heading(title));
+  const caption = `Sizes of ${shown(tree.columns.name[0])}, ${bytes(sums[0])}`;
+  return tableOf(headings, rows.map(line), {kind: null, caption});
 }

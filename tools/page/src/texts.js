@@ -35,6 +35,10 @@ export function bytes(number) {
   return sign + (unit < 0 ? `${whole.format(value)} B` : `${value.toFixed(1)} ${UNITS[unit]}`);
 }
 
+/** How a value is shown, by the `as` of its column; null and "" as nothing. */
+const WORDS = {text: shown, number: count, bytes};
+export const worded = (value, as) => (value === null || value === "" ? "" : WORDS[as](value));
+
 export function percent(part, all) {
   if (!all) return "";
   const value = (100 * part) / all;
