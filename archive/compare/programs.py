@@ -19,7 +19,6 @@ from archive.compare.nodes import NEW, VALUES, PairedNodes, are_same, bare, grap
 from archive.compare.sameness import RELEASE_KEYS, Level
 from archive.compare.values import Values
 from archive.formats.exported.sites import named_values
-from archive.formats.exported.traces import OWN_FILES
 from archive.formats.record_kinds import BESIDE
 from archive.formats.tensors.exported import TABLE
 
@@ -375,9 +374,7 @@ def _argument(given: Any) -> str:  # noqa: ANN401 (JSON)
 
 def _place(site: NodeSite) -> str:
     """The innermost line that is not PyTorch's own, or else the innermost: `` at FILE:LINE``."""
-    frames = list(reversed(site.frames.frames)) if site.frames else []
-    own = next((frame for frame in frames if not OWN_FILES.match(frame.file)), frames[0] if frames else None)
-    return "" if own is None else f" at {own.file}:{own.line}"
+    return f" at {site.frames.of_model.file}:{site.frames.of_model.line}" if site.frames else ""
 
 
 # --- tables of tensors

@@ -36,7 +36,7 @@ from archive.page.shown import Shown
 from archive.page.sources import ArchiveSources
 from archive.page.tables import TRACED
 from archive.page.traced import TracedSources
-from archive.page.units import plain
+from archive.page.units import count_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -315,8 +315,7 @@ def _starts(file: Facts) -> dict[int, list[tuple[int, str]]]:
     for line in file["text"].split("\n"):
         number = numbers.get(at, number)
         starts.setdefault(number, []).append((at, line))
-        units = len(line) if line.isascii() else len(line.encode("utf-16-le", "surrogatepass")) // 2
-        at, number = at + units + 1, number + 1
+        at, number = at + count_of(line) + 1, number + 1
     return starts
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.formats.exported.traces import OWN_FILES
-from archive.page.units import plain
+from archive.page.units import count_of, plain
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -49,8 +48,7 @@ class TracedSources:
             if frame.code is not None and frame.line not in lines:
                 self._allowance.take(LINE_BYTES + 4 * len(frame.code), "lines of traces")
                 lines[frame.line] = frame.code.replace("\n", " ")
-        own = (frame for frame in reversed(trace.frames) if not OWN_FILES.match(frame.file))
-        return next(own, trace.frames[-1])
+        return trace.of_model
 
     def file(self, frame: TraceFrame | None) -> str:
         """The file of a frame, as it is shown."""
@@ -66,7 +64,7 @@ class TracedSources:
                 if line != following:
                     starts.append([at, line])
                 shown = f"{plain(code)}\n"
-                size = len(shown) if shown.isascii() else len(shown.encode("utf-16-le")) // 2
+                size = count_of(shown)
                 spans[line], following = Span(number, at, size - 1), line + 1
                 text.append(shown)
                 at += size

@@ -81,6 +81,11 @@ def _ends(counts: Ints) -> Ints:
     return ends
 
 
+def count_of(text: str) -> int:
+    """The units of a text."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def plain(name: str) -> str:
     """A name as text that JSON can hold: surrogates, which stand for other bytes, are shown escaped."""
     return name if name.isascii() else SURROGATES.sub(lambda match: escape_of(match[0]), name)

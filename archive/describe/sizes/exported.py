@@ -25,7 +25,7 @@ from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.modules import parse_modules, paths_in_model
 from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.places import node_bytes
-from archive.formats.exported.traces import OWN_FILES, parse_trace
+from archive.formats.exported.traces import parse_trace
 from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported, label_in
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ class _NodeLabels:
             return UNNAMED_FILE
         if text not in self._sources:
             trace = parse_trace(text)
-            files = [frame.file for frame in reversed(trace.frames)] if trace else [UNNAMED_FILE]
-            self._sources[text] = next((file for file in files if not OWN_FILES.match(file)), files[0])
+            self._sources[text] = trace.of_model.file if trace else UNNAMED_FILE
         return self._sources[text]
 
 

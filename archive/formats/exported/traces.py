@@ -70,6 +70,12 @@ class Trace(NamedTuple):
     indented: bool
     ended: bool
 
+    @property
+    def of_model(self) -> TraceFrame:
+        """The innermost frame that is not PyTorch's, or else the innermost one."""
+        own = (frame for frame in reversed(self.frames) if not OWN_FILES.match(frame.file))
+        return next(own, self.frames[-1])
+
 
 def parse_trace(text: str) -> Trace | None:
     """A stack trace of its text; None where :func:`build_trace` would not give the same text again."""
