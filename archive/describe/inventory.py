@@ -71,9 +71,7 @@ CODE = {
 NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
 """Files whose tensors lie inside of records, which are read as a whole to find them."""
 LONGEST_TEXT = 80
-"""Characters of a release, a version or a reason."""
-MOST_REASONS = 5
-"""Reasons of a row."""
+"""Characters of a release or a version."""
 NAMED = "the file's own word"
 """How a release is known that a file names."""
 
@@ -431,16 +429,13 @@ class Sums:
     def add(self, row: InventoryRow) -> None:
         """Add a file."""
         self.files += 1
-        for name in SUMMED:
-            value = getattr(row, name)
-            if value is not None:
-                self.values[name] += value
+        numbers = {name: getattr(row, name) for name in SUMMED}
+        self.values.update({name: number for name, number in numbers.items() if number is not None})
 
     def add_all(self, other: Sums) -> None:
         """Add the files of other sums."""
         self.files += other.files
-        for name, value in other.values.items():
-            self.values[name] += value
+        self.values.update(other.values)
 
 
 class Inventory:

@@ -208,8 +208,6 @@ def records() -> Pages:
 def shown(target: str) -> str:
     """The page of a file, or of all files of a folder, that other pages lead to."""
     path = ROOT / target
-    if path.suffix == ".ipynb":
-        return f"---\nsearch:\n  exclude: true\n---\n\n{_cells(path)}"
     files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
     texts = [
         file for file in files if file.suffix in LANGUAGES and not HIDDEN & {*file.relative_to(ROOT).parts}
@@ -221,18 +219,6 @@ def shown(target: str) -> str:
         heading = f"## {file.relative_to(path)}\n\n" if len(texts) > 1 else ""
         parts.append(f"{heading}`````{LANGUAGES[file.suffix]}\n{file.read_text('utf-8')}`````\n")
     return f"---\nsearch:\n  exclude: true\n---\n\n# {target}\n\n" + "\n".join(parts)
-
-
-def _cells(path: Path) -> str:
-    """A notebook that was run: its texts, its code, and what that showed."""
-    parts = []
-    for cell in json.loads(path.read_text("utf-8"))["cells"]:
-        source = "".join(cell["source"])
-        parts.append(f"`````python\n{source}\n`````" if cell["cell_type"] == "code" else source)
-        for output in cell.get("outputs", ()):
-            table = "".join(output.get("data", {}).get("text/html", ()))
-            parts.append(table or f"`````text\n{''.join(output['text'])}\n`````")
-    return "\n\n".join(parts) + "\n"
 
 
 def pages_of(name: str) -> Pages:

@@ -209,8 +209,8 @@ class GraphBuilder:
         kind = f"{getattr(target, 'namespace', target.__module__)}::{target.__name__}"
         held = [getattr(holder, each.target) for each in node.all_input_nodes if each.op == "get_attr"]
         inner = [each for graph in held if hasattr(graph, "graph") for each in graph.graph.nodes]
-        traced = [each for each in (node, *node.users, *inner) if each.meta.get("stack_trace")]
-        return LoweringError(compile_error(self._placed(Operation(kind, [], []), next(iter(traced), node))))
+        traced = (each for each in (node, *node.users, *inner) if each.meta.get("stack_trace"))
+        return LoweringError(compile_error(self._placed(Operation(kind, [], []), next(traced, node))))
 
     def _operator(self, node: Node, schema: Schema) -> None:
         """Add the operation of a node that calls an operator."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -244,7 +244,9 @@ class StockPlaces:
         """The place that a debug handle stands for; modules in lists have their whole path."""
         told = self._opened.symbolicate(handle)
         place = place_of(told)
-        return place if told.missing else place.within(self._levels_of(told, place.levels[0]))
+        if told.missing:
+            return place
+        return replace(place, levels=tuple(self._levels_of(told, place.levels[0])))
 
     def _levels_of(self, told: Symbolication, top: ModuleLevel) -> Iterator[ModuleLevel]:
         """The modules that lead to an operation, the top module first."""

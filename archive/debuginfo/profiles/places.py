@@ -12,7 +12,7 @@ from archive.base.strings import decoded
 from archive.debuginfo.sites import GENERATED_FILE, SELF, is_pytorchs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Symbolication
@@ -86,14 +86,6 @@ class OperationPlace:
         """The path of the module that the operation belongs to; ``top(Class)`` for the top module."""
         return self.levels[-1].path
 
-    def within(self, levels: Iterable[ModuleLevel]) -> OperationPlace:
-        """The same place with other names of the modules that lead to it."""
-        return replace(self, levels=tuple(levels))
-
-    def in_runtime(self, instruction: str, delegate: str) -> OperationPlace:
-        """The same place of what an instruction of ExecuTorch runs, for which it may call a backend."""
-        return replace(self, instruction=instruction, delegate=delegate)
-
 
 UNKNOWN_PLACE = OperationPlace((ModuleLevel(UNKNOWN_NAME, ""),), UNKNOWN_NAME, None, None, UNKNOWN_NAME)
 """The place of an operation of which nothing is known."""
@@ -124,9 +116,7 @@ def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
 def place_of(symbolication: Symbolication) -> OperationPlace:
     """The place that a symbolicated debug handle stands for."""
     if symbolication.missing:
-        return OperationPlace(
-            (ModuleLevel(UNKNOWN_NAME, ""),), one_line(str(symbolication)), None, None, UNKNOWN_NAME
-        )
+        return replace(UNKNOWN_PLACE, hierarchy=one_line(str(symbolication)))
     hierarchy = one_line(symbolication.module_hierarchy)
     levels = [ModuleLevel(hierarchy.partition("::")[0], "")]
     path: list[str] = []

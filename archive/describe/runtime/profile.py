@@ -10,6 +10,7 @@ backend's notes are left out and counted.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archive.base.bounded import bounded
@@ -131,7 +132,7 @@ class CallPlace:
         if self._delegate is not None and note in self._delegate.events:
             handles = self._delegate.events[note]
             place = common_place([place for handle in handles for place in self._by_handle.get(handle, ())])
-        return place.in_runtime(self._label, self._backend)
+        return replace(place, instruction=self._label, delegate=self._backend)
 
 
 def _is_nested(outer: ProfileEvent, inner: Sequence[ProfileEvent]) -> bool:
