@@ -11,7 +11,6 @@ from typing import Any
 
 from tests.support.sampling import whole_suite
 from tools import notebook
-from tools.site import made
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,10 +48,3 @@ def test_five_classes_show_themselves_as_tables() -> None:
     tables = ["".join(data["text/html"]) for data in shown]
     assert len(tables) == 5
     assert all("<table" in table and "<script" not in table for table in tables)
-
-
-def test_the_site_shows_it() -> None:
-    page = made.shown(str(notebook.FILE.relative_to(ROOT)))
-    assert page.count("<table") == 5
-    assert "`````python\nfailure = model.symbolicate(1445)\nfailure\n`````" in page
-    assert "Module hierarchy:top(Stack)" in page
