@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.problems import problem_of
-from archive.base.urls import name_of
+from archive.base.urls import is_url, name_of
 from archive.batches.inputs import (
     InputFile,
     found,
@@ -18,10 +19,10 @@ from archive.batches.inputs import (
     recognised,
     shards_of,
 )
-from archive.batches.places import absolute, last_part
+from archive.batches.places import absolute, is_folder, last_part
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import READ_KINDS as OPENED_KINDS
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -96,17 +97,23 @@ def listing(
 def found_files(inputs: Sequence[str]) -> FoundFiles:
     """The files that are given, and all in folders and of globs but manifests and shards.
 
-    None is looked into but indexes of shards, by the name that Hugging Face's libraries give them.
+    None is looked into but indexes of shards, by the name that Hugging Face's libraries give them. Of others,
+    there are only empty folders and links to folders.
 
     Raises:
-        ArchiveError: nothing matches a glob.
+        ArchiveError: nothing matches a glob, or folders were given, and no file is there.
         OSError: a folder cannot be read.
     """
     files = [file for file in found(inputs) if not file.searched or not is_manifest(last_part(file.name))]
     indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]
     shards = {shard for index in indexes for shard in shards_of(index)}
     files = [file for file in files if not file.searched or absolute(file.name) not in shards]
-    return FoundFiles(files, all(map(names_several, inputs)), {})
+    folders = {file for file in files if file.searched and not is_url(file.name) and is_folder(file.name)}
+    files = [file for file in files if file not in folders]
+    others = Counter(kind for file in folders if (kind := listed_kind(file.name)) is not None)
+    if others and not files:
+        raise ArchiveError(f"no file in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
+    return FoundFiles(files, all(map(names_several, inputs)), others)
 
 
 def readings(

@@ -47,10 +47,12 @@ def show_inventory(
         OSError: a folder cannot be read, or the manifest not written.
     """
     files = found_files(inputs)
-    run = _Run(", ".join(map(name_of, inputs)), reader)
+    run = _Run(", ".join(map(name_of, inputs)), files.others, reader)
     notes = None if manifest is None else _notes(manifest, asked)
     read = reader.of_bytes(inventoried, **asked)
-    status = reader.several(files, read, "inspecting", run.row, text=run.form, notes=notes)
+    status = reader.several(
+        replace(files, others={}), read, "inspecting", run.row, text=run.form, notes=notes
+    )
     run.tell()
     return status
 
@@ -70,14 +72,16 @@ class _Run:
 
     Args:
         name: of what was asked for.
+        others: what a search has found that has no row, by its kind.
         reader: the options.
 
     Attributes:
         form: what ``--format`` asks for, if that is neither text nor JSON.
     """
 
-    def __init__(self, name: str, reader: FileReader) -> None:
+    def __init__(self, name: str, others: Mapping[FileKind, int], reader: FileReader) -> None:
         self._reader, self._inventory = reader, Inventory(INVENTORY_KINDS)
+        self._inventory.others.update(others)
         self._page: InventoryPage | None = None
         self.form: FactsText | None = INVENTORY if reader.form == CSV else None
         if reader.form == HTML:

@@ -93,8 +93,9 @@ class TensorChange(Change):
     """A tensor of the same dtype and shape with other elements.
 
     Attributes:
-        count: elements.
-        changed: elements of which a bit differs.
+        count: elements; blocks, where elements have no whole bytes of their own.
+        changed: of these, those of which a bit differs.
+        block: elements of a block; 1 where each has bytes of its own.
         bits: bits that differ.
         max_abs: the largest difference of two numbers; None where the dtype's numbers are not known here, or
             each differing pair has a NaN.
@@ -109,13 +110,15 @@ class TensorChange(Change):
     max_abs: float | None
     max_rel: float | None
     unordered: int
+    block: int = 1
     also: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
         """How much differs, in words."""
         bits = f"{self.bits:,} bit{'s' * (self.bits != 1)}"
-        parts = [f"{self.changed:,} of {self.count:,} elements differ, {bits}"]
+        units = "elements" if self.block == 1 else f"blocks of {self.block:,} elements"
+        parts = [f"{self.changed:,} of {self.count:,} {units} differ, {bits}"]
         if self.max_abs is not None:
             parts.append(f"max abs {self.max_abs:.6g}, max rel {self.max_rel:.3g}")
         if self.unordered:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.facts import dataclass
-from archive.formats.tensors.dtypes import WIDTHS
+from archive.formats.tensors.dtypes import BLOCKS, WIDTHS
 from archive.formats.tensors.numbers import INTEGERS, MOVED, computed_type, exact, into
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Difference:
 
     Attributes:
         dtype: of the elements.
+        changed: elements, or blocks of them.
     """
 
     dtype: str
@@ -70,15 +71,31 @@ def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
     """How much elements differ.
 
     Args:
-        dtype: of the elements; its width is known.
-        stretches: bytes of elements, those of the old tensor and as many of the new one.
+        dtype: of the elements; its width, or that of its blocks, is known.
+        stretches: bytes of elements, those of the old tensor and as many of the new one; of blocks a single
+            stretch, as :func:`~archive.formats.tensors.elements.elements` gives them.
     """
     result = Difference(dtype)
+    if dtype in BLOCKS:
+        for old, new in stretches:
+            _blocks(BLOCKS[dtype][1], old, new, result)
+        return result
     if getattr(_THREAD, "dtype", None) != dtype:
         _THREAD.dtype, _THREAD.pieces = dtype, _Pieces(dtype)
     for old, new in stretches:
         _THREAD.pieces.compare(old, new, result)
     return result
+
+
+def _blocks(size: int, old: memoryview, new: memoryview, result: Difference) -> None:
+    """Add how many blocks of some bytes differ, and how many bits; the last block may have less bytes."""
+    was, now = np.frombuffer(old, np.uint8), np.frombuffer(new, np.uint8)
+    step = PIECE // size * size
+    for at in range(0, len(was), step):
+        flipped = np.bitwise_xor(was[at : at + step], now[at : at + step])
+        result.bits += int(np.bitwise_count(flipped).sum(dtype=np.uint32))
+        starts = np.arange(0, len(flipped), size)
+        result.changed += int(np.count_nonzero(np.bitwise_or.reduceat(flipped, starts)))
 
 
 class _Pieces:

@@ -24,6 +24,7 @@ from archive.compare.numbers import difference
 from archive.compare.sameness import Level, aliases, properties_of
 from archive.container.record import Record
 from archive.formats.record_kinds import COMPILED
+from archive.formats.tensors.dtypes import BLOCKS
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
 
 if TYPE_CHECKING:
@@ -195,13 +196,15 @@ class TensorComparison:
         names.append(shown)
         if len(names) > 1:
             return
+        block, _ = BLOCKS.get(old.dtype, (1, 0))
         rows.append(
             TensorChange(
                 level=Level.MODEL,
                 what="tensor",
                 name=shown,
                 status=Status.CHANGED,
-                count=old.count,
+                count=-(-old.count // block),
+                block=block,
                 changed=outcome.changed,
                 bits=outcome.bits,
                 unordered=outcome.unordered,

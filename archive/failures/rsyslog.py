@@ -39,7 +39,8 @@ class MessageFilter:
 
     Args:
         new: makes an explainer of one message.
-        tell: takes what is to be said of failures that stay as they are: each text once, of at most 100.
+        tell: takes what is to be said of failures that stay as they are, or are explained by the only model
+            that there is, though nothing names it: each text once, of at most 100.
 
     Attributes:
         explained: failures that were explained.
@@ -80,7 +81,7 @@ class MessageFilter:
             return NOTHING
         self.explained += explainer.explained
         self.unknown += explainer.unknown
-        for note in explainer.notes:
+        for note in filter(None, [*explainer.notes, explainer.caveat]):
             self._note(f"record {number}", note)
         return NOTHING if text == message else b'{"msg": %b}\n' % quoted(text, is_ascii=record.isascii())
 

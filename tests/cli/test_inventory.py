@@ -16,7 +16,7 @@ import pytest
 import archive
 from archive.describe.inventory import InventoryRow, inventoried
 from tests.page.browser import data_of
-from tests.support.commands import called
+from tests.support.commands import called, run
 from tests.support.corpus import FIXTURES, KINDS
 from tests.support.documents import files_of
 from tests.support.object_store import s3
@@ -64,6 +64,20 @@ def test_each_model_has_a_row_and_others_are_counted(zoo: Path) -> None:
     assert "no models, and left out: 1 (HTML page: 1)" in done.stderr
     for name in ("a.ptl", "shop.pt2", "state_dict.pt"):
         assert found[f"{zoo}/{name}"]["elements"] == inventoried(zoo / name).elements
+
+
+def test_an_empty_folder_is_no_file_that_could_not_be_read(tmp_path: Path) -> None:
+    done = run("inspect", tmp_path, "--inventory")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == f"debug-archive: {tmp_path}: no file in it\n"
+
+
+def test_a_link_to_a_folder_is_left_out_and_counted(zoo: Path) -> None:
+    (zoo / "cut.pt").unlink()
+    (zoo / "link").symlink_to("old")
+    done = called("inspect", zoo, "--inventory")
+    assert (done.exit_code, "could not be read" in done.stdout) == (0, False)
+    assert done.stderr == "debug-archive: no models, and left out: 2 (HTML page: 1, link to a folder: 1)\n"
 
 
 def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:

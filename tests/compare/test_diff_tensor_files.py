@@ -153,6 +153,43 @@ def test_the_type_of_a_value_of_gguf_is_of_the_model(tmp_path: Path) -> None:
     assert rows(*files) == {("metadata", "a.b"): (Level.MODEL, "1 → others")}
 
 
+def blocks_of(path: Path, blocks: np.ndarray, kind: gguf.GGMLQuantizationType) -> Path:
+    """A GGUF of one tensor in blocks."""
+    writer = gguf.GGUFWriter(path, "none")
+    writer.add_tensor("w", blocks, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q6_K])
+def test_quantised_tensors_differ_by_blocks(tmp_path: Path, kind: gguf.GGMLQuantizationType) -> None:
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    count = (1 << 20) // size + 10  # more than are compared at a time
+    blocks = np.zeros((count, size), np.uint8)
+    old = blocks_of(tmp_path / "old.gguf", blocks, kind)
+    blocks[0, -1] = 3
+    blocks[count - 2, 0] = blocks[count - 2, 1] = 1
+    told = f"2 of {count:,} blocks of {elements} elements differ, 4 bits"
+    assert rows(old, blocks_of(tmp_path / "new.gguf", blocks, kind)) == {("tensor", "w"): (Level.MODEL, told)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "elements", "size", "per_block"), [("F4", 6, 3, 2), ("F6_E2M3", 8, 6, 4), ("F6_E3M2", 4, 3, 4)]
+)
+def test_elements_of_less_than_a_byte_differ_by_blocks(
+    dtype: str, elements: int, size: int, per_block: int
+) -> None:
+    header = json.dumps({"w": {"dtype": dtype, "shape": [elements], "data_offsets": [0, size]}}).encode()
+    start = len(header).to_bytes(8, "little") + header
+    told = f"1 of {elements // per_block} blocks of {per_block} elements differ, 2 bits"
+    assert rows(start + bytes(size), start + bytes(size - 1) + b"\x81") == {
+        ("tensor", "w"): (Level.MODEL, told)
+    }
+
+
 def test_of_onnx_the_writer_is_format_and_the_graph_is_the_model() -> None:
     def model(producer: str, node: str, note: str) -> bytes:
         more = field(2, producer) + field(14, entry("note", note))

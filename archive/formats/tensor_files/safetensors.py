@@ -121,7 +121,8 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
         ArchiveError: it is too long.
     """
     header = ({METADATA: metadata} if metadata else {}) | tensors
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+    written = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    text = written.encode(errors="backslashreplace")  # half a pair of surrogates is JSON's escape again
     text += b" " * (-len(text) % LENGTH)
     if len(text) > MOST:
         raise ArchiveError(expected=f"a header of at most {MOST:,} bytes", found=f"{len(text):,}")

@@ -5,7 +5,7 @@ Of each value of ``__metadata__``, in this order:
 1. texts that are to be replaced are, also in its key;
 2. paths become what rules say;
 3. if something is still in it that has to go (a path, a name of a user or host, an address, a URL, a key),
-   the member goes as a whole.
+   or what it became is such a name (behind ``author``, the last part of a path), the member goes as a whole.
 
 The header is written anew, padded with blanks to a multiple of 8 bytes as the package does it. The data
 behind it are the same to the byte, and so is what the header says of tensors; both are read back. Then all of
@@ -16,6 +16,8 @@ be taken out, and then nothing is written.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -24,9 +26,10 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, same_bytes
 from archive.base.output import write_all
 from archive.formats.tensor_files.safetensors import METADATA, build_header, header_of
+from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
-from archive.privacy.redact.promises import allowed, goes, judged, telling
+from archive.privacy.redact.promises import allowed, goes, judged, targets, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import MetadataRedaction, check_clean, metadata_redaction
@@ -120,9 +123,23 @@ def _redacted(
         if pair[0] in made:
             raise ArchiveError(f"two members of metadata would both be {shown(pair[0])}")
         made[pair[0]] = _with_other_paths(pair[1], rules, removed)
-    lines = [json.dumps([key, value], ensure_ascii=False).encode() for key, value in made.items()]
-    going = removed.telling.lines(lines)
+    lines = [
+        json.dumps({key: value}, ensure_ascii=False).encode(errors="backslashreplace")
+        for key, value in made.items()
+    ]
+    going = removed.telling.lines(lines) | _naming(lines, rules)
     return {key: value for at, (key, value) in enumerate(made.items()) if at not in going}
+
+
+def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
+    """The numbers of lines, each a member, that have become an entry with a name that has to go."""
+    joined, meant = b"\n".join(lines), targets(rules)
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    return {
+        bisect_right(starts, at) - 1
+        for kind, at, text in entries(joined, TELLING.among(joined))
+        if goes(kind, text, rules) and text not in meant
+    }
 
 
 def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:

@@ -95,7 +95,7 @@ def telling(
         if finding.kind in SOUGHT and goes(finding.kind, finding.data, rules):
             texts.setdefault(finding.kind, set()).add(finding.data)
     for kind in NAMES & texts.keys():
-        texts[kind] = {name for name in texts[kind] if not is_word_of_code(name)} - _targets(rules)
+        texts[kind] = {name for name in texts[kind] if not is_word_of_code(name)} - targets(rules)
     more = [f"{counted(count, f'more {kind}')}" for kind, count in leaks.more.items() if kind in SOUGHT]
     return Telling({kind: some for kind, some in texts.items() if some}), more
 
@@ -118,11 +118,11 @@ def judged(leaks: Leaks, rules: Rules) -> Judgement:
 def allowed(rules: Rules) -> Allowed:
     """Patterns of what maps put in the place of paths, which is meant to be there, with the names in that."""
     paths = [f"{kind}={escape(new.decode())}*" for _, new in rules.maps for kind in LeakKind if kind.is_path]
-    parts = [part.decode(errors="replace") for part in sorted(_targets(rules))]
+    parts = [part.decode(errors="replace") for part in sorted(targets(rules))]
     return Allowed(paths + [f"{kind}={escape(part)}" for part in parts for kind in NAMES])
 
 
-def _targets(rules: Rules) -> set[bytes]:
+def targets(rules: Rules) -> set[bytes]:
     """The parts of what maps put in the place of paths."""
     return {part.encode() for _, new in rules.maps for part in SEPARATORS.split(new.decode()) if part}
 

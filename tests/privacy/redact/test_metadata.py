@@ -59,6 +59,27 @@ def test_for_publish_members_that_tell_of_people_go(file: Path) -> None:
     assert archive.leaks(out).counted() == []
 
 
+@pytest.mark.parametrize("key", ["author", "USER", "host_name"])
+def test_a_member_of_a_name_goes_also_where_a_path_has_become_one(file: Path, key: str) -> None:
+    file.write_bytes(safetensors_of(ARRAYS, {key: "/home/ann/train.py", "path": "/home/ann/train.py"}))
+    out = file.with_name("out.safetensors")
+    result = archive.redact_metadata(file, out, preset="publish")
+    assert (metadata_of(out), result.is_clean) == ({"path": "train.py"}, True)
+    archive.redact_metadata(file, out, preset="publish", maps=["/home/ann/train.py=t.py"], force=True)
+    assert metadata_of(out) == {key: "t.py", "path": "t.py"}
+
+
+def test_metadata_may_have_half_of_a_pair_of_surrogates(file: Path) -> None:
+    tensors = {"w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}
+    header = json.dumps({"__metadata__": {"a": "\ud800 /home/ann/net.py"}, **tensors}).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"1")
+    out = file.with_name("out.safetensors")
+    archive.redact_metadata(file, out, preset="publish")
+    written = out.read_bytes()
+    assert written[8:].isascii()
+    assert json.loads(written[8:-1])["__metadata__"] == {"a": "\ud800 net.py"}
+
+
 def test_a_map_changes_paths_and_nothing_else(file: Path) -> None:
     out = file.with_name("out.safetensors")
     archive.redact_metadata(file, out, maps=["/home/ann/=src/"])
