@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def why_no_handles(archive: Archive) -> str:
-    """The reason why an archive has no debug handles.
+    """The reason why an archive has no debug handles, or why none of its instructions has one.
 
     Raises:
         ArchiveError: a record cannot be read.
@@ -38,6 +38,8 @@ def why_no_handles(archive: Archive) -> str:
     if not archive.has_code:
         return "this companion has no call-stack map: the archive that it was split from had none"
     if CALLSTACK_MAP in archive.records:
+        if archive.handles:
+            return f"{METHOD_HANDLES} was taken out of this archive; its call-stack map still has handles"
         return "this archive's call-stack map is empty"
     if BYTECODE not in archive.records:
         return "this archive is not for the lite interpreter; only such archives have debug handles"
@@ -50,8 +52,8 @@ def why_no_handles(archive: Archive) -> str:
     first = writers(instructions=Generation.METHOD_HANDLES)[0]
     if archive.bytecode and archive.bytecode.version < (release(first).bytecode or 0):
         return f"this archive is of a release before PyTorch {shown(first)}, which has no debug handles"
-    saved = f"{SAVE_WITH_DEBUG_INFO} writes it"
-    return f"this archive was saved without debug info for the lite interpreter ({saved})"
+    was = f"it was taken out, or never saved ({SAVE_WITH_DEBUG_INFO} writes it)"
+    return f"this archive has no debug info for the lite interpreter: {was}"
 
 
 def why_no_ranges(archive: Archive) -> str:

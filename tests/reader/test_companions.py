@@ -200,6 +200,19 @@ def test_an_archive_whose_call_stack_map_was_taken_out_says_so() -> None:
         assert why_no_handles(opened).startswith("debug info was taken out of this archive")
 
 
+def test_an_archive_whose_method_handles_were_taken_out_says_so_and_not_that_its_map_is_empty() -> None:
+    data = without(NESTED, lambda name: name == "mobile_debug_handles.pkl")
+    with archive.open(data) as opened:
+        assert opened.handles
+        assert why_no_handles(opened).startswith("mobile_debug_handles.pkl was taken out of this archive")
+
+
+def test_without_both_records_nobody_knows_whether_they_were_ever_saved() -> None:
+    data = without(NESTED, lambda name: name in {"mobile_debug_handles.pkl", "callstack_debug_map.pkl"})
+    with archive.open(data) as opened:
+        assert "taken out, or never saved" in why_no_handles(opened)
+
+
 def test_the_records_of_a_container_are_counted_against_one_allowance() -> None:
     left, companion, _ = halves(NESTED)
     with archive.open(left, companion=companion) as both, Container.open(left) as alone:
