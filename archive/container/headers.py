@@ -185,9 +185,9 @@ def zip64_field(*values: int) -> bytes:
     return EXTRA.pack(ExtraField(ZIP64_FIELD, len(true))) + true if values else b""
 
 
-def padding_field(position: int) -> bytes:
-    """The padding field that ends at a multiple of 64 if it starts at this byte of the file."""
-    length = -(position + EXTRA.size) % RECORD_ALIGNMENT
+def padding_field(position: int, alignment: int = RECORD_ALIGNMENT) -> bytes:
+    """The padding field that ends at a multiple of a number if it starts at this byte of the file."""
+    length = -(position + EXTRA.size) % alignment
     return EXTRA.pack(ExtraField(PADDING_FIELD, length)) + b"Z" * length
 
 

@@ -41,12 +41,14 @@ from archive.container.headers import (
 from archive.container.names import CALLSTACK_MAP, CODE_FOLDERS, DELEGATED, encoded, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from archive.container.record import Record
 
 _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
+_ALIGNMENT, _MOST_ALIGNED = ".storage_alignment", U16_MAX + 1
+"""The record that says to what its file is aligned; what the two bytes of a padding field's length allow."""
 MINIZ_LEVEL = 9
 
 
@@ -68,7 +70,7 @@ class Member:
         crc32: of the inflated bytes.
         deflated: whether ``data`` is a deflate stream.
         modified: MS-DOS time and date; 0 in all archives of PyTorch 1.4 and later that were seen.
-        aligned: in a slim archive, whether its bytes start at a multiple of 64; in others, all do.
+        aligned: in a slim archive, whether its bytes are aligned; in others, all are.
     """
 
     name: str
@@ -120,6 +122,20 @@ def member_from(record: Record) -> Member:
     )
 
 
+def alignment_of(records: Mapping[str, Record]) -> int:
+    """What the first byte of each record is a multiple of: 64, unless ``torch.save`` was told another number.
+
+    It is 64, too, where ``.storage_alignment`` names one by which the records do not lie.
+    """
+    record = records.get(_ALIGNMENT)
+    told = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
+    alignment = int(told) if told.isdigit() else 0
+    is_kept = 0 < alignment <= _MOST_ALIGNED and not any(
+        each.place.data % alignment for each in records.values()
+    )
+    return alignment if is_kept else RECORD_ALIGNMENT
+
+
 def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
     """The raw deflate stream that PyTorch's miniz makes of some bytes, at level 9.
 
@@ -136,23 +152,30 @@ def deflated_by_pytorch(name: str) -> bool:
     return name.startswith(CODE_FOLDERS) or name in (CALLSTACK_MAP, DELEGATED)
 
 
-def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: bool = False) -> int:
+def write_archive(
+    out: Writable,
+    root: str,
+    members: Iterable[Member],
+    *,
+    slim: bool = False,
+    alignment: int = RECORD_ALIGNMENT,
+) -> int:
     """Write an archive to a binary file, from its current position on, and return its length in bytes.
 
     Members are asked for one at a time, and none is kept. All records of an archive as they are
-    (:func:`member_from`) make the same file again to the byte, unless ``torch.save`` was told another storage
-    alignment than 64.
+    (:func:`member_from`) with its alignment (:func:`alignment_of`) make the same file again to the byte.
 
     Args:
         out: the file.
         root: the folder that all records are in; "" for none: then it is written as by Python's ``zipfile``.
         members: the records.
         slim: leave out all that PyTorch writes but doesn't need.
+        alignment: what the first byte of each aligned member is a multiple of.
 
     Raises:
         ArchiveError: a name is given twice or leads out of the root folder.
     """
-    writer = _ZipWriter(out, root, slim or not root)
+    writer = _ZipWriter(out, root, slim or not root, alignment)
     for member in members:
         writer.add(member)
     writer.finish()
@@ -168,6 +191,7 @@ class _ZipWriter:
     out: Writable
     root: str
     slim: bool
+    alignment: int
     position: int = 0
     directory: list[bytes] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -231,9 +255,9 @@ class _ZipWriter:
 
     def padding(self, at: int, member: Member) -> bytes:
         """The extra field at byte ``at`` that makes a member's bytes start where they must."""
-        if self.is_plain or (self.slim and not (member.aligned and at % RECORD_ALIGNMENT)):
+        if self.is_plain or (self.slim and not (member.aligned and at % self.alignment)):
             return b""
-        return padding_field(at)
+        return padding_field(at, self.alignment)
 
     def path(self, name: str) -> bytes:
         """The encoded path of a new name."""

@@ -19,7 +19,13 @@ from archive.base.mapped import same_bytes
 from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.serialization_id import RECORD_NAME, serialization_id
-from archive.container.write import deflated_as_by_pytorch, member_from, new_member, write_archive
+from archive.container.write import (
+    alignment_of,
+    deflated_as_by_pytorch,
+    member_from,
+    new_member,
+    write_archive,
+)
 from archive.formats.archive_id import check_same_id, counted_names
 from archive.formats.record_kinds import place_of_companion, records_of_program
 from archive.reader.recognition import JOINED_KINDS, SHRUNK_KINDS
@@ -201,7 +207,7 @@ def with_digest(
     known = {name: record.view() for name, record in records.items() if name not in of_model}
     members = joined_members(records if others is None else others, contents, known, left)
     joined = _Comparison(container.data)
-    write_archive(joined, container.root, members)
+    write_archive(joined, container.root, members, alignment=alignment_of(records))
     if not joined.same or joined.left:
         return contents
     digest = digest_value(hashlib.blake2b(container.data, digest_size=DIGEST_BYTES).digest())
@@ -225,7 +231,8 @@ def joined_to(
     """
     digested = _Digest(file)
     members = joined_members(records, contents, contents.records)
-    size = write_archive(digested, root if contents.root is None else contents.root, members)
+    root = root if contents.root is None else contents.root
+    size = write_archive(digested, root, members, alignment=alignment_of(records))
     digest = contents.columns.get("file.digest")
     return size, None if digest is None else int(digest[0]) == digested.number
 

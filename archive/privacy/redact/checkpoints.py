@@ -16,12 +16,11 @@ from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError, in_file, one_line, shown
+from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import same_bytes
-from archive.container.headers import RECORD_ALIGNMENT
 from archive.container.serialization_id import RECORD_NAME
-from archive.container.write import member_from, new_member, write_archive
+from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.record_kinds import DATA
 from archive.formats.saved_texts import SavedText, check_same_but, texts_of, with_texts
 from archive.privacy.redact.promises import allowed, judged
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointRedaction", "redact_checkpoint"]
 
-ALIGNMENT = ".storage_alignment"
 SENTENCE_BYTES = 300
 """Bytes of memory that a sentence costs besides its own."""
 NAMES = {"GLOBAL", "INST"}
@@ -75,7 +73,7 @@ def redact_checkpoint(
 
     Raises:
         ImpossibleError: something is left, since loading needs it or since it is no text of the pickle, and
-            ``partial`` is not given; or storages are aligned to other than 64 bytes.
+            ``partial`` is not given.
         ArchiveError: a replacement is none, two keys would be the same, the source is not what ``torch.save``
             of PyTorch 1.6 or later wrote, is broken or changed meanwhile, or the target exists or is no
             regular file.
@@ -87,7 +85,6 @@ def redact_checkpoint(
     with rewriting(source, out, force=force, limits=limits, kinds=SAVED_KINDS) as work:
         opened, (draft,) = work.archive, work.drafts
         before = opened.container
-        _check_alignment(before)
         with opened.allowance.part() as part:
             with in_file(opened.file, DATA):
                 data = before.records[DATA].view()
@@ -95,7 +92,8 @@ def redact_checkpoint(
                 texts = _replaced(saved, values, part)
                 part.take(3 * len(data), "bytes of pickles")  # the new one, and both as they are read back
                 pickle = with_texts(data, saved, texts) if texts else data
-            write_archive(draft, before.root, with_new_id(_members(before, pickle), before.records))
+            members = with_new_id(_members(before, pickle), before.records)
+            write_archive(draft, before.root, members, alignment=alignment_of(before.records))
             with work.reopened("the result") as after:
                 _check_rest(before, after.container)
                 with in_file("the result", DATA):
@@ -115,19 +113,6 @@ def redact_checkpoint(
         if not partial:
             check_clean(opened.file, result)
         return result
-
-
-def _check_alignment(container: Container) -> None:
-    """Refuse storages that were aligned to other than what is written here."""
-    if ALIGNMENT in container.records:
-        alignment = bytes(container.records[ALIGNMENT].view())
-        if alignment != str(RECORD_ALIGNMENT).encode():
-            raise ImpossibleError(
-                f"its storages are aligned to {shown(alignment.decode(errors='replace'))} bytes, which "
-                f"is not kept here; save it with {RECORD_ALIGNMENT}, PyTorch's usual one",
-                file=container.file,
-                record=ALIGNMENT,
-            )
 
 
 def _replaced(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[int, str]:

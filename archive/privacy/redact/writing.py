@@ -12,7 +12,7 @@ from archive.base.facts import dataclass
 from archive.companion.build import build_companion
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME
-from archive.container.write import member_from, new_member, write_archive
+from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.archive_id import archive_id, counted_names
 from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED, divided_programs
 from archive.reader.collect import collect
@@ -60,8 +60,9 @@ class Changes:
 
 def write_redacted(file: BinaryIO, opened: Archive, changes: Changes) -> None:
     """Write the redacted archive, with a serialization id of its own."""
-    members = with_new_id(_members(opened, changes), opened.container.records)
-    write_archive(file, changes.root, members)
+    records = opened.container.records
+    members = with_new_id(_members(opened, changes), records)
+    write_archive(file, changes.root, members, alignment=alignment_of(records))
 
 
 def _members(opened: Archive, changes: Changes) -> Iterator[Member]:

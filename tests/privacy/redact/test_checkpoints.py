@@ -23,9 +23,12 @@ from torch.utils.serialization import config as serialization
 
 import archive
 from archive.base.errors import ArchiveError, ImpossibleError, LimitError
+from archive.container.container import Container
+from archive.container.write import alignment_of, member_from, new_member
 from tests.support.commands import run
 from tests.support.corpus import KINDS
 from tests.support.sampling import examples
+from tests.support.zips import written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -241,11 +244,30 @@ def test_the_longest_text_counts_and_short_ones_are_told() -> None:
     assert set(result.unsought) == {"text anna", "text x"}
 
 
-def test_storages_that_are_aligned_otherwise_are_refused() -> None:
-    with serialization.patch("save.storage_alignment", 4096):
-        data = saved({"a": VALUE, "b": BASE})
-    with pytest.raises(ImpossibleError, match="aligned to '4096' bytes"):
-        redacted(data)
+@pytest.mark.parametrize("alignment", [1, 100, 4096, 1 << 16])
+def test_records_stay_aligned_as_torch_save_was_told(alignment: int, tmp_path: Path) -> None:
+    with serialization.patch("save.storage_alignment", alignment):
+        data, expected = (saved({"a": text, "b": BASE, "c": BASE[:3]}) for text in (VALUE, TEXT))
+    assert redacted(data)[0] == expected
+    out, companion, joined = tmp_path / "out.pt", io.BytesIO(), io.BytesIO()
+    archive.redact(data, out, companion, paths="none")
+    with serialization.patch({"load.calculate_storage_offsets": True}):
+        assert torch.equal(torch.load(out, mmap=True)["b"], BASE)
+    archive.join(out, companion, joined)
+    assert joined.getvalue() == data
+
+
+@pytest.mark.parametrize("told", [b"", b"0", b"x", b"-64", b"4096", b"65600"])
+def test_records_that_lie_otherwise_than_the_file_says_are_aligned_as_usual(told: bytes) -> None:
+    with Container.open(saved({"a": VALUE, "b": BASE})) as container:
+        members = [member_from(record) for record in container.records.values()]
+    members = [
+        new_member(member.name, told) if member.name == ".storage_alignment" else member for member in members
+    ]
+    with Container.open(redacted(written(*members))[0]) as container:
+        assert bytes(container.records[".storage_alignment"].view()) == told
+        assert alignment_of(container.records) == 64
+        assert not any(record.place.data % 64 for record in container.records.values())
 
 
 def test_texts_that_would_take_too_much_memory_are_refused() -> None:
