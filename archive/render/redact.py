@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from archive.base.errors import counted, one_line
+from archive.base.errors import counted, one_line, shown
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
 from archive.privacy.pieces.piece import MAPPED
@@ -56,7 +56,7 @@ def metadata_redaction_text(facts: MetadataRedaction, file: Sized, out: Sized) -
     table = sizes_table(file.size, (file, "the original"), (out, "redacted; tensors are the same"))
     told = [f"taken out of metadata: {one_line(key)}" for key in facts.gone]
     told += [f"changed in metadata: {one_line(key)}" for key in facts.changed]
-    return [table, "", *told, *_rest(facts)]
+    return [table, "", *told, *_absent(facts), *_rest(facts)]
 
 
 def checkpoint_redaction_text(facts: CheckpointRedaction, file: Sized, out: Sized) -> Printed:
@@ -65,8 +65,7 @@ def checkpoint_redaction_text(facts: CheckpointRedaction, file: Sized, out: Size
     told = [f"replaced: {place}" for place in facts.changed[:LISTED]]
     if len(facts.changed) > LISTED:
         told.append(f"replaced: {len(facts.changed) - LISTED:,} more; --json lists all")
-    told += ["nothing was replaced: no text has it"] * (not facts.changed)
-    return [table, "", *told, *_rest(facts)]
+    return [table, "", *told, *_absent(facts), *_rest(facts)]
 
 
 def alone_redaction_line(facts: AnyRedaction, file: Sized, out: Sized) -> str:
@@ -103,6 +102,11 @@ def _told(facts: Redaction) -> Iterator[str]:
         yield f"{lines} of source text in generated code or bytecode, too, which PyTorch runs"
     yield from _kept(facts)
     yield from _too_short(facts)
+
+
+def _absent(facts: MetadataRedaction | CheckpointRedaction) -> Iterator[str]:
+    """What was to be replaced, and is not there."""
+    yield from (f"nothing to replace: no text has {shown(value)}" for value in facts.absent)
 
 
 def _rest(facts: AnyRedaction) -> Iterator[str]:

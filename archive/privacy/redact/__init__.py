@@ -45,7 +45,7 @@ from archive.privacy.leaks.sources import lines_of
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
-from archive.privacy.redact.promises import allowed, judged, telling
+from archive.privacy.redact.promises import judged, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted_ranges
 from archive.privacy.redact.removed import Removed
@@ -305,7 +305,7 @@ def redact(
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
-            judgement = judged(proof.finder.found(allowed(rules)), rules)
+            judgement = judged(proof.finder, rules)
             made = after, contents, data
             result = redaction(opened, changes, removed, made, proof, judgement=judgement, refused=refused)
         if not partial:

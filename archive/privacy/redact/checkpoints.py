@@ -13,6 +13,7 @@ of the folder of all records, is not replaced, and then nothing is written.
 from __future__ import annotations
 
 from dataclasses import replace as with_fields
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -23,11 +24,11 @@ from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.record_kinds import DATA
 from archive.formats.saved_texts import SavedText, check_same_but, texts_of, with_texts
-from archive.privacy.redact.promises import allowed, judged
+from archive.privacy.redact.promises import judged
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
-from archive.privacy.redact.result import CheckpointRedaction, check_clean, checkpoint_redaction
-from archive.privacy.redact.rules import Rules, replaced, replacements
+from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
+from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.reader.recognition import SAVED_KINDS
 from archive.reader.rewriting import rewriting
 from archive.rewrite.slim import with_new_id
@@ -104,12 +105,15 @@ def redact_checkpoint(
                 for value in stays.values():  # its place is told, and why it stays
                     proof.left.pop(("text", value.encode()), None)
                 rules = Rules(times="keep")
-                judgement = judged(proof.finder.found(allowed(rules)), rules)
-                changed = [
-                    f"byte {text.at:,}{', a key' * text.is_key}" for text in saved.texts if text.at in texts
-                ]
-                sizes = opened.size, after.size
-                result = checkpoint_redaction(sizes, changed, proof, judgement=judgement, removed=removed)
+                judgement = judged(proof.finder, rules)
+                changed = (text for text in saved.texts if text.at in texts)
+                result = CheckpointRedaction(
+                    size=opened.size,
+                    out_size=after.size,
+                    changed=tuple(f"byte {text.at:,}{', a key' * text.is_key}" for text in changed),
+                    absent=absent_in(chain(saved.texts, stays.values()), values),
+                    **proven(proof, judgement, removed),
+                )
         if not partial:
             check_clean(opened.file, result)
         return result

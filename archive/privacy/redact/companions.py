@@ -30,11 +30,11 @@ from archive.normalform.builder import FormBuilder
 from archive.normalform.programs import ProgramPacker
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.programs import RewrittenMetadata
-from archive.privacy.redact.promises import allowed, judged, telling
+from archive.privacy.redact.promises import judged, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted
 from archive.privacy.redact.removed import Removed
-from archive.privacy.redact.result import CompanionRedaction, check_clean, companion_redaction
+from archive.privacy.redact.result import CompanionRedaction, check_clean, proven
 from archive.privacy.redact.rules import Rules
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
@@ -106,9 +106,15 @@ def redact_companion(
         with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
             check_lines(opened.range_table, after.range_table, opened.allowance)
         proof = _proof(data, removed, limits)
-        judgement = judged(proof.finder.found(allowed(rules)), rules)
+        judgement = judged(proof.finder, rules)
         gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
-        result = companion_redaction(companion, data, removed, proof, judgement=judgement, gone=gone)
+        result = CompanionRedaction(
+            size=companion.size,
+            out_size=len(data),
+            gone=tuple(sorted(gone)),
+            archive_id=companion.archive_id.hex(),
+            **proven(proof, judgement, removed),
+        )
         if not partial:
             check_clean(companion.file, result)
         draft.write(data)

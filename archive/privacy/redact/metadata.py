@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -29,11 +29,11 @@ from archive.formats.tensor_files.safetensors import METADATA, build_header, hea
 from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
-from archive.privacy.redact.promises import allowed, goes, judged, targets, telling
+from archive.privacy.redact.promises import goes, judged, targets, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
-from archive.privacy.redact.result import MetadataRedaction, check_clean, metadata_redaction
-from archive.privacy.redact.rules import Rules, replaced, replacements
+from archive.privacy.redact.result import MetadataRedaction, check_clean, proven
+from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.reader.recognition import FileKind
 from archive.reader.rewriting import rewriting
 
@@ -105,9 +105,15 @@ def redact_metadata(
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
             proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS)
-            judgement = judged(proof.finder.found(allowed(rules)), rules)
-            sizes = opened.size, after.size
-            result = metadata_redaction(sizes, before, metadata, proof, judgement=judgement, removed=removed)
+            judgement = judged(proof.finder, rules)
+            result = MetadataRedaction(
+                size=opened.size,
+                out_size=after.size,
+                gone=tuple(key for key in before if key not in metadata),
+                changed=tuple(key for key, value in metadata.items() if before.get(key) != value),
+                absent=absent_in(chain(*before.items()), values),
+                **proven(proof, judgement, removed),
+            )
         if not partial:
             check_clean(opened.file, result)
         return result

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Limits
     from archive.base.mapped import Mapped
-    from archive.privacy.leaks import Finding, Leaks
+    from archive.privacy.leaks import Finder, Finding
     from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.redact.rules import Rules
 
@@ -100,8 +100,9 @@ def telling(
     return Telling({kind: some for kind, some in texts.items() if some}), more
 
 
-def judged(leaks: Leaks, rules: Rules) -> Judgement:
+def judged(finder: Finder, rules: Rules) -> Judgement:
     """What ``leaks`` finds in a result, told apart by what rules promise."""
+    leaks = finder.found(_allowed(rules))
     left: list[Finding] = []
     may_stay: list[Finding] = []
     for finding in leaks.counted():
@@ -115,7 +116,7 @@ def judged(leaks: Leaks, rules: Rules) -> Judgement:
     return Judgement(sentences, tuple(map(_told, may_stay)), tuple(remedies))
 
 
-def allowed(rules: Rules) -> Allowed:
+def _allowed(rules: Rules) -> Allowed:
     """Patterns of what maps put in the place of paths, which is meant to be there, with the names in that."""
     paths = [f"{kind}={escape(new.decode())}*" for _, new in rules.maps for kind in LeakKind if kind.is_path]
     parts = [part.decode(errors="replace") for part in sorted(targets(rules))]

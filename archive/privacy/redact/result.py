@@ -9,7 +9,7 @@ from archive.base.facts import dataclass
 from archive.base.strings import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection
 
     from archive.companion.contents import Contents
     from archive.privacy.redact.promises import Judgement
@@ -17,16 +17,27 @@ if TYPE_CHECKING:
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.writing import Changes
     from archive.reader.archive import Archive
-    from archive.reader.companion import Companion
 
 NEVER_SOUGHT = {"name", "root", "file"}
-"""What a companion has none of."""
+"""What only archives have."""
 SHOWN = 3
 """Texts that a message names."""
 
 
+class Searched:
+    """A result that was searched for what was to go."""
+
+    __slots__ = ()
+    left: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found that was to go."""
+        return not self.left
+
+
 @dataclass(frozen=True, slots=True)
-class Redaction:
+class Redaction(Searched):
     """The result of a redaction; sizes in bytes.
 
     Attributes:
@@ -78,14 +89,9 @@ class Redaction:
     redacted_id: str
     refused: tuple[str, ...]
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether all was searched, and nothing found that was to go."""
-        return not self.left
-
 
 @dataclass(frozen=True, slots=True)
-class CompanionRedaction:
+class CompanionRedaction(Searched):
     """The result of the redaction of a companion; sizes in bytes.
 
     Attributes:
@@ -117,14 +123,9 @@ class CompanionRedaction:
     gone: tuple[str, ...]
     archive_id: str
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether all was searched, and nothing found that was to go."""
-        return not self.left
-
 
 @dataclass(frozen=True, slots=True)
-class MetadataRedaction:
+class MetadataRedaction(Searched):
     """The result of a redaction of the metadata of safetensors; sizes in bytes.
 
     Attributes:
@@ -132,6 +133,7 @@ class MetadataRedaction:
         out_size: of the redacted one.
         gone: keys of metadata that it does not have.
         changed: keys of metadata with other values.
+        absent: what was to be replaced, and stands in no text of metadata.
         sought: how many removed texts it was searched for, by what they are, as :class:`archive.Redaction`
             has it; ``text`` is what was replaced.
         unsought: removed texts that it was not searched for: too short, or part of what stays.
@@ -147,6 +149,7 @@ class MetadataRedaction:
     out_size: int
     gone: tuple[str, ...]
     changed: tuple[str, ...]
+    absent: tuple[str, ...]
     sought: dict[str, int]
     unsought: tuple[str, ...]
     left: tuple[str, ...]
@@ -156,20 +159,16 @@ class MetadataRedaction:
     unread: tuple[str, ...]
     read: int
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether all was searched, and nothing found that was to go."""
-        return not self.left
-
 
 @dataclass(frozen=True, slots=True)
-class CheckpointRedaction:
+class CheckpointRedaction(Searched):
     """The result of a replacement of texts in what ``torch.save`` wrote; sizes in bytes.
 
     Attributes:
         size: of the file.
         out_size: of the redacted one.
         changed: the places of the texts of its pickle, ``data.pkl``, that are others now.
+        absent: what was to be replaced, and stands in no text of the pickle.
         sought: how many removed texts it was searched for, by what they are: ``text`` is what was replaced.
         unsought: removed texts that it was not searched for: too short.
         left: what is still there and was to go, as :class:`archive.Redaction` has it, and why.
@@ -183,6 +182,7 @@ class CheckpointRedaction:
     size: int
     out_size: int
     changed: tuple[str, ...]
+    absent: tuple[str, ...]
     sought: dict[str, int]
     unsought: tuple[str, ...]
     left: tuple[str, ...]
@@ -191,11 +191,6 @@ class CheckpointRedaction:
     remedies: tuple[str, ...]
     unread: tuple[str, ...]
     read: int
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether all was searched, and nothing found that was to go."""
-        return not self.left
 
 
 AnyRedaction = Redaction | CompanionRedaction | MetadataRedaction | CheckpointRedaction
@@ -232,7 +227,6 @@ def redaction(
         size=before.size,
         out_size=redacted.size,
         companion_size=len(companion),
-        sought={str(what): count for what, count in proof.sought.items()},
         in_code=len(proof.in_code),
         stays=tuple(dict.fromkeys(removed.stays)),
         rewritten=tuple(rewritten),
@@ -241,70 +235,20 @@ def redaction(
         archive_id=contents.archive_id.hex(),
         redacted_id=(contents.redacted_id or contents.archive_id).hex(),
         refused=refused,
-        **_proven(proof, judgement, removed),
+        **proven(proof, judgement, removed, never_sought=()),
     )
 
 
-def companion_redaction(
-    before: Companion,
-    after: bytes,
-    removed: Removed,
-    proof: Proof,
-    *,
-    judgement: Judgement,
-    gone: Iterable[str],
-) -> CompanionRedaction:
-    """The facts about the redaction of a companion; ``gone`` are raw records that the result lacks."""
-    return CompanionRedaction(
-        size=before.size,
-        out_size=len(after),
-        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
-        gone=tuple(sorted(gone)),
-        archive_id=before.archive_id.hex(),
-        **_proven(proof, judgement, removed),
-    )
-
-
-def metadata_redaction(
-    sizes: tuple[int, int],
-    before: Mapping[str, str],
-    after: Mapping[str, str],
-    proof: Proof,
-    *,
-    judgement: Judgement,
-    removed: Removed,
-) -> MetadataRedaction:
-    """The facts about the redaction of metadata, as it was and as it is."""
-    return MetadataRedaction(
-        size=sizes[0],
-        out_size=sizes[1],
-        gone=tuple(key for key in before if key not in after),
-        changed=tuple(key for key, value in after.items() if before.get(key) != value),
-        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
-        **_proven(proof, judgement, removed),
-    )
-
-
-def checkpoint_redaction(
-    sizes: tuple[int, int], changed: Iterable[str], proof: Proof, *, judgement: Judgement, removed: Removed
-) -> CheckpointRedaction:
-    """The facts about a replacement of texts in a checkpoint; ``changed`` are the places of these."""
-    return CheckpointRedaction(
-        size=sizes[0],
-        out_size=sizes[1],
-        changed=tuple(changed),
-        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
-        **_proven(proof, judgement, removed),
-    )
-
-
-def _proven(proof: Proof, judgement: Judgement, removed: Removed) -> dict[str, Any]:
-    """What all results have of the search."""
+def proven(
+    proof: Proof, judgement: Judgement, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
+) -> dict[str, Any]:
+    """What all results have of the search, as their attributes."""
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
     left += [f"not searched: {record}" for record in proof.unread]
     return {
+        "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
         "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
         "left": tuple(sorted(left + removed.bundled)),
         "unread": tuple(proof.unread),

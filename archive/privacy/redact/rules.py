@@ -219,3 +219,9 @@ def replaced(text: str, values: Mapping[str, str]) -> str:
     for old, new in values.items():
         text = text.replace(old, new)
     return text
+
+
+def absent_in(texts: Iterable[str], values: Iterable[str]) -> tuple[str, ...]:
+    """The values that stand in none of some texts."""
+    every = list(texts)
+    return tuple(value for value in values if not any(value in text for text in every))

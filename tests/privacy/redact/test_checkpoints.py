@@ -275,6 +275,20 @@ def test_texts_that_would_take_too_much_memory_are_refused() -> None:
         redacted(saved(["a" * 1_000_000]), f"a={'b' * 10_000}")
 
 
+def test_what_no_text_has_is_told_but_not_what_stays(tmp_path: Path) -> None:
+    file, out = tmp_path / "model.pt", tmp_path / "out.pt"
+    torch.save({"by": VALUE, f"{VALUE}'s": 1, "of": OrderedDict()}, file)
+    values = ["nobody", "anna", VALUE, "OrderedDict", "collections"]
+    result = archive.redact_checkpoint(file, out, replace=[f"{value}=" for value in values], partial=True)
+    assert result.absent == ("nobody",)
+    done = run("redact", file, "-o", out, "--replace", "nobody=", "--replace", "no\nne=", "--force")
+    assert done.stdout.count(b"nothing to replace: no text has ") == 2
+    assert b"no text has 'nobody'" in done.stdout
+    assert b"no text has 'no\\nne'" in done.stdout
+    left = run("redact", file, "-o", out, "--replace", "OrderedDict=x", "--partial", "--force")
+    assert (left.returncode, b"nothing to replace" in left.stdout) == (1, False)
+
+
 def test_other_files_are_refused() -> None:
     for name in ("exported.pt2", "tensors.safetensors", "legacy.pt"):
         with pytest.raises(ArchiveError):

@@ -161,6 +161,10 @@ def test_the_command(file: Path) -> None:
     assert b"changed in metadata: trained" in done.stdout
     again = run("redact", file, "-o", out, "--replace", "Example=X", "--force", "--json")
     assert json.loads(again.stdout)["files"][0]["changed"] == ["author"]
+    pairs = "--replace", "nobody=X", "--replace", "trained=X"
+    none = run("redact", file, "-o", out, *pairs, "--force")
+    assert none.stdout.count(b"nothing to replace") == 1
+    assert b"nothing to replace: no text has 'nobody'" in none.stdout
     assert run("redact", file, "-o", out, "--for", "publish", "-c", "x", "--force").returncode == 2
     assert run("redact", file, "-o", out, "--no-inputs", "--force").returncode == 2
     other = run("redact", KINDS / "exported.pt2", "-o", out, "--replace", "a=b", "-c", "x")
