@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from contextlib import closing
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -159,11 +160,8 @@ def inventoried(
         OSError: it cannot be read.
     """
     with unchanged(source):
-        mapped = by_ranges(source, most=FETCHED)
-        try:
+        with closing(by_ranges(source, most=FETCHED)) as mapped:
             row = _row(mapped, limits.allowance(mapped.weight))
-        finally:
-            mapped.close()
         if row.kind in ZIP_KINDS | TENSOR_KINDS | {FileKind.COMPANION}:
             asked = ((digest, _with_digest), (leaks, _with_leaks), (verify, _with_findings))
             for is_asked, more in asked:

@@ -101,7 +101,7 @@ def failures_facts(
         "seconds": [group.last_time and group.last_time.seconds for group in groups],
         "times": [explainer.causes.times.row(group.times or {}) if has_times else None for group in groups],
         "excerpt": [_excerpt(group, shown) for group in groups],
-        "link": [sources.link(place) if sources else None for place in places],
+        "link": [sources.links.get(place) if sources else None for place in places],
     }
     if any(group.text is None for group in groups) and shown.has_text:
         short = sum(group.text is None for group in groups)
@@ -120,7 +120,7 @@ def failures_facts(
             "caveat": plain(explainer.caveat),
             "notes": _shown_notes(notes, shown),
         },
-        "models": sources.facts() if sources else [{} for _ in models.labels],
+        "models": sources.facts if sources else [{} for _ in models.labels],
     }
 
 
@@ -249,13 +249,15 @@ class _Sources:
         shown: how files are shown.
 
     Attributes:
+        links: where the lines of places stand in the sources; none of those that do not.
+        facts: the sources of each model.
         left_out: what is not on the page, in words.
     """
 
     def __init__(self, models: _Asked, places: Sequence[_Place], shown: Shown) -> None:
         self.left_out: list[str] = []
-        self._links: dict[_Place, list[int]] = {}
-        self._facts: list[Facts] = [{} for _ in models.labels]
+        self.links: dict[_Place, list[int]] = {}
+        self.facts: list[Facts] = [{} for _ in models.labels]
         self._shown = shown
         wanted: dict[int, list[_Place]] = {}
         for place in places:
@@ -284,17 +286,9 @@ class _Sources:
             index, starts = taken[place.file]
             at = place.choice(starts.get(place.line, ()))
             if at >= 0:
-                self._links[place] = [number, index, at]
+                self.links[place] = [number, index, at]
         if listed:
-            self._facts[number] = {"sources": {"files": listed, "records": []}}
-
-    def link(self, place: _Place) -> list[int] | None:
-        """Where a line stands in the sources; None where it does not."""
-        return self._links.get(place)
-
-    def facts(self) -> list[Facts]:
-        """The sources of each model."""
-        return self._facts
+            self.facts[number] = {"sources": {"files": listed, "records": []}}
 
 
 def _whole_files(opened: Archive) -> Facts:

@@ -87,9 +87,8 @@ def put_together(build: Path) -> dict[str, Any]:
     (build / "docs" / "site.css").write_text(STYLE, encoding="utf-8")
     project: dict[str, Any] = configuration["project"] | {"nav": tree.navigation(site, places)}
     python = project["plugins"]["mkdocstrings"]["handlers"]["python"]
-    python["paths"] = [
-        str(ROOT / path) for path in python["paths"]
-    ]  # Zensical's would be relative to `build`
+    # Zensical's would be relative to `build`.
+    python["paths"] = [str(ROOT / path) for path in python["paths"]]
     (build / "zensical.toml").write_text(f"project = {tree.toml(project)}\n", encoding="utf-8")
     return project
 

@@ -14,6 +14,7 @@ Of an ETDump with its ETRecord there are ``instruction`` and ``delegate``, too.
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, one_line
@@ -106,11 +107,8 @@ class ProfileChange:
 
 def is_saved_profile(source: Source) -> bool:
     """Whether a file is JSON by its first byte, as no archive is."""
-    mapped = Mapped(source)
-    try:
+    with closing(Mapped(source)) as mapped:
         return bytes(mapped.data[:64]).lstrip()[:1] == b"{"
-    finally:
-        mapped.close()
 
 
 def read_profile(source: Source, name: str) -> SavedProfile:
@@ -124,16 +122,14 @@ def read_profile(source: Source, name: str) -> SavedProfile:
         ArchiveError: it is no saved profile.
         OSError: it cannot be read.
     """
-    mapped = Mapped(source)
-    try:
+    with closing(Mapped(source)) as mapped:
         if len(mapped.data) > MOST_BYTES:
             raise ArchiveError(f"a profile of more than {MOST_BYTES >> 20} MiB", file=name)
-        facts = json.loads(bytes(mapped.data))
-        return saved_profile(facts["files"][0] if "files" in facts else facts)  # without: of 0.1.0
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise ArchiveError("no profile as `debug-archive profile --json` prints", file=name) from error
-    finally:
-        mapped.close()
+        try:
+            facts = json.loads(bytes(mapped.data))
+            return saved_profile(facts["files"][0] if "files" in facts else facts)  # without: of 0.1.0
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            raise ArchiveError("no profile as `debug-archive profile --json` prints", file=name) from error
 
 
 def saved_profile(facts: Mapping[str, Any]) -> SavedProfile:

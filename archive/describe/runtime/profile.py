@@ -10,6 +10,7 @@ backend's notes are left out and counted.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -183,11 +184,8 @@ class RuntimeProfile(Profile):
 
 def is_etdump(source: Source) -> bool:
     """Whether a file has an ETDump's identifier."""
-    fetched = by_ranges(source)
-    try:
+    with closing(by_ranges(source)) as fetched:
         return identified_at(fetched.data, ETDUMP_IDENTIFIER) is not None
-    finally:
-        fetched.close()
 
 
 @bounded

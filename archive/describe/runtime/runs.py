@@ -5,6 +5,7 @@ Each instruction is one call, which may have a kernel, and what a backend noted,
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file, one_line
@@ -122,17 +123,13 @@ def read_etdump(source: Source, limits: Limits) -> Dump:
         LimitError: it takes more memory than allowed.
         OSError: it cannot be read.
     """
-    mapped = Mapped(source)
-    try:
-        with in_file(mapped.name):
-            if identified_at(mapped.data, ETDUMP_IDENTIFIER) is None:
-                raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
-            allowance = limits.allowance(mapped.weight)
-            blocks = parse_etdump(mapped.data, allowance)
-            allowance.take(BYTES_AN_OPERATION * sum(len(block.events) for block in blocks), "events")
-            return Dump(mapped.name, len(mapped.data), blocks, [*map(run_of, blocks)])
-    finally:
-        mapped.close()
+    with closing(Mapped(source)) as mapped, in_file(mapped.name):
+        if identified_at(mapped.data, ETDUMP_IDENTIFIER) is None:
+            raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
+        allowance = limits.allowance(mapped.weight)
+        blocks = parse_etdump(mapped.data, allowance)
+        allowance.take(BYTES_AN_OPERATION * sum(len(block.events) for block in blocks), "events")
+        return Dump(mapped.name, len(mapped.data), blocks, [*map(run_of, blocks)])
 
 
 def run_of(block: DumpBlock) -> Run:
