@@ -149,6 +149,41 @@ def test_claims_are_removed_a_day_after_the_last_companion_of_their_archive(buck
         bucket.add(kin(4, prefix=LEAST_PREFIX + 2))
 
 
+@in_both
+def test_a_claim_that_is_cleaned_away_while_its_companion_comes_is_made_again(bucket: Bucket) -> None:
+    objects = bucket._objects
+    create, claim = objects.create, f"{PREFIXES}/{LEAST_PREFIX + 1}"
+
+    def cleaned_before(name: str, data: bytes) -> bool:
+        if name.startswith(COMPANIONS):
+            objects.remove(claim)
+        return create(name, data)
+
+    with mock.patch.object(objects, "create", cleaned_before):
+        bucket.add(kin(1))
+    assert objects.found(claim, 100) == id_of(1).encode()
+
+
+@in_both
+def test_cleaning_gives_a_claim_back_to_a_companion_that_came_meanwhile(bucket: Bucket) -> None:
+    bucket.add(kin(1))
+    key, claim = bucket.one(id_of(1)).key, f"{PREFIXES}/{LEAST_PREFIX + 1}"
+    objects = bucket._objects
+    data, remove = objects.found(key, 1 << 20), objects.remove
+    bucket.remove(key)
+
+    def added_before(name: str) -> None:
+        objects.create(key, data)
+        remove(name)
+
+    with (
+        mock.patch("time.time", return_value=time.time() + STALE + 60),
+        mock.patch.object(objects, "remove", added_before),
+    ):
+        assert bucket.gc().claims == 0
+    assert objects.found(claim, 100) == id_of(1).encode()
+
+
 # --- the index
 
 
