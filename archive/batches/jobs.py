@@ -251,7 +251,7 @@ def plan(
         jobs.append(Job(file.name, file.relative, target, debug, use, file.searched, streamed))
     unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
     planned = FilePlan(jobs, many, out, noted_in, unknown)
-    _check_jobs(planned, inputs, wanted)
+    _check_jobs(planned, inputs, wanted, others)
     return planned
 
 
@@ -289,8 +289,16 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
     return usual
 
 
-def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind]) -> None:
+def _check_jobs(
+    planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind], others: Mapping[FileKind, int]
+) -> None:
     """Refuse a plan in which there is nothing to do, or something would be overwritten.
+
+    Args:
+        planned: the plan.
+        inputs: as they were given.
+        wanted: the kinds of files that have jobs.
+        others: the numbers of all other files, by their kind.
 
     Raises:
         ArchiveError: the plan is one.
@@ -298,7 +306,7 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:
         what = "archive" if ARCHIVE_KINDS.issubset(wanted) else " or ".join(sorted(wanted))
-        raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
+        raise ArchiveError(f"no {what} in it{other_files(others)}", file=where)
     if all(
         job.searched and job.use is CompanionUse.READ and not places.exists(job.companion) for job in jobs
     ):

@@ -262,6 +262,13 @@ def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:
     assert str(done.exception) == problem
 
 
+def test_a_folder_of_archives_alone_says_so_where_companions_are_wanted(tmp_path: Path) -> None:
+    shutil.copy(STACK, tmp_path)
+    done = called("redact", tmp_path, "--for", "publish", "-o", tmp_path / "out")
+    problem = f"{tmp_path}: no companion in it, but other files: 1 (lite archive: 1)"
+    assert str(done.exception) == problem
+
+
 def test_a_listing_says_why_tensors_are_not_known(tmp_path: Path) -> None:
     file = tmp_path / "deep"
     nested = packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")])

@@ -115,6 +115,19 @@ def test_of_many_that_add_one_wins_and_nothing_is_lost(bucket: Bucket) -> None:
     assert [entry.archive_id for entry in again(bucket).entries()] == [id_of(number) for number in range(3)]
 
 
+def test_a_bucket_that_keeps_less_than_it_is_given_is_found_out(bucket: Bucket) -> None:
+    pipe = bucket._objects._at("x").fs.pipe_file
+
+    def less(path: str, data: bytes, **options: str) -> None:
+        pipe(path, data[:-1] if COMPANIONS in path else data, **options)
+
+    with (
+        mock.patch.object(type(bucket._objects._at("x").fs), "pipe_file", staticmethod(less)),
+        pytest.raises(ArchiveError, match="was not written whole"),
+    ):
+        bucket.add(kin(1))
+
+
 def test_builds_of_equal_code_are_both_kept_and_told_apart(bucket: Bucket) -> None:
     first, second = (bucket.add(kin(1, line=line), name="one").entry for line in (10, 11))
     assert len(again(bucket).entries()) == 2
