@@ -7,7 +7,7 @@ the file has a record of its own, ``data/NAME``, or shares one with those of the
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TENSOR_BYTES = 4000
 """Bytes of memory that a tensor, its record and what is told of both as JSON cost, besides its name."""
+PLACE_BYTES = 200
+"""Bytes of memory that the place of a text costs."""
 WINDOW, MOST_READ = 1 << 20, 1 << 28
 """Bytes of a file elsewhere that are read for its header at first, and at most."""
 
@@ -129,6 +131,20 @@ class TensorFile:
     sources: Sequence[ClassSource] = ()
     padding: int = 0
     is_big_endian: bool = False
+
+
+class TextPlace(NamedTuple):
+    """Where a text lies in a file.
+
+    Attributes:
+        start: its first byte.
+        stop: the one behind its last.
+        is_value: whether it is the value of the text before it, which is a key.
+    """
+
+    start: int
+    stop: int
+    is_value: bool = False
 
 
 class CutShortError(ArchiveError):

@@ -43,10 +43,12 @@ from archive.base.layout import BIG, LITTLE
 from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import (
+    PLACE_BYTES,
     ArrayOf,
     CutShortError,
     FileRecord,
     TensorFile,
+    TextPlace,
     take_tensor,
     twice,
     with_head,
@@ -89,8 +91,6 @@ DEPTH = 8
 """Arrays inside of arrays."""
 PAIR_BYTES, TENSOR_BYTES = 13, 24
 """Bytes of a pair and of a row of the table, at least."""
-PLACE_BYTES = 200
-"""Bytes of memory that the place of a text costs."""
 VALUE_BYTES = 300
 """Bytes of memory that a pair costs, besides its characters."""
 WIDEST = 4
@@ -174,20 +174,6 @@ def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, i
         return header.spans
 
     return with_head(data, read)
-
-
-class TextPlace(NamedTuple):
-    """Where a text lies in a file.
-
-    Attributes:
-        start: its first byte.
-        stop: the one behind its last.
-        is_value: whether it is the value of the text before it, which is a key.
-    """
-
-    start: int
-    stop: int
-    is_value: bool = False
 
 
 def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:

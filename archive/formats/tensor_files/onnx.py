@@ -1,8 +1,7 @@
 """ONNX: a graph of operators with its weights, as one message of protobuf.
 
-The messages that are looked into are declared below, each with the numbers of its fields: :class:`Model`,
-:class:`Graph`, :class:`Node`, :class:`Attribute`, :class:`Function`, :class:`Training`, :class:`Sparse`,
-:class:`TensorField`, :class:`Opset`, :class:`Entry`. All other fields are passed over.
+The messages that are looked into are declared in ``onnx_messages``, each with the numbers of its fields. All
+other fields are passed over.
 
 A tensor's elements are in one of these places, little-endian, the last dimension the fastest:
 
@@ -29,7 +28,6 @@ Source: ``onnx/onnx.proto`` of onnx 1.23 (IR version 14).
 from __future__ import annotations
 
 from collections import Counter
-from enum import IntEnum
 from math import prod
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -44,6 +42,18 @@ from archive.formats.tensor_files.described import (
     header_around,
     take_tensor,
     twice,
+)
+from archive.formats.tensor_files.onnx_messages import (
+    Attribute,
+    Entry,
+    Function,
+    Graph,
+    Model,
+    Node,
+    Opset,
+    Sparse,
+    TensorField,
+    Training,
 )
 from archive.formats.tensor_files.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, Message, signed
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
@@ -98,115 +108,6 @@ DTYPES = {
     28: "float6_e3m2fn",
 }
 """The dtype of each number of ``TensorProto.DataType``."""
-
-
-class Model(IntEnum):
-    """Fields of ModelProto."""
-
-    IR_VERSION = 1
-    PRODUCER_NAME = 2
-    PRODUCER_VERSION = 3
-    DOMAIN = 4
-    MODEL_VERSION = 5
-    DOC_STRING = 6
-    GRAPH = 7
-    OPSET_IMPORT = 8
-    """Several."""
-    METADATA_PROPS = 14
-    """Several."""
-    TRAINING_INFO = 20
-    """Several."""
-    FUNCTIONS = 25
-    """Several."""
-
-
-class Graph(IntEnum):
-    """Fields of GraphProto."""
-
-    NODE = 1
-    NAME = 2
-    INITIALIZER = 5
-    DOC_STRING = 10
-    SPARSE_INITIALIZER = 15
-
-
-class Node(IntEnum):
-    """Fields of NodeProto."""
-
-    OUTPUT = 2
-    NAME = 3
-    OP_TYPE = 4
-    ATTRIBUTE = 5
-
-
-class Attribute(IntEnum):
-    """Fields of AttributeProto."""
-
-    NAME = 1
-    T = 5
-    """A tensor."""
-    G = 6
-    """A graph."""
-    TENSORS = 10
-    GRAPHS = 11
-    SPARSE_TENSOR = 22
-    SPARSE_TENSORS = 23
-
-
-class Function(IntEnum):
-    """Fields of FunctionProto."""
-
-    NAME = 1
-    NODE = 7
-    DOMAIN = 10
-
-
-class Training(IntEnum):
-    """Fields of TrainingInfoProto, both graphs."""
-
-    INITIALIZATION = 1
-    ALGORITHM = 2
-
-
-class Sparse(IntEnum):
-    """Fields of SparseTensorProto, both tensors."""
-
-    VALUES = 1
-    INDICES = 2
-
-
-class TensorField(IntEnum):
-    """Fields of TensorProto."""
-
-    DIMS = 1
-    DATA_TYPE = 2
-    SEGMENT = 3
-    FLOAT_DATA = 4
-    INT32_DATA = 5
-    STRING_DATA = 6
-    INT64_DATA = 7
-    NAME = 8
-    RAW_DATA = 9
-    DOUBLE_DATA = 10
-    UINT64_DATA = 11
-    EXTERNAL_DATA = 13
-    DATA_LOCATION = 14
-
-
-class Opset(IntEnum):
-    """Fields of OperatorSetIdProto."""
-
-    DOMAIN = 1
-    VERSION = 2
-
-
-class Entry(IntEnum):
-    """Fields of StringStringEntryProto."""
-
-    KEY = 1
-    VALUE = 2
-
-
 TEXTS_OF_MODEL = {Model.PRODUCER_NAME, Model.PRODUCER_VERSION, Model.DOMAIN, Model.DOC_STRING}
 NUMBERS_OF_MODEL = {Model.IR_VERSION, Model.MODEL_VERSION}
 ONCE = TEXTS_OF_MODEL | NUMBERS_OF_MODEL | {Model.GRAPH}

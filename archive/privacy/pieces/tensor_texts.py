@@ -10,8 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.formats.record_kinds import RecordKind
-from archive.formats.tensor_files.described import header_around
-from archive.formats.tensor_files.gguf import TextPlace
+from archive.formats.tensor_files.described import TextPlace, header_around
 from archive.formats.tensor_files.safetensors import LENGTH
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.reader.recognition import FileKind
