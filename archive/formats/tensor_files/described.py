@@ -151,11 +151,12 @@ class CutShortError(ArchiveError):
     """The bytes at hand end before the header does."""
 
 
-def with_head(data: Bytes, read: Callable[[memoryview], T]) -> T:
+def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, Allowance], T]) -> T:
     """Call a reader of a file's beginning; of a file elsewhere, with more and more of it.
 
     Args:
         data: the file.
+        allowance: the memory that it may cost; what came of too few bytes costs none.
         read: is given its first bytes, and raises :class:`CutShortError` if they are too few.
 
     Raises:
@@ -165,12 +166,16 @@ def with_head(data: Bytes, read: Callable[[memoryview], T]) -> T:
     size = most if isinstance(data, memoryview) else WINDOW
     while True:
         try:
-            return read(data[: min(size, most)])
+            with allowance.part() as part:
+                result, cost = read(data[: min(size, most)], part), part.taken
         except CutShortError:
             if size >= most:
                 expected = f"a header of at most {MOST_READ:,} bytes"
                 raise ArchiveError(expected=expected, found="a longer one") from None
-        size *= 4
+            size *= 4
+        else:
+            allowance.take(cost, "what the file's beginning tells")
+            return result
 
 
 def header_around(size: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

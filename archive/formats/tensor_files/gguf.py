@@ -150,15 +150,7 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
     Raises:
         ArchiveError: the file is not as the format asks; the message says where.
     """
-
-    def read(head: memoryview) -> TensorFile:
-        with allowance.part() as meanwhile:
-            file = _Header(head, len(data), meanwhile).file()
-            cost = meanwhile.taken
-        allowance.take(cost, "tensors and values")
-        return file
-
-    return with_head(data, read)
+    return with_head(data, allowance, lambda head, part: _Header(head, len(data), part).file())
 
 
 def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, int]]:
@@ -168,12 +160,12 @@ def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, i
         ArchiveError: as for :func:`read_gguf`.
     """
 
-    def read(head: memoryview) -> dict[str, tuple[int, int]]:
-        header = _Header(head, len(data), allowance)
+    def read(head: memoryview, part: Allowance) -> dict[str, tuple[int, int]]:
+        header = _Header(head, len(data), part)
         header.file()
         return header.spans
 
-    return with_head(data, read)
+    return with_head(data, allowance, read)
 
 
 def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:

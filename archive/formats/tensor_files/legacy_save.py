@@ -106,7 +106,7 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
             are compared with those in the pickle, but for files elsewhere: there, all of them together with
             the size of the file.
     """
-    pickles = with_head(data, lambda head: _pickles(head, len(data), allowance))
+    pickles = with_head(data, allowance, lambda head, part: _pickles(head, len(data), part))
     spans = _spans(data, pickles, _storages(pickles.named, allowance))
     records = {DATA: FileRecord(RecordKind.OBJECT, (pickles.place,))}
     records |= {DATA_FOLDER + key: FileRecord(RecordKind.TENSOR, (span,)) for key, span in spans.items()}
@@ -125,20 +125,17 @@ def _pickles(head: memoryview, size: int, allowance: Allowance) -> _Pickles:
     named: list[PyValue] = []
     values: list[object] = []
     ends = [0]
-    with allowance.part() as meanwhile:
-        for _ in range(PICKLES):
-            try:
-                value, end = plain_value(head, ends[-1], meanwhile, named)
-            except LimitError:
-                raise
-            except ArchiveError as error:
-                if len(head) < size:
-                    raise CutShortError(place=error.place) from None
-                raise
-            values.append(value)
-            ends.append(end)
-        cost = meanwhile.taken
-    allowance.take(cost, "values of pickles")
+    for _ in range(PICKLES):
+        try:
+            value, end = plain_value(head, ends[-1], allowance, named)
+        except LimitError:
+            raise
+        except ArchiveError as error:
+            if len(head) < size:
+                raise CutShortError(place=error.place) from None
+            raise
+        values.append(value)
+        ends.append(end)
     magic, protocol, system, saved, keys = values
     for what, found, expected in (("magic number", magic, MAGIC_NUMBER), ("version", protocol, PROTOCOL)):
         if found != expected:
