@@ -120,6 +120,8 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
                 "",
                 f"no {CALLSTACK_MAP} that tells what the handles stand for",
             )
+    elif bytecode is not None and handles is not None and len(handles):
+        report.add("note", CALLSTACK_MAP, "", f"no {METHOD_HANDLES} that gives its handles to instructions")
     if MODULE_PATHS in readable:
         table = report.attempt(MODULE_PATHS, lambda: archive.path_table)
         if table is not None:

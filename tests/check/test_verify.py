@@ -273,6 +273,12 @@ def test_an_archive_without_debug_information_is_noted_once() -> None:
     ]
 
 
+def test_handles_that_no_instruction_has_are_noted() -> None:
+    assert said(without(STACK, lambda name: name == HANDLES)) == [
+        f"note: {CALLSTACKS}: no {HANDLES} that gives its handles to instructions",
+    ]
+
+
 def test_a_finding_is_one_printable_line() -> None:
     assert str(Diagnostic("note", "", "", "text")) == "text"
     assert str(Diagnostic("note", "", "row 1", "ü")) == "row 1: ü"

@@ -297,6 +297,14 @@ def test_models_of_one_digest_are_the_same_whatever_their_bytes(tmp_path: Path) 
 # --- sums
 
 
+def test_a_companion_has_no_elements_that_are_not_known(tmp_path: Path) -> None:
+    archive.split(STACK, tmp_path / "small.ptl", tmp_path / "m.ptdbg")
+    taken = Inventory({FileKind.COMPANION})
+    row = taken.take(inventoried(tmp_path / "m.ptdbg"))
+    assert row is not None
+    assert (row.elements, taken.partly) == (None, 0)
+
+
 def test_sums_leave_out_what_is_not_known_and_add_up() -> None:
     paths = [STACK, KINDS / "compiled.pt2", KINDS / "page.pt", EXPORTED / "shop.pt2", KINDS / "legacy.pt"]
     taken, rows = took(*map(inventoried, paths))
