@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from archive.base.limits import unbounded
 from archive.base.strings import decoded
-from archive.page.bounding import fitted
+from archive.page.bounding import _relinked, fitted
 from archive.page.document import packed
 from archive.page.sources import SourceFile, _Fragment, stack_lines
 from archive.page.units import Units, differences, plain
@@ -94,3 +95,37 @@ def test_what_is_too_large_loses_detail_and_says_how_much() -> None:
     sizes = less["sizes"]
     assert all(parent < row for row, parent in enumerate(sizes["parent"]))
     assert {len(column) for name, column in sizes.items() if name != "kinds"} == {len(sizes["name"])}
+
+
+def wholes(sizes: dict[str, Any]) -> dict[tuple[str, ...], int]:
+    """The bytes of each node with all in it, by the names that lead to it."""
+    paths: list[tuple[str, ...]] = []
+    for name, parent in zip(sizes["name"], sizes["parent"], strict=True):
+        paths.append((*(paths[parent] if parent >= 0 else ()), name))
+    sums = Counter[tuple[str, ...]]()
+    for path, stored in zip(paths, sizes["stored"], strict=True):
+        for end in range(len(path)):
+            sums[path[: end + 1]] += stored
+    return sums
+
+
+def test_what_is_cut_stays_in_the_bytes_of_what_holds_it() -> None:
+    facts = facts_of(LOWERED)
+    before = wholes(facts["sizes"])
+    for part in (0.5, 0.4, 0.3):
+        after = wholes(cut(LOWERED, int(len(packed(facts)) * part))["sizes"])
+        assert after == {path: before[path] for path in after}
+    assert len(after) < len(before)
+
+
+def test_links_lead_to_what_is_left() -> None:
+    sources = {
+        "files": [{"text": "", "lines": []}, {"text": "y", "lines": [0]}],
+        "records": [{"text": ""}, {"text": "x"}],
+    }
+    links = [[0, 3], [1, 3], [0, 3, 1, 2], [1, 3, 0, 2], [0, 3, 0, 2], None]
+    frames = [[[0, 1, 2], [1, 1, 2], [-1, -1, 2]]]
+    facts = {"sources": sources, "tables": [{"links": links}], "handles": {"frames": frames}}
+    less = _relinked(facts)
+    assert less["tables"][0]["links"] == [None, [1, 3], [-1, 0, 1, 2], [1, 3], None, None]
+    assert less["handles"]["frames"] == [[[-1, -1, 2], [1, 1, 2], [-1, -1, 2]]]

@@ -13,7 +13,8 @@ import re
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
+from unittest import mock
 
 import pytest
 import torch
@@ -24,15 +25,17 @@ from torch.utils.serialization import config as serialization
 import archive
 from archive.base.errors import ArchiveError, ImpossibleError, LimitError
 from archive.container.container import Container
-from archive.container.write import alignment_of, member_from, new_member
+from archive.container.write import alignment_of, member_from, new_member, write_archive
 from tests.support.commands import run
 from tests.support.corpus import KINDS
 from tests.support.sampling import examples
 from tests.support.zips import written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from archive.container.write import Member
     from archive.privacy.redact.result import AnyRedaction
 
 pytestmark = pytest.mark.torch
@@ -293,6 +296,19 @@ def test_other_files_are_refused() -> None:
     for name in ("exported.pt2", "tensors.safetensors", "legacy.pt"):
         with pytest.raises(ArchiveError):
             archive.redact_checkpoint(KINDS / name, io.BytesIO(), replace=[PAIR])
+
+
+def test_another_record_than_the_file_has_is_found_out(tmp_path: Path) -> None:
+    def changed(out: BinaryIO, root: str, members: Iterable[Member], *, alignment: int) -> None:
+        others = [new_member(one.name, b"0" * 24) if one.name == "data/0" else one for one in members]
+        write_archive(out, root, others, alignment=alignment)
+
+    with (
+        mock.patch("archive.privacy.redact.checkpoints.write_archive", changed),
+        pytest.raises(ArchiveError, match="data/0: a record would not be the same"),
+    ):
+        archive.redact_checkpoint(KINDS / "checkpoint.pt", tmp_path / "out.pt", replace=["a=b"])
+    assert not (tmp_path / "out.pt").exists()
 
 
 def test_the_command(tmp_path: Path) -> None:

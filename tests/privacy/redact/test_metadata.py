@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -106,6 +107,19 @@ def test_what_is_in_tensors_or_their_names_is_left_and_nothing_is_written(file: 
     file.write_bytes(safetensors_of({"layer.annabel": ARRAYS["scale"]}, {"by": "annabel"}))
     with pytest.raises(ImpossibleError, match="would be left: text annabel in header"):
         archive.redact_metadata(file, out, replace=["annabel=A"])
+
+
+def test_other_bytes_of_tensors_than_the_file_has_are_found_out(file: Path) -> None:
+    def other_data(data: memoryview, out: BinaryIO) -> None:
+        out.write(data if bytes(data[8:9]) == b"{" else bytes(len(data)))
+
+    out = file.with_name("out.safetensors")
+    with (
+        mock.patch("archive.privacy.redact.metadata.write_all", other_data),
+        pytest.raises(ArchiveError, match="tensors would not be the same"),
+    ):
+        archive.redact_metadata(file, out, preset="publish")
+    assert not out.exists()
 
 
 @given(
