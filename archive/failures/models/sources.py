@@ -177,23 +177,20 @@ def models_in(
         if is_server(source) or is_store(path):
             models += models_of(store_at(source, limits=limits))
             continue
-        files: Sequence[str | os.PathLike[str]] = [source]
         if path.is_dir():
             files = sorted(_below(path, limits, mapped=mapped))
-        else:
-            recognised = recognise(source, limits=limits)
-            if recognised.kind not in KINDS:
-                raise recognised.refusal(name_of(source))
-        if not files:
-            raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-        if path.is_dir():
+            if not files:
+                raise ArchiveError("no archive or companion in it", file=os.fspath(source))
             models += Models(_paired(files, limits, mapped=mapped))
-        else:
-            models += Models([Model(source, companion, limits=limits, mapped=mapped)])
+            continue
+        recognised = recognise(source, limits=limits)
+        if recognised.kind not in KINDS:
+            raise recognised.refusal(name_of(source))
+        models += Models([Model(source, companion, limits=limits, mapped=mapped)])
     return _named_apart(models)
 
 
-def _paired(files: Sequence[str | os.PathLike[str]], limits: Limits, *, mapped: bool) -> Iterator[Model]:
+def _paired(files: Sequence[Path], limits: Limits, *, mapped: bool) -> Iterator[Model]:
     """The models in the files of a folder: an archive beside its companion is one model with it."""
     single = [Model(file, limits=limits, mapped=mapped) for file in files]
     kinds = [listed_kind(model.file, limits=limits, mapped=mapped) for model in single]
