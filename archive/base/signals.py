@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
+ENDING_SIGNALS = signal.SIGINT, signal.SIGTERM
+"""Those that ask a process to end."""
+
 
 @contextmanager
 def handled_by(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from archive.base.errors import LONGEST_CAUSE, ArchiveError, shown
-from archive.base.signals import handled_by
+from archive.base.signals import ENDING_SIGNALS, handled_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -27,7 +27,6 @@ ResultT = TypeVar("ResultT")
 
 MAX_WORKERS = 61
 """Processes; Windows waits for no more."""
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KILLED = "the process that worked on it was killed; is there enough memory?"
 CLEAN_END = 2.0
 """Seconds that a worker has to end in the clean way, between two items or when its parent is gone."""

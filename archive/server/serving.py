@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import signal
 import socket
 from collections import Counter
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archive.base.errors import ArchiveError
-from archive.base.signals import handled_by
+from archive.base.signals import ENDING_SIGNALS, handled_by
 from archive.server.app import ACCESS, Service
 from archive.server.settings import (
     BYTES_OF_A_PIECE,
@@ -146,7 +145,6 @@ def protocol_of(seconds: float) -> type[PromptProtocol]:
 
 # --- serving
 
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
 
 
