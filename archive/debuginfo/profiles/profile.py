@@ -22,6 +22,7 @@ from dataclasses import asdict
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.base.amounts import human_amount
 from archive.base.errors import ArchiveError, one_line
 from archive.base.notebooks import shown_by
 from archive.base.output import replacing
@@ -47,8 +48,6 @@ TABLE_WIDTH = 100
 NAME_WIDTH = 26
 WIDTHS = {"self": 10, "share": 6, "total": 10, "calls": 8, "allocated": 11, "results": 11, "at peak": 10}
 """Of columns of numbers in plain text, by heading."""
-UNIT = 1024
-"""Bytes in a KiB, and so on."""
 HEADINGS = {
     "module": ("module", "class"),
     "line": ("line", "source"),
@@ -120,14 +119,7 @@ def duration(ns: int) -> str:
 
 def size(count: int) -> str:
     """Bytes in the unit that suits them: ``17 B``, ``1.2 KiB``, ``1.2 MiB``, ``1.2 GiB``, ``1.2 TiB``."""
-    value = float(count)
-    if abs(value) < UNIT:
-        return f"{count} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        value /= UNIT
-        if abs(round(value, 1)) < UNIT:
-            return f"{value:.1f} {unit}"
-    return f"{value / UNIT:.1f} TiB"
+    return human_amount(count).replace(",", "")  # columns are narrow
 
 
 def _head(timeline: Timeline) -> str:
