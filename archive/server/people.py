@@ -78,20 +78,19 @@ class PeopleRoutes:
 
     async def explain(self, request: Request) -> Response:
         """The page of a log's failures."""
-        return await self._answer(request, work.failures_page_of)
+        return await self._answer(request, LOG_FORM, work.failures_page_of)
 
     async def report(self, request: Request) -> Response:
         """The page about a model."""
-        return await self._answer(request, work.report_of)
+        return await self._answer(request, MODEL_FORM, work.report_of)
 
-    async def _answer(self, request: Request, task: Callable[..., Any]) -> Response:
-        """What a worker makes of a form; a refusal is a page, too."""
+    async def _answer(self, request: Request, form: str, task: Callable[..., Any]) -> Response:
+        """What a worker makes of a form; a refusal is a page with that form, too."""
         content_type = request.headers.get("content-type", "")[:LONGEST_NAME]
         try:
             return await self._desk.answer(request, html.MEDIA_TYPE, _own_policy, task, content_type)
         except HttpProblem as problem:
             why = f'<p class="notice" role="alert">{text_of(problem.detail)}</p>'
-            form = MODEL_FORM if task is work.report_of else LOG_FORM
             return html.page(problem.status.phrase, why + form, problem.status, problem.headers)
 
     def models(
