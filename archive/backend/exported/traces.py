@@ -43,16 +43,6 @@ class TracedModule(NamedTuple):
     path: str
     class_name: str
 
-    @property
-    def type_name(self) -> str:
-        """Its class as TorchScript writes it."""
-        return torchscript_name(self.class_name)
-
-    def instance(self, caller: TracedModule) -> str:
-        """The attributes that lead from the module that calls it."""
-        start = f"{caller.path}." if caller.path else ""
-        return self.path.removeprefix(start) if self.path.startswith(start) else self.path
-
 
 def torchscript_name(class_name: str) -> str:
     """A qualified class as TorchScript writes it: without ``__main__``, and without ``<locals>``."""
@@ -96,25 +86,23 @@ class Sites:
         steps: list[CallStep] = []
         span, entered = None, 1  # modules
 
-        def enter(end: int) -> None:
-            """Add the calls of modules without a frame."""
-            for number in range(entered, end):
-                inner, outer = modules[number], modules[number - 1]
-                steps.append(CallStep(FORWARD, inner.type_name, inner.instance(outer), None))
+        def call(number: int, function: str = FORWARD, at: Span | None = None) -> CallStep:
+            """The call of a module's function, at a line of the module around it."""
+            inner, outer = modules[number], modules[number - 1]
+            instance = inner.path.removeprefix(f"{outer.path}." if outer.path else "")
+            return CallStep(function, torchscript_name(inner.class_name), instance, at)
 
         for number, frame in enumerate(frames[first:], first):
             module = running.get(number)
             if module:
-                enter(module)
-                inner, outer = modules[module], modules[module - 1]
-                steps.append(CallStep(frame.function, inner.type_name, inner.instance(outer), span))
+                steps += [*map(call, range(entered, module)), call(module, frame.function, span)]
                 entered = module + 1
             elif number > first:
                 steps.append(CallStep(frame.function, None, None, span))
             if frame not in self._spans:
                 self._spans[frame] = _span(frame)
             span = self._spans[frame]
-        enter(len(modules))
+        steps += map(call, range(entered, len(modules)))
         return Site("", span, tuple(steps))
 
 
