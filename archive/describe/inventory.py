@@ -34,7 +34,13 @@ from archive.container.directory import has_end
 from archive.container.names import encoded
 from archive.describe.sizes.account import DEBUG, Part
 from archive.describe.sizes.pieces import record_pieces, tensor_pieces
-from archive.formats.record_kinds import MIGRATED, RecordKind, place_of_companion, version_record
+from archive.formats.record_kinds import (
+    MIGRATED,
+    WEIGHT_KINDS,
+    RecordKind,
+    place_of_companion,
+    version_record,
+)
 from archive.reader.archive import Archive
 from archive.reader.opening import archive_in, opened
 from archive.reader.provenance import provenance
@@ -339,13 +345,9 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
     return facts | {
         "tensors": tensors,
         "elements": sum(piece.weight.elements for piece in pieces if piece.weight),
-        "weight_bytes": sum(piece.stored for piece in pieces if _is_weight(piece)),
+        "weight_bytes": sum(piece.stored for piece in pieces if piece.weight or piece.kind in WEIGHT_KINDS),
         "code_bytes": sum(piece.stored for piece in pieces if piece.kind in CODE and not piece.weight),
     }
-
-
-def _is_weight(piece: Piece) -> bool:
-    return piece.weight is not None or piece.kind in {RecordKind.TENSOR, RecordKind.EXTERNAL}
 
 
 def _short(text: str) -> str:

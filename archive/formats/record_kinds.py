@@ -217,6 +217,9 @@ DEBUG_KINDS = {record.kind for record in DEBUG_RECORDS}
 KINDS_IN_COLUMNS = {record.kind for record in DEBUG_RECORDS if record.has_columns}
 KINDS_TO_SOURCE = {record.kind for record in DEBUG_RECORDS if record.leads_to_source}
 
+WEIGHT_KINDS = {RecordKind.TENSOR, RecordKind.EXTERNAL}
+"""Elements of tensors."""
+
 PICKLED_KINDS = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 """Kinds of records of the model that are pickles where their names end in ``.pkl``."""
 

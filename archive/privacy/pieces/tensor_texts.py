@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats.record_kinds import RecordKind
+from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
 from archive.formats.tensor_files.described import TextPlace, header_around
 from archive.formats.tensor_files.safetensors import LENGTH
 from archive.privacy.pieces.piece import ShiftedPlaces
@@ -65,7 +65,7 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
     else:
         for name, record in file.records.items():
             kind_of_record = file.kinds[name]
-            if kind_of_record in {RecordKind.TENSOR, RecordKind.EXTERNAL}:
+            if kind_of_record in WEIGHT_KINDS:
                 continue
             if kind_of_record is RecordKind.OBJECT and file.sources:
                 kind_of_record = RecordKind.MODULES  # with the source of its classes

@@ -20,7 +20,7 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
-from archive.formats.record_kinds import RecordKind
+from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
 from archive.privacy.pieces.packed import (
     PackedStream,
     how_packed,
@@ -234,7 +234,7 @@ class Walker:
         for name, record in file.records.items():
             kind = file.kinds[name]
             self.entries.append(RecordEntry(inside + name, kind, record.size, 0))
-            if kind not in {RecordKind.TENSOR, RecordKind.EXTERNAL}:
+            if kind not in WEIGHT_KINDS:
                 continue
             if not self._deep:
                 self.passed_over += record.size
