@@ -50,7 +50,8 @@ HEADING_LINES = 2
 """Lines of the file above the table."""
 INTERPRETER_OPERATORS = {
     *("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::Constant", "prim::Drop"),
-    *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return"),
+    *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return", "prim::Param"),
+    "prim::CreateObject",
 }
 """Done by the interpreter itself, without an operator's call: they print none of the table's messages."""
 

@@ -41,7 +41,10 @@ FRAME = b'  File "'
 CALL = re.compile(rb"(?P<file>[^\n]+)\((?P<line>[0-9]{1,9})\): (?P<function>[^\n]*)")
 """A line of a traced operation's Python stack: ``/home/ann/net.py(12): forward``."""
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
-NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
+NOT_CODE = re.compile(
+    rb'  File "|[\w.]*(?:Error|Exception)\b|(?!(?:  |def )[^"]*").*Traceback of TorchScript'
+)
+"""Begins another line of the log than one of code, which may have a heading within a string."""
 CODE = re.compile(rb"  |def |class |[\w.]+ = ")
 """Begins a line of generated code; behind a marking no other line is part of an excerpt."""
 RETHROWN = re.compile(rb".*The following operation failed in the TorchScript interpreter\.")

@@ -465,6 +465,8 @@ FORMS: dict[str, LogForm] = {
     "ansi behind a time": prefixed(
         lambda at: f"{clock(stamp(at))} {ESC}[1;31m", r"\S+ " + re.escape(f"{ESC}[1;31m"), f"{ESC}[0m"
     ),
+    "tab": prefixed(lambda _: "\t", "\t"),
+    "between tabs": prefixed(lambda at: f"{rfc3339(stamp(at))}\tERROR\t", r"\S+\tERROR\t"),
     "logcat brief": prefixed(lambda _: "E/pytorch ( 4001): ", r"E/pytorch \( 4001\): "),
     "xcode": prefixed(
         lambda at: f"2026-03-01 {clock(stamp(at))}.{at:03}000+0100 App[41:{900}] ", r"\S+ \S+ App\[41:900\] "

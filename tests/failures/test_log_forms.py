@@ -52,6 +52,14 @@ def test_a_failure_is_explained_in_the_form_of_its_log(form: LogForm) -> None:
         assert counts == [1, 0, []], name
 
 
+def test_lines_with_quotes_that_are_not_doubled_are_no_cell() -> None:
+    report = REPORTS["plain_unicode"]
+    for above, below in ((b'"\n{"a": 1}\n', b'"\n'), (b'"\n', b'{"a": 1}\n"\n')):
+        text, *counts = explained(above + report.stripped + below, report.path)
+        assert text == above + report.full + below
+        assert counts == [1, 0, []]
+
+
 @some_forms
 def test_another_models_failure_is_told_and_the_log_stays(form: LogForm) -> None:
     for report in REPORTS.values():

@@ -51,6 +51,12 @@ def test_an_instruction_that_runs_no_operator_prints_no_operators_message() -> N
     assert "no operator runs there" in outcome.notes[0]
 
 
+def test_what_the_interpreter_does_itself_prints_no_operators_message() -> None:
+    assert cannot_print("prim::Param", VIEW)
+    assert not cannot_print("prim::Param", "an assertion of the model's own")
+    assert not cannot_print("prim::RaiseException", VIEW)
+
+
 @pytest.mark.parametrize(
     "message", ["no such file", "assertion of the model's own", "wrapped: " + "x" * 3_000]
 )

@@ -115,3 +115,23 @@ def test_a_split_package_is_explained_as_pytorch_explains_the_whole_one(tmp_path
     alone = f"line 2: {UNCHECKED}"
     assert explained(report, companion) == (full, 1, 0, [alone])
     assert failure(packaged(shrunk), 5, 5) == full
+
+
+class Quoting(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, str]:
+        said = 'Traceback of TorchScript (most recent call last):\n  File "code/__torch__/net.py", line 8\n'
+        return torch.matmul(x, torch.ones(5, 5)), said
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_code_may_have_a_heading_in_a_string(others: int, tmp_path: Path) -> None:
+    whole = tmp_path / "models" / "quoting.pt"
+    whole.parent.mkdir()
+    torch.jit.script(Quoting()).save(str(whole))
+    for number in range(others):
+        torch.jit.script(Product()).save(str(whole.with_name(f"other{number}.pt")))
+    bare = without_debug_info(whole, tmp_path / "bare.pt")
+    report, full = (failure(torch.jit.load(str(file)), 2, 4) for file in (bare, whole))
+    shown = report.partition(b"File")[2].partition(b"HERE")[0]
+    assert b"Traceback of TorchScript (most recent" in shown
+    assert archive.explain(report, whole.parent) == full

@@ -47,11 +47,16 @@ def form_of(above: Iterable[bytes], below: Callable[[int], bytes | None]) -> For
     nearest = [*islice(above, MOST_LINES)]
     behind = [line for at in range(1, MOST_LINES) if (line := below(at)) is not None]
     entities, doubled, _ = recodings()
-    opening = next((line for line in nearest if line.count(b'"') % 2), b"")
-    closing = next((line for line in behind if line.count(b'"') % 2), b"")
+    # Within a cell quotes are doubled: the nearest one that is not opens the cell, or there is none.
+    opening = next(filter(_has_bare_quote, nearest), b"")
+    closing = next(filter(_has_bare_quote, behind), b"")
     if OPENED.search(opening) is not None and CLOSED.match(closing) is not None:
         return doubled
     return entities if _is_in_element(nearest, behind) else None
+
+
+def _has_bare_quote(line: bytes) -> bool:
+    return b'"' in line.replace(b'""', b"")
 
 
 def _is_in_element(above: list[bytes], below: list[bytes]) -> bool:
@@ -237,7 +242,7 @@ class Beginning(NamedTuple):
         if line is None or _is(is_second, exact.text_of(line)):
             return exact
         if _is(is_second, exact.loosened.text_of(line)):
-            return exact.loosened
+            return _own(exact, is_second, is_patient=is_patient) or exact.loosened
         unprefixed = self.stream()
         second = unprefixed.text(1, is_patient=is_patient)
         return unprefixed if prefix and _is(is_second, second) else exact
@@ -249,10 +254,11 @@ class Beginning(NamedTuple):
             prefix: what stands before its heading. Only the first line may have it.
             tail: what stands behind it.
         """
-        line = self.plain.text(1)
+        line, exact = self.plain.text(1), self._exact(prefix, tail)
         for stream in self._forms(prefix, tail):
             if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
-                return stream
+                is_next = exact.text_of(line) is not None
+                return stream if is_next else _own(exact, FRAME_HEADER.fullmatch) or stream
         if tail.strip(b" "):
             return None
         return self.followed(prefix, lambda line: FRAME_HEADER.fullmatch(line) or is_source(line))
@@ -260,17 +266,19 @@ class Beginning(NamedTuple):
     def _forms(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams that a failure's lines may be, by what stands around the first one."""
         cells = self._cells(prefix, tail)
-        bases: list[LogStream]
-        if tail.strip(b" "):
-            bases = [InnerStream(self.stream(), Ended(prefix, tail))]
-        else:
-            bases = [self.stream(prefix), *([self.stream()] if prefix else [])]
+        bases = [self._exact(prefix, tail)]
+        if prefix and not tail.strip(b" "):
+            bases.append(self.stream())
         for exact in bases:
             for base in (exact, exact.loosened):
                 yield base
                 for form in recodings():
                     yield InnerStream(base, form)
         yield from (cells, cells.loosened) if cells else ()
+
+    def _exact(self, prefix: bytes, tail: bytes) -> LogStream:
+        """The lines that have the same strings, prefix and tail around the text."""
+        return InnerStream(self.stream(), Ended(prefix, tail)) if tail.strip(b" ") else self.stream(prefix)
 
     def _cells(self, prefix: bytes, tail: bytes) -> LogStream | None:
         """The stream of a table's cells; None where nothing shows that a failure stands in one."""
@@ -315,7 +323,8 @@ class Beginning(NamedTuple):
 
     def _ended(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams of lines that have a tail, or are cells of a table."""
-        if cells := self._cells(prefix, tail):
+        # Lines between tabs are rather plain: quotes show that they are cells.
+        if tail.startswith(b'"') and (cells := self._cells(prefix, tail)):
             yield cells
         if tail.lstrip(b" ").startswith(b"<br"):
             entities, *_ = recodings()
@@ -380,6 +389,16 @@ def shows_frame(stream: LogStream) -> bool:
         if RANGE_MARKING.fullmatch(line) and line.endswith(HERE):
             return True
     return False
+
+
+def _own(
+    exact: LogStream, is_second: Callable[[bytes], object], *, is_patient: bool = True
+) -> LogStream | None:
+    """A stream whose next line is a failure's second; None if it is not.
+
+    A line that directly follows, and differs in numbers, may be of another process that fails, too.
+    """
+    return exact if _is(is_second, exact.text(1, is_patient=is_patient)) else None
 
 
 def _is(is_second: Callable[[bytes], object], text: bytes | None) -> bool:

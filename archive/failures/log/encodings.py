@@ -170,6 +170,8 @@ ENTITY = re.compile(rb"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});|<br ?/
 BREAK = re.compile(rb"&#(?:10|[xX]0?[aA]);|<br ?/?>")
 TAG = re.compile(rb"<[^<>]*>?")
 DEFAULTS = {38: b"&amp;", 60: b"&lt;", 62: b"&gt;", 34: b"&quot;", 39: b"&#39;"}
+IN_ATTRIBUTES = {9: b"&#9;", 13: b"&#13;"}
+"""These, and line ends, are blanks in an attribute if they are written as they are."""
 NO_BREAK_SPACE = "\xa0"
 
 
@@ -182,7 +184,7 @@ class Entities:
 
     def read(self, data: bytes) -> bytes:
         """A text without entities."""
-        self._raw |= {*TAG.sub(b"", ENTITY.sub(b"", data))} & {*b">\"'"}
+        self._raw |= {*TAG.sub(b"", ENTITY.sub(b"", data))} & {*b">\"'\t\r"}
         return ENTITY.sub(self._read_one, data)
 
     def _read_one(self, entity: re.Match[bytes]) -> bytes:
@@ -202,7 +204,8 @@ class Entities:
             text: the text.
             spaces: what stands for two blanks.
         """
-        tokens = {number: token for number, token in DEFAULTS.items() if number not in self._raw}
+        usual = DEFAULTS | (IN_ATTRIBUTES if self._tokens.get(b"\n", b"").startswith(b"&") else {})
+        tokens = {number: token for number, token in usual.items() if number not in self._raw}
         if 34 not in tokens or not self._tokens.get(b'"'):  # noqa: PLR2004 (a quote)
             tokens.pop(39, None)  # one kind of quotes is escaped only where the other is
         tokens |= {data[0]: token for data, token in self._tokens.items() if len(data) == 1}

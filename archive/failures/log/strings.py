@@ -51,6 +51,10 @@ TAG = re.compile(rb"<(?!br ?/?>)[^<>]*>")
 ITEM = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+')"""
 LIST = re.compile(rb"\[" + ITEM + rb"(?:, ?" + ITEM + rb")++\]")
 ITEMS = re.compile(ITEM)
+OF_BYTES = re.compile(rb"\W?[bB]\Z")
+"""Stands before a string of Python's bytes, in the two bytes there."""
+PAIRED = re.compile(rb"[\xf0-\xf4]")
+"""Begins a character that JSON writes as two numbers in ASCII."""
 
 
 AGAIN = re.compile(rb"[\n\r\\%]")
@@ -87,22 +91,33 @@ def _with_json_explained(line: bytes, start: int, stop: int, explain: Explain) -
     for string in STRING.finditer(line, start, stop):
         literal = string[0]
         text = None
-        if has_failure(literal) and not _is_attribute(line, string):
+        if has_failure(literal) and not _is_of_others(line, string):
             text = unquoted(literal)
         if text is not None:
             has_some = True
             new = explain(text, line[: string.start()], line[string.end() :])
             if new != text:
-                literal = quoted(new, is_ascii=literal.isascii())
+                literal = quoted(new, is_ascii=_is_ascii(literal, new))
         pieces += [line[at : string.start()], literal]
         at = string.end()
     return b"".join([*pieces, line[at:stop]]) if has_some else None
 
 
-def _is_attribute(line: bytes, string: re.Match[bytes]) -> bool:
-    """Whether a quoted string is an attribute of XML, which has entities and no escapes."""
-    is_value = line.endswith(b"=", 0, string.start())
-    return is_value and b'\\"' not in string[0] and BREAK.search(string[0]) is not None
+def _is_of_others(line: bytes, string: re.Match[bytes]) -> bool:
+    """Whether a quoted string is none of JSON: Python's bytes, or an attribute of XML, which has entities."""
+    start, literal = string.start(), string[0]
+    if OF_BYTES.match(line[max(0, start - 2) : start]):
+        return True
+    return line.endswith(b"=", 0, start) and b'\\"' not in literal and BREAK.search(literal) is not None
+
+
+def _is_ascii(literal: bytes, text: bytes) -> bool:
+    """Whether a text is to be written in ASCII in the place of a string.
+
+    One that may be Python's as well has no pairs of numbers for a character: there they are two.
+    """
+    may_be_python = b"'" in literal and b'\\"' not in literal
+    return literal.isascii() and not (may_be_python and PAIRED.search(text))
 
 
 # --- regions
@@ -181,7 +196,7 @@ def _around(
 
 
 OPENING = re.compile(rb"\[(?=[\"'])")
-SINGLE = re.compile(rb"(?:(?<![\w\\])|(?<=\b[bB])(?<!\w\w))'")
+SINGLE = re.compile(rb"(?<![\w\\])[bB]?'")
 DOUBLE = re.compile(rb'(?:\b[bB])?(?<!\\)"')
 BEHIND = b" )]},;"
 """What may stand behind a string of Python's; or the line ends."""
@@ -272,7 +287,8 @@ def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     stop = text.find(b'"', mark.end())
     if quote > least and stop > 0:
         return _made(text, quote, stop, of_backslashes)
-    is_bare = not {*b"\"'"} & {*text[least : mark.start()]}
+    before = text[least : mark.start()]
+    is_bare = b'"' not in before and not before.count(b"'") % 2
     return _made(text, least, len(text), of_backslashes) if is_bare else None
 
 
@@ -288,12 +304,12 @@ def of_list(data: bytes) -> InlineText | None:
     if any(b"\n" in text.removesuffix(b"\n" if is_ended else b"") for text in texts):
         return None
     write, known = items[0].write if items[0] else bytes, dict(zip(texts, literals, strict=True))
-    is_ascii = data.isascii()
 
     def written(text: bytes) -> bytes:
         lines = text.splitlines(keepends=True) if is_ended else text.split(b"\n")
         made = (
-            known.get(line) or (quoted(line, is_ascii=is_ascii) if literals[0][:1] == b'"' else write(line))
+            known.get(line)
+            or (quoted(line, is_ascii=_is_ascii(data, line)) if literals[0][:1] == b'"' else write(line))
             for line in lines
         )
         return b"[" + between.join(made) + b"]"

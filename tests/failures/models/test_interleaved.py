@@ -105,3 +105,20 @@ def test_processes_that_fail_at_once_are_all_explained(framing: Framing) -> None
     for number, one in enumerate(some, 1):
         lines = [*one.explained.removesuffix("\n").split("\n"), "ready"]
         assert demultiplexed(framing, found, number) == [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("framing", MIXED)
+@pytest.mark.parametrize("between", [1, 2, 3, 4])
+def test_what_directly_follows_a_heading_may_be_another_process_that_fails(
+    between: int, framing: Framing
+) -> None:
+    """All ranks of a training fail at once: behind one's heading stand another's first lines."""
+    one, other = (texts([said], is_named=False) for said in SAID[-2:])
+    heading = next(at for at, text in enumerate(one, 1) if text.startswith("Traceback"))
+    order = [1] * heading + [2] * between + [1] * (len(one) - heading) + [2] * (len(other) - between)
+    left = {1: iter(one), 2: iter(other)}
+    log = [framing.line(owner, at * SECOND, next(left[owner])) for at, owner in enumerate(order)]
+    found = explained(log, None)
+    for number, said in enumerate(SAID[-2:], 1):
+        expected = [*said.explained.removesuffix("\n").split("\n"), "ready"]
+        assert demultiplexed(framing, found, number) == [text.rstrip() for text in expected]
