@@ -26,7 +26,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Failure
+from archive.failures.failure import MAX_LINES, Answer, Failure
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.nodes import (
     UNKNOWN_CALL,
@@ -59,8 +59,6 @@ EVAL_FRAME = re.compile(
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
 INDENT = b"  "
 """Each line of a traceback's frames begins so."""
-MAX_LINES = 10_000
-"""Lines of one traceback."""
 MAX_FRAMES = 64
 """Frames of graph modules in one traceback: each is in a graph of the node before."""
 NOT_SHOWN = (

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from archive.base.errors import LimitError
     from archive.debuginfo.model import SourceRange
     from archive.failures.log.streams import LogStream
-    from archive.formats.exported.traces import TraceFrame
     from archive.reader.facts import Facts
 
 PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
 """The path of a file of PyTorch."""
+MAX_LINES = 10_000
+"""Lines of a failure, or of an explanation that a log has already, that are read."""
 EXPLAINED_BY = ("output", "work")
 """The bounds beyond which a failure stays unexplained; the log goes on."""
 
@@ -110,12 +111,6 @@ def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
         return "", 0
     file, span = next((place for place in places if not PYTORCH_FILE.search(place[0])), places[0])
     return file, span.line
-
-
-def innermost(frames: Sequence[TraceFrame]) -> TraceFrame | None:
-    """The innermost frame that is not PyTorch's own, or else the innermost; None where there is none."""
-    own = (frame for frame in reversed(frames) if not PYTORCH_FILE.search(frame.file))
-    return next(own, frames[-1] if frames else None)
 
 
 @dataclass(frozen=True, slots=True)

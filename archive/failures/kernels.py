@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Cause, Failure, innermost
+from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
 from archive.failures.lookups.kernels import CalledKernel, why_unrecorded
 from archive.failures.nodes import digest
 
@@ -52,8 +52,6 @@ EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
 FURTHER = re.compile(rb'Original traceback:|None|File ".*|  .*')
 """Other lines of an explanation."""
-MAX_LINES = 10_000
-"""Lines of an explanation in a log."""
 OTHER = "this archive has none: the line is of another model"
 NO_CODE = "this archive has no C++ code to find the line in; its companion may have it"
 
@@ -290,7 +288,7 @@ def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource
         text = f"{len(kernels)} places call this kernel:\n{text}"
     # The cause is the line of the model, if there is but one, and the kernel.
     traces = {trace for kernel in kernels for trace in kernel.kernel.traces if trace is not None}
-    places = {(frame.file, frame.line) for trace in traces if (frame := innermost(trace.frames))}
+    places = {(trace.of_model.file, trace.of_model.line) for trace in traces}
     place = places.pop() if len(places) == 1 else ("", 0)
     label = kernels[0].label if len(kernels) == 1 else kernels[0].kernel.name
     explanation = text.encode("utf-8", "surrogatepass")

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Cause, Failure, innermost
+from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
@@ -47,8 +47,6 @@ PLACE = 2
 """The line of the failure in whose place its source is written."""
 NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
 MAX_LISTED = 3
-MAX_LINES = 10_000
-"""Lines of one source."""
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -250,8 +248,8 @@ def answer_of(
     if nodes[0].site.trace is None:
         return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
     node = nodes[0]
-    frame = innermost(node.site.frames.frames if node.site.frames else ())
-    place = ("", 0) if frame is None else (frame.file, frame.line)
+    trace = node.site.frames
+    place = (trace.of_model.file, trace.of_model.line) if trace else ("", 0)
     explanation = text(node).encode("utf-8", "surrogatepass")
     return Answer(failure, explanation, is_possible=True, cause=Cause(*place, node.hierarchy, ""))
 

@@ -80,6 +80,17 @@ def test_a_traceback_through_graph_modules_gets_the_source_of_the_failing_node(n
     assert hierarchy.endswith(site.target.removeprefix("torch.ops."))
 
 
+@pytest.mark.parametrize("name", ["choice", "choice_decomposed", "walk", "sums"])
+def test_the_cause_is_a_line_of_the_model_where_frames_of_generated_code_are_inside(name: str) -> None:
+    with archive.open(EXPORTED / f"{name}.pt2") as opened:
+        trace = opened.programs["model"].sites[failing_node(name)].frames
+    assert trace is not None
+    assert trace.frames[-1].file.startswith("<eval_with_key>")
+    _, explainer = explained(text(name, "interpreter.stripped"), name)
+    (group,) = explainer.causes.top()
+    assert group.cause.file == "models/branches.py"
+
+
 @pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
 def test_a_failure_of_another_model_is_left_and_told(kind: str) -> None:
     log = text("shop", kind)
