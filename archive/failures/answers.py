@@ -11,7 +11,7 @@ from archive.base.strings import decoded
 from archive.failures import instructions, nodes
 from archive.failures.code_records import CompanionCode, DigestedCode, FrameCode, RenamedCode
 from archive.failures.eval_frames import EvalFailure
-from archive.failures.failure import Answer, Cause, place_of, why_left
+from archive.failures.failure import MAX_LINES, Answer, why_left
 from archive.failures.hashed_words import HASH, names_by_hash, unhashed
 from archive.failures.instructions import InstructionFailure
 from archive.failures.kernels import KernelFailure, source_of
@@ -23,7 +23,6 @@ from archive.failures.redacted_answers import RedactedAnswers
 from archive.failures.tracebacks import (
     CUT_NOTE,
     MAX_BYTES,
-    MAX_LINES,
     TORN_NOTE,
     SerializedFailure,
     Traceback,
@@ -134,10 +133,13 @@ class ArchiveAnswers:
             notes.append((traceback.cut, CUT_NOTE))
         if self._unchecked:
             notes.append((0, UNCHECKED))
-        place = place_of(frame.original for frame in reversed(frames))
-        cause = Cause(*place, decoded(frames[-1].function), "")
         return Answer(
-            traceback, original, tuple(notes), is_possible=True, is_unproven=self._unchecked, cause=cause
+            traceback,
+            original,
+            tuple(notes),
+            is_possible=True,
+            is_unproven=self._unchecked,
+            cause=traceback.cause,
         )
 
     def _of_serialized(self, stream: LogStream) -> Answer | None:

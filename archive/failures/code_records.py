@@ -74,10 +74,7 @@ class CodeLines:
 
     def is_line(self, number: int, line: bytes) -> bool:
         """Whether the text has a line of this number, and it is this one."""
-        if not 0 < number <= len(self) or self.length(number) != len(line):
-            return False
-        start = self.start(number)
-        return self._text[start : start + len(line)].tobytes() == line
+        return self.begins(number, line) and self.length(number) == len(line)
 
     def begins(self, number: int, line: bytes) -> bool:
         """Whether the text has a line of this number, and it begins as this one."""

@@ -273,10 +273,8 @@ class RedactedAnswers:
         failure = found_at(stream, stop, text, self._like)
         if failure is None:
             return self._not_here(stream, stop + HEADED, sign)
-        place = place_of(frame.original for frame in reversed(traceback.frames))
-        cause = Cause(*place, decoded(traceback.frames[-1].function), "")
         failure.renamed = traceback.renamed
-        return Answer(failure, text, is_possible=True, cause=cause)
+        return Answer(failure, text, is_possible=True, cause=traceback.cause)
 
     # Exported programs
 

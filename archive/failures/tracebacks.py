@@ -25,7 +25,7 @@ from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
-from archive.failures.failure import Failure
+from archive.failures.failure import MAX_LINES, Cause, Failure, place_of
 from archive.failures.hashed_words import HASH
 from archive.failures.log.log_line import ending
 from archive.failures.printed import (
@@ -59,9 +59,8 @@ TOP = re.compile(rb"top\(([^)]*)\)")
 BEHIND = CONTEXT - 1
 """Lines that PyTorch prints behind a range, unless its source ends before."""
 CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
-MAX_LINES = 10_000
-"""Lines of one traceback."""
 MAX_BYTES = 1 << 20
+"""Bytes of one traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,12 @@ class Traceback:
                     return 0
                 is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
                 if not is_code or (code is not None and not code.is_line(number + 1, line)):
-                    return number + 1 if lacks() and not self._breaks_off(line) else 0
+                    if not lacks():
+                        return 0
+                    if CODE.match(line) or NOT_CODE.match(line):
+                        return number + 1
+                    self.cut = len(self.raw) - 1  # something else of the log follows
+                    return 0
                 number += 1
                 unmarked += 1
             self._take(line)
@@ -221,11 +225,11 @@ class Traceback:
             self.cut = len(self.raw) - 1
         return 0
 
-    def _breaks_off(self, line: bytes) -> bool:
-        """Whether an excerpt breaks off above a line, which is of something else in the log."""
-        is_other = not CODE.match(line) and not NOT_CODE.match(line)
-        self.cut = len(self.raw) - 1 if is_other else self.cut
-        return is_other
+    @property
+    def cause(self) -> Cause:
+        """What failed, by the frames of serialized code, of which there is one."""
+        frames = [frame for frame in reversed(self.frames) if frame.is_serialized]
+        return Cause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or else its own lines.
