@@ -1,4 +1,4 @@
-"""The origin of an operation: its own range, the calls on the way to it, and whose source that is."""
+"""Names of source files; and the origin of an operation: its own range, and the calls on the way to it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ SELF = "SELF"
 """TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""
 GENERATED_FILE = "<string>"
 """The filename that PyTorch records for source that was compiled from a string."""
+FX_FILE = "<eval_with_key>"
+"""Begins the filename of code that ``torch.fx`` generated; a number of the process follows."""
+NO_FILE = b"?"
+"""Stands for the name of every file in what ``redact --paths none`` made."""
+SEPARATOR = re.compile(rb"[/\\]")
+"""Stands between the parts of a path, of Linux or of Windows."""
 PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
 """Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
 
@@ -17,6 +23,11 @@ PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
 def is_pytorchs(filename: str) -> bool:
     """Whether a source file is part of PyTorch."""
     return PYTORCH_FILE.search(filename) is not None
+
+
+def last_part(path: bytes) -> bytes:
+    """The last part of a path."""
+    return SEPARATOR.split(path)[-1]
 
 
 @dataclass(frozen=True, slots=True)

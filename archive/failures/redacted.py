@@ -18,6 +18,7 @@ from enum import IntEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from archive.debuginfo.sites import FX_FILE, NO_FILE, last_part
 from archive.failures.hashed_words import unhashed
 from archive.failures.printed import CALL, FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
 from archive.failures.tracebacks import written
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 
 HEADER = re.compile(rb'(?:  )?File "(?P<file>[^\n]*)", line (?P<line>\d{1,9})(?:, in (?P<function>[^\n]*))?')
 """A frame's first line; that of a trace of ``torch.export`` may have no indentation."""
-SEPARATOR = re.compile(rb"[/\\]")
-NO_FILE = b"?"
-GENERATED = re.compile(rb"<eval_with_key>\.\d+")
+GENERATED = re.compile(rb"%b\.\d+" % FX_FILE.encode())
 MOST_SERIALIZED = 500
 """Lines of serialized code that are passed over to its original."""
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|<")
@@ -130,11 +129,6 @@ class LooselyTraced(Loosely):
     def may_lack(self, line: bytes) -> bool:
         """Whether a line is none of a file."""
         return _header(line) is None
-
-
-def last_part(path: bytes) -> bytes:
-    """The last part of a path."""
-    return SEPARATOR.split(path)[-1]
 
 
 def _header(line: bytes) -> re.Match[bytes] | None:
@@ -237,7 +231,7 @@ def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign
     near = shown[:MOST_ABOVE]
     if near and not near[0].strip() and not any(map(RANGE_MARKING.fullmatch, near)):
         return Sign.BLANK
-    is_other = file not in files and last_part(file) in {b"?", *map(last_part, files)}
+    is_other = file not in files and last_part(file) in {NO_FILE, *map(last_part, files)}
     above = takewhile(lambda line: not RANGE_MARKING.fullmatch(line), near)
     has_blanks = any(line and not line.strip(b" ") for line in above)
     return Sign.PARTLY if has_blanks or (files and is_other) else Sign.NONE

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.container.names import encoded
+from archive.debuginfo.sites import last_part
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
 from archive.failures import nodes
 from archive.failures.failure import Answer, Cause, place_of, why_left
@@ -35,7 +36,6 @@ from archive.failures.redacted import (
     Sign,
     file_at,
     found_at,
-    last_part,
     sign_at,
 )
 from archive.failures.tracebacks import TracebackFailure

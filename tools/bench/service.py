@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import archive
-from archive.failures.hooks.records import explain_record
+from archive.failures.hooks.install import explain_record
 from archive.failures.models.errors import MARK
 from tools.bench.logs import FLEET, MODELS, fleet
 from tools.bench.measuring import ORACLES, Aim, Table, in_turn, ms, us

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.bounded import bounded
-from archive.failures.hooks.records import explain_record
+from archive.failures.log.quiet import has_failure
 from archive.failures.models.explaining import Explainer
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from archive.failures.models.explaining import Sources
 
     Call: TypeAlias = Callable[..., Any]
+
+REPR = re.compile("%[-#0 +.*0-9]*[ra]")
+"""Shows an argument as ``repr`` does, an error with its class."""
 
 
 class Place(NamedTuple):
@@ -58,7 +62,8 @@ class Hooks:
         loop = attribute(asyncio.BaseEventLoop, "call_exception_handler")
         self._take(loop, self._explaining(lambda _, context: context.get("exception")))
         self._take(Place(logging.getLogRecordFactory, logging.setLogRecordFactory), self._making_records)
-        if shell := _shell():
+        ipython = sys.modules.get("IPython")
+        if ipython is not None and (shell := ipython.get_ipython()):
             # Called where the error is handled, with or without it.
             self._take(attribute(shell, "showtraceback"), self._explaining(lambda *_, **__: sys.exception()))
 
@@ -120,12 +125,6 @@ class Hooks:
         return factory
 
 
-def _shell() -> object:
-    """IPython's shell, if this runs in one."""
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
-
-
 @bounded
 def install(models: Sources | Explainer) -> Hooks:
     """Explain what fails in this application, wherever Python tells of it.
@@ -157,3 +156,44 @@ def install(models: Sources | Explainer) -> Hooks:
     """
     explainer = models if isinstance(models, Explainer) else Explainer(models)
     return Hooks(explainer.warm(), is_owner=explainer is not models)
+
+
+# --- records of logging
+
+
+def explain_record(record: logging.LogRecord, explainer: Explainer) -> None:
+    """Explain the failures in a record's error, and in its message.
+
+    A failure in an argument is explained there: services group records by the text that is the same in all.
+    Where nothing is explained, the record stays as it is.
+    """
+    try:
+        if record.exc_info:
+            explainer.explain_error(record.exc_info[1])
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        keeps_errors = isinstance(record.msg, str) and REPR.search(record.msg) is not None
+        texts = [
+            str(each) if isinstance(each, BaseException) and not keeps_errors else each for each in arguments
+        ]
+        fails = [isinstance(text, str) and _has_failure(text) for text in texts]
+        if any(fails):
+            record.args = tuple(
+                _explained(argument, text, explainer) if fail else argument
+                for argument, text, fail in zip(arguments, texts, fails, strict=True)
+            )
+        elif _has_failure(message := record.getMessage()):
+            explained = explainer.explain_event(message)
+            if explained != message:
+                record.msg, record.args = explained, ()
+    except Exception as error:  # noqa: BLE001 (the record goes on, and its handlers tell what is wrong with it)
+        explainer.count_problem(error)
+
+
+def _explained(argument: object, text: object, explainer: Explainer) -> object:
+    """The explained text of an argument; the argument itself where nothing explains it."""
+    explained = explainer.explain_event(text)
+    return argument if explained == text else explained
+
+
+def _has_failure(text: str) -> bool:
+    return has_failure(text.encode("utf-8", "surrogatepass"))

@@ -31,6 +31,7 @@ from archive.base.errors import ArchiveError, one_line, shown
 from archive.base.facts import dataclass
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
+from archive.debuginfo.sites import FX_FILE
 from archive.failures.lookups.nodes import ProgramNode
 from archive.formats.etrecord import edge_program, node_handles
 from archive.formats.exported.node_metadata import MODULES, STACK_TRACE
@@ -57,7 +58,6 @@ BYTES_A_HANDLE = 256
 SHOWN = 5
 """Methods or handles that a message names."""
 PYTHON = re.compile(r"(?:_operator|math|builtins|torch)\.(\w+)")
-GENERATED = "<eval_with_key>"
 STATEMENT = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<target>[\w.]+)\((?P<arguments>.*)", re.DOTALL
 )
@@ -315,7 +315,7 @@ class Regions:
             ArchiveError: a record that is needed is broken.
         """
         frames = node.site.frames.frames if node.site.frames else ()
-        if not frames or not all(frame.file.startswith(GENERATED) for frame in frames):
+        if not frames or not all(frame.file.startswith(FX_FILE) for frame in frames):
             return node
         holder: str | None = None  # the exported program's node that the node was made from
         origins = node.site.origins

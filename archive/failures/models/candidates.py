@@ -16,6 +16,7 @@ differ, the failure is ambiguous, and stays as it is. So does one that may be of
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, one_line
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from archive.failures.failure import Failure, LoggedLines
     from archive.failures.models.models import Model, Models
     from archive.failures.models.naming import Naming, NamingLine
-    from archive.reader.archive import Archive
 
 
 UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
@@ -81,8 +81,7 @@ class FleetAnswers:
 
     def __init__(self, models: Models, style: Style, spending: Spending, naming: Naming) -> None:
         self.models = models
-        self._style = style
-        self._spending = spending
+        self._answers_of = partial(ArchiveAnswers, style=style, spending=spending)
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
         self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
@@ -235,9 +234,6 @@ class FleetAnswers:
             # Behind the block: who takes the first answer only does not come back.
             if answer is not None:
                 yield Candidate(model, answer)
-
-    def _answers_of(self, opened: Archive) -> ArchiveAnswers:
-        return ArchiveAnswers(opened, self._style, self._spending)
 
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
         """The reason that a failure is not explained."""

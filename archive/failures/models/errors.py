@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from archive.base.deadline import check_time
+from archive.debuginfo.sites import FX_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +20,6 @@ MOST_ERRORS = 100
 """Errors that are looked at: causes, contexts, and members of groups."""
 MOST_FRAMES = 1_000
 """Frames of an error's traceback that are looked at."""
-GENERATED = "<eval_with_key>"
-"""Begins the file name of code that ``torch.fx`` generated: only its traceback shows what failed."""
 MARK = " (debug-archive):"
 """The end of the first line of each note."""
 LISTED = 3
@@ -51,7 +50,7 @@ def text_of(error: BaseException) -> str:
     for _ in range(MOST_FRAMES):
         if call is None:
             break
-        if call.tb_frame.f_code.co_filename.startswith(GENERATED):
+        if call.tb_frame.f_code.co_filename.startswith(FX_FILE):  # only its traceback shows what failed
             import traceback  # noqa: PLC0415 (for few errors)
 
             return "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.container.names import decoded, encoded
+from archive.debuginfo.sites import NO_FILE, last_part
 from archive.formats.compiled.code import UNREAD, without_comments
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.formats.record_kinds import KERNELS, SpareKind
 from archive.privacy.redact.programs import changed_strings, strings_in
-from archive.privacy.redact.rules import NO_FILE, SEPARATOR
 from archive.privacy.redact.texts import (
     PATH,
     files_in,
@@ -131,7 +131,7 @@ class _Compiled:
         own = set(map(encoded, self._model.records))
         names = self._rules.renamed(path for file in self._model.records for path in self._paths(file))
         for path, new in names.items():
-            name = SEPARATOR.split(path)[-1]
+            name = last_part(path)
             if new == NO_FILE and name in own:
                 names[path] = name
         return names
@@ -215,7 +215,7 @@ def in_place(path: bytes, new: bytes) -> bytes:
     """A path, or only the file's name, in as many bytes as another path takes."""
     if new == path:
         return path
-    name = new if len(new) <= len(path) else SEPARATOR.split(new)[-1]
+    name = new if len(new) <= len(path) else last_part(new)
     name = name if len(name) <= len(path) else NO_FILE
     lead = len(path) - len(name)
     return b"." * min(lead, 1) + b"/" * (lead - 1) + name

@@ -7,11 +7,11 @@ was to be kept.
 
 from __future__ import annotations
 
-import re
 from glob import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.errors import counted, one_line
+from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks import LeakKind, leaks_in
 from archive.privacy.leaks.findings import Allowed
 from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
@@ -45,7 +45,6 @@ SOUGHT: dict[LeakKind, What] = dict.fromkeys(PATHS, "path")
 SOUGHT[LeakKind.USER], SOUGHT[LeakKind.HOST], SOUGHT[LeakKind.EMAIL] = "user name", "host name", "address"
 SOUGHT[LeakKind.URL], SOUGHT[LeakKind.KEY] = "URL", "key"
 """Kinds of findings whose texts must not stand anywhere, and what these are."""
-SEPARATORS = re.compile(r"[/\\]+")
 
 
 class Judgement(NamedTuple):
@@ -125,7 +124,7 @@ def _allowed(rules: Rules) -> Allowed:
 
 def targets(rules: Rules) -> set[bytes]:
     """The parts of what maps put in the place of paths."""
-    return {part.encode() for _, new in rules.maps for part in SEPARATORS.split(new.decode()) if part}
+    return {part for _, new in rules.maps for part in SEPARATOR.split(new) if part}
 
 
 def _told(finding: Finding) -> str:

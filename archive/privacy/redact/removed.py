@@ -9,8 +9,9 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from archive.base.facts import dataclass
+from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks.vocabulary import NAMES
-from archive.privacy.redact.rules import ABSOLUTE, LEAST_FOLDERS, SEPARATOR
+from archive.privacy.redact.rules import ABSOLUTE, LEAST_FOLDERS
 from archive.privacy.redact.search import SHORTEST, Search, name_around
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
+from archive.debuginfo.sites import NO_FILE, SEPARATOR, last_part
 from archive.privacy.leaks.vocabulary import PACKAGES, home_of
 
 if TYPE_CHECKING:
@@ -52,9 +53,6 @@ OPTIONS = (
 )
 """Options that take something out."""
 
-NO_FILE = b"?"
-"""Stands for the name of every file with ``--paths none``."""
-SEPARATOR = re.compile(rb"[/\\]")
 LIBRARY = re.compile(rb".*[/\\](?:" + PACKAGES + rb"|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
 """Begins absolute paths, those of drives and URLs (``file:/srv``), too."""
@@ -155,7 +153,7 @@ class Rules:
         if self.paths == "relative":
             return became | _all_relative(others)
         if self.paths == "basename":
-            return became | {path: _last(path) for path in others}
+            return became | {path: last_part(path) for path in others}
         if self.paths == "none":
             return became | {path: NO_FILE if path else path for path in others}
         return became | {path: path for path in others}
@@ -181,12 +179,8 @@ def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
             new = b"/".join(parts[common:] if common else parts[-1:])
         if OUTSIDE.match(new):  # a relative path that may lead anywhere
             new = parts[-1]
-        became[path] = _last(new) if users & set(SEPARATOR.split(new)) else new
+        became[path] = last_part(new) if users & set(SEPARATOR.split(new)) else new
     return became
-
-
-def _last(path: bytes) -> bytes:
-    return path[max(path.rfind(b"/"), path.rfind(b"\\")) + 1 :]
 
 
 def _common(paths: Sequence[bytes]) -> int:
