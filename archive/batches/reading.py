@@ -21,15 +21,12 @@ from archive.batches.inputs import (
 )
 from archive.batches.places import absolute, is_folder, last_part
 from archive.batches.pool import Lost, in_order, results
-from archive.reader.recognition import READ_KINDS as OPENED_KINDS
 from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
 FactsT = TypeVar("FactsT")
-READ_KINDS = {*OPENED_KINDS, FileKind.COMPANION, FileKind.LFS}
-"""The kinds of files in folders that are read. What a pointer stands for may be a model: nothing tells."""
 INDEX_ENDING = ".index.json"
 """How the name of an index of shards ends."""
 
@@ -68,17 +65,17 @@ class Reading(Generic[FactsT]):
 
 def listing(
     inputs: Sequence[str],
+    kinds: Collection[FileKind],
     skipped: Collection[str] = (),
     *,
-    kinds: Collection[FileKind] = READ_KINDS,
     mapped: bool = True,
 ) -> FoundFiles:
-    """The files that are given, and the archives and companions in folders and of globs.
+    """The files that are given, and those of some kinds in folders and of globs.
 
     Args:
         inputs: files, and folders and globs to search.
-        skipped: folders that are not searched.
         kinds: of files in folders and of globs that are wanted.
+        skipped: folders that are not searched.
         mapped: whether files are mapped to recognise them.
 
     Raises:

@@ -30,7 +30,8 @@ from archive.check.records import check_intact, check_records
 from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, METHOD_HANDLES
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise
+from archive.reader.recognition import DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise
+from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKED_KINDS", "Diagnostic", "verify"]
 
-CHECKED_KINDS = ARCHIVE_KINDS | PROGRAM_KINDS | {FileKind.COMPANION}
+CHECKED_KINDS = COMMAND_KINDS["verify"]
 """The kinds of files that are checked."""
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 

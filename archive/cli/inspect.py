@@ -15,7 +15,8 @@ from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import listed
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.tensor_listing import listed_tensors
-from archive.reader.recognition import OPENED_KINDS, READ_KINDS, TENSOR_KINDS, FileKind, recognise
+from archive.reader.recognition import READ_KINDS, TENSOR_KINDS, FileKind, recognise
+from archive.reader.recognition.kinds import COMMAND_KINDS, POINTER_KINDS
 from archive.render.as_csv import INSPECT
 from archive.render.inspect import contents_text, effects_lines, summary_text, total_text
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from archive.render.document_facts import SourcesFacts
     from archive.render.inspect import Contents
 
-LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.LFS}
-"""The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
+LISTED_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP} | POINTER_KINDS
+"""The kinds of files in folders that have a line."""
 
 
 @click.command("inspect")

@@ -15,7 +15,7 @@ from archive.cli.reading import CSV, Row, files_argument, is_single, problem_lin
 from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
-from archive.reader.recognition import FileKind
+from archive.reader.recognition.kinds import POINTER_KINDS, FileKind
 from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
 from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies, unlisted
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 UNREAD = "not read"
 """The rule of files that cannot be read."""
-LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
-"""The kinds of files in folders that are read. A pointer may stand for a model, so it gets a row."""
+LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | POINTER_KINDS
+"""The kinds of files in folders that are read."""
 
 
 @click.command("leaks")

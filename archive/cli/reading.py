@@ -149,7 +149,7 @@ class FileReader:
         """The files that are given or found; see :func:`archive.batches.reading.listing`."""
         from archive.batches.reading import listing  # noqa: PLC0415 (a single file does without)
 
-        return listing(inputs, skipped, kinds=kinds, mapped=self.mapped)
+        return listing(inputs, kinds, skipped, mapped=self.mapped)
 
     def several(
         self,

@@ -13,7 +13,6 @@ from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import InputFile
 from archive.batches.places import exists, is_folder, joined, last_part
-from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
 from archive.cli.reading import (
     CSV,
@@ -30,7 +29,7 @@ from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
-from archive.reader import recognition
+from archive.reader.recognition.kinds import COMMAND_KINDS, POINTER_KINDS, FileKind
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
 from archive.render.sizes import changed_files_text, difference_text, exact, files_text, sizes_text
 from archive.render.texts import first_of
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from archive.render.fitted_table import FittedTable
     from archive.render.sizes import Amount
 
-MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
+MEASURED_KINDS = COMMAND_KINDS["sizes"] - {FileKind.ZIP} | POINTER_KINDS
 """The kinds of files in folders that are measured."""
 
 

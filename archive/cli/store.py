@@ -13,12 +13,11 @@ import click
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.output import STANDARD_OUTPUT, replacing
 from archive.base.urls import is_server, is_url
-from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.failures.models.sources import own_store, store_at
-from archive.reader.recognition import FileKind
+from archive.reader.recognition.kinds import POINTER_KINDS, READ_KINDS, FileKind
 from archive.render.store import (
     added_line,
     added_total,
@@ -108,7 +107,7 @@ wait_option = click.option(
 
 # --- add
 
-ADDED_KINDS = READ_KINDS | {FileKind.EXPORTED}
+ADDED_KINDS = READ_KINDS | {FileKind.COMPANION} | POINTER_KINDS
 """The kinds of files in folders that are added."""
 WITHOUT = "no debug info"
 """The outcome of an archive from which no companion can be made."""

@@ -18,7 +18,7 @@ from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, takes_reader
 from archive.cli.status import ExitStatus
-from archive.reader.recognition import FileKind
+from archive.reader.recognition.kinds import POINTER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from archive.render.ci import SarifLevel
     from archive.render.document_facts import Verified
 
-LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
-"""The kinds of files in folders that are checked. A pointer may stand for a model, so it gets a row."""
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""
 RULES: Mapping[str, str] = {
@@ -78,7 +76,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
             for line in _lines(name, diagnostics):
                 printing.write_line(line)
             return checked.status
-        listing = reader.listing(files, LISTED_KINDS)
+        listing = reader.listing(files, CHECKED_KINDS | POINTER_KINDS)
         status = reader.several(listing, partial(_check_input, check), "verifying", run.row, rules=RULES)
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())

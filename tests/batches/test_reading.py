@@ -6,17 +6,20 @@ import os
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from archive.base.errors import ArchiveError
+from archive.batches import reading
 from archive.batches.inputs import InputFile
 from archive.batches.pool import KILLED
-from archive.batches.reading import listing, readings
-from archive.reader.recognition import FileKind
+from archive.batches.reading import readings
+from archive.reader.recognition import READ_KINDS, FileKind
 from tests.support.corpus import KINDS, RELEASES
 
+listing = partial(reading.listing, kinds=READ_KINDS)
 needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system kills in another way")
 
 

@@ -18,7 +18,7 @@ from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
-from archive.reader.recognition import READ_KINDS, FileKind
+from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ FORK_WAITS = 1.0
 """Seconds that a fork waits for a model that another thread uses; the child then opens it anew."""
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
-KINDS = {*READ_KINDS, FileKind.COMPANION}
+KINDS = COMMAND_KINDS["symbolicate"]
 
 
 class Model:

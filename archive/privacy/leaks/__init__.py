@@ -32,14 +32,13 @@ from archive.reader.opening import opened
 from archive.reader.recognition import (
     OPENED_KINDS,
     PACKAGE_KINDS,
-    READ_KINDS,
-    SAVED_KINDS,
     TENSOR_KINDS,
     FileKind,
     head_kind,
     recognise,
     recognise_zip,
 )
+from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,10 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
-SCANNED_KINDS = {
-    *(*READ_KINDS, *SAVED_KINDS, *TENSOR_KINDS),
-    *(FileKind.COMPANION, FileKind.PYTHON_PACKAGE, FileKind.ZIP),
-}
+SCANNED_KINDS = COMMAND_KINDS["leaks"]
 """The kinds of files whose every text is found. What is in others, compressed ones above all, is not seen."""
 BY_RECORD = {
     RecordKind.INPUTS: LeakKind.INPUTS,

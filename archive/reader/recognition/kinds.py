@@ -112,6 +112,9 @@ OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 REPORTED_KINDS = ZIP_KINDS | (TENSOR_KINDS - {FileKind.SHARDED}) | {FileKind.COMPANION}
 """Files of which a page is made: of one file each."""
 
+POINTER_KINDS = {FileKind.LFS}
+"""Files in folders that may stand for models, which nothing tells: each gets a row, and so an error."""
+
 COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
     "symbolicate": READ_KINDS | {FileKind.COMPANION},
