@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -99,15 +99,12 @@ def check_intact(archive: Archive, report: Diagnostics) -> set[str]:
     return readable
 
 
-class Build(Protocol):
-    """Writes a record, and hands its bytes over part by part."""
+def check_bytes(archive: Archive, name: str, build: Callable[..., object], report: Diagnostics) -> None:
+    """Note the first byte in which a record differs from what PyTorch would have written.
 
-    def __call__(self, *, receive: Callable[[bytes], None]) -> object:
-        """Whatever it returns, if the record could be written."""
-
-
-def check_bytes(archive: Archive, name: str, build: Build, report: Diagnostics) -> None:
-    """Note the first byte in which a record differs from what PyTorch would have written."""
+    Args:
+        build: writes the record; calls ``receive`` with its bytes, part by part.
+    """
     actual = np.frombuffer(archive.records[name].view(), np.uint8)
     size, other = 0, -1
 

@@ -16,7 +16,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind, version_record
+from archive.formats.record_kinds import (
+    BYTEORDER,
+    FORMAT_VERSION,
+    STORAGE_ALIGNMENT,
+    TRACED_INPUTS,
+    VERSION_RECORDS,
+    RecordKind,
+    version_record,
+)
 from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, kind_in
 
 if TYPE_CHECKING:
@@ -53,8 +61,8 @@ BY_NAME = {
     RECORD_NAME: Level.IDS,
     ".data/python_version": Level.FORMAT,
     BYTEORDER: Level.LAYOUT,
-    ".format_version": Level.LAYOUT,
-    ".storage_alignment": Level.LAYOUT,
+    FORMAT_VERSION: Level.LAYOUT,
+    STORAGE_ALIGNMENT: Level.LAYOUT,
 }
 """What some records are about, by name."""
 BY_KIND = {
@@ -65,8 +73,8 @@ BY_KIND = {
     RecordKind.INSTRUCTIONS: Level.DEBUG,
 }
 """The same by kind; other kinds are debug info, or the model."""
-TRACED = ("traced_inputs.pkl", "traced_inputs/")
-"""The example inputs that PyTorch 2.0 and later keep of a traced model: a value and its storages."""
+TRACED = (TRACED_INPUTS, "traced_inputs/")
+"""The example inputs of a traced model: a value and its storages."""
 RELEASE_KEYS = ("torch_version", "schema_version")
 """What an exported program says of the release that wrote it: :attr:`Level.FORMAT`."""
 

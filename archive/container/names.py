@@ -12,6 +12,8 @@ from archive.base.errors import ArchiveError, shown
 CALLSTACK_MAP, DELEGATED = "callstack_debug_map.pkl", "delegated_backends.debug_pkl"
 CODE_FOLDERS = "code/", ".data/ts_code/code/"
 """Records that PyTorch deflates; ``formats.record_kinds`` has all names, and says what these are."""
+STORAGE_ALIGNMENT = ".storage_alignment"
+"""The record of the number of which the places of storages are multiples."""
 
 _ESCAPES = re.compile(
     r"""

@@ -38,7 +38,7 @@ from archive.container.headers import (
     padding_field,
     zip64_field,
 )
-from archive.container.names import CALLSTACK_MAP, CODE_FOLDERS, DELEGATED, encoded, inside
+from archive.container.names import CALLSTACK_MAP, CODE_FOLDERS, DELEGATED, STORAGE_ALIGNMENT, encoded, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
-_ALIGNMENT, _MOST_ALIGNED = ".storage_alignment", U16_MAX + 1
+_MOST_ALIGNED = U16_MAX + 1
 """The record that says to what its file is aligned; what the two bytes of a padding field's length allow."""
 MINIZ_LEVEL = 9
 
@@ -127,7 +127,7 @@ def alignment_of(records: Mapping[str, Record]) -> int:
 
     It is 64, too, where ``.storage_alignment`` names one by which the records do not lie.
     """
-    record = records.get(_ALIGNMENT)
+    record = records.get(STORAGE_ALIGNMENT)
     told = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
     alignment = int(told) if told.isdigit() else 0
     is_kept = 0 < alignment <= _MOST_ALIGNED and not any(

@@ -17,6 +17,9 @@ from archive.formats.effects import EFFECTS
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
+UNNAMED_ROOT = "archive"
+"""The folder of all records where PyTorch saves to what has no name: a buffer."""
+
 DATA = "data.pkl"
 """The module tree: :mod:`archive.formats.inert_values`."""
 
@@ -44,6 +47,12 @@ VERSION_RECORDS = (".data/version", "version")
 
 BYTEORDER = "byteorder"
 """The byte order of tensors, from PyTorch 2.1 on."""
+
+FORMAT_VERSION, STORAGE_ALIGNMENT = ".format_version", container_names.STORAGE_ALIGNMENT
+"""What ``torch.save`` says of its zip: a version, and the number of which storages' places are multiples."""
+
+TRACED_INPUTS = "traced_inputs.pkl"
+"""The example inputs that PyTorch 2.0 and later keep of a traced model."""
 
 LEGACY_TREE = "model.json"
 """The module tree of PyTorch 1.0 to 1.2."""
@@ -234,8 +243,8 @@ KIND_BY_NAME = {
     **dict.fromkeys(VERSION_RECORDS, RecordKind.FORMAT),
     BYTEORDER: RecordKind.FORMAT,
     RECORD_NAME: RecordKind.FORMAT,
-    ".format_version": RecordKind.FORMAT,
-    ".storage_alignment": RecordKind.FORMAT,
+    FORMAT_VERSION: RecordKind.FORMAT,
+    STORAGE_ALIGNMENT: RecordKind.FORMAT,
 }
 KIND_BY_FOLDER = {
     EXTRA_FOLDER: RecordKind.EXTRA,

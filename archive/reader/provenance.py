@@ -26,6 +26,7 @@ from archive.formats.record_kinds import (
     LEGACY_TREE,
     METHOD_HANDLES,
     MODULE_PATHS,
+    TRACED_INPUTS,
     is_legacy,
     version_record,
 )
@@ -43,7 +44,7 @@ NAMED_RELEASES = {
     MODULE_PATHS: writers(instructions=Generation.MODULE_PATHS),
     METHOD_HANDLES: writers(instructions=Generation.METHOD_HANDLES),
     DELEGATED: writers(delegated=True),
-    "traced_inputs.pkl": ((2, 0), LATEST),
+    TRACED_INPUTS: ((2, 0), LATEST),
 }
 """The first and last release that writes a record of this name."""
 VERSION_RELEASES = {"1": (RELEASE_NUMBERS[0], (1, 4)), "2": ((1, 5), (1, 5))}

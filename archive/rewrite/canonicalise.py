@@ -20,6 +20,7 @@ from archive.container.write import member_from, new_member, write_archive
 from archive.formats.archive_id import check_same_id
 from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.program import with_metadata
+from archive.formats.record_kinds import UNNAMED_ROOT
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
 from archive.reader.rewriting import check_archive, rewriting
 from archive.rewrite.slim import with_new_id
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from archive.container.write import Member
     from archive.formats.exported.program import Program
     from archive.reader.archive import Archive
-
-ROOT = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def canonicalise(
         check_archive(opened)
         numbering, unchanged = IdNumbering(), list[str]()
         members = list(_members(opened, numbering, unchanged))
-        size = write_archive(work.drafts[0], ROOT, with_new_id(members, opened.container.records))
+        size = write_archive(work.drafts[0], UNNAMED_ROOT, with_new_id(members, opened.container.records))
         with work.reopened("the result") as after:
             check_same_id(opened.archive_id, after.archive_id, opened.file)
         return Canonical(opened.size, size, numbering.counts, tuple(unchanged), opened.archive_id.hex())

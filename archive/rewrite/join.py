@@ -331,7 +331,7 @@ def _object(
 def _stored_as(record: Record, *, deflated: bool) -> Member:
     """A record as a member, deflated again as PyTorch does it, or stored."""
     member = member_from(record)
-    if member.deflated == deflated and not deflated:
+    if not (member.deflated or deflated):
         return member
     return replace(_member(record.name, record.view(), deflated=deflated), crc32=record.crc32)
 

@@ -20,7 +20,7 @@ from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.compiled.spare import spare_records
-from archive.formats.record_kinds import RecordKind
+from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import TELLING, entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
@@ -71,8 +71,8 @@ MODULES = {RecordKind.CODE, RecordKind.RANGES}
 """Records whose folders are Python packages."""
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
-ROOTS = {"", "archive"}
-"""Root folders that tell nothing: none, and PyTorch's where a file has no name."""
+ROOTS = {"", UNNAMED_ROOT}
+"""Root folders that tell nothing."""
 
 
 @bounded

@@ -56,7 +56,7 @@ from archive.reader.recognition import REDACTED_KINDS, kind_in
 from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
@@ -180,7 +180,7 @@ def _shown(tensors: list[Tensor], size: int) -> np.ndarray:
 T = TypeVar("T")
 
 
-def redacted_effects(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes]:
+def redacted_effects(opened: Archive, removed: Removed) -> dict[str, bytes]:
     """The record of effects with other paths, as source ranges have them; none where that changes nothing.
 
     Guards and state stay: the model computes with their values.
@@ -188,7 +188,6 @@ def redacted_effects(opened: Archive, rules: Rules, removed: Removed) -> dict[st
     Args:
         removed: what became of the paths of source ranges.
     """
-    del rules  # those of source ranges have been followed
     table = opened.effects
     if table is None:
         return {}
@@ -228,14 +227,6 @@ def _literal(value: Literal, became: dict[str, str]) -> Literal:
 # --- redact
 
 __all__ = ["Redaction", "redact"]
-
-REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]], ...] = (
-    redacted_effects,
-    redacted_compiled,
-    without_inputs,
-    without_extra,
-)
-"""What makes records in the place of others."""
 
 
 @bounded
@@ -326,8 +317,10 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     records |= {} if renamed is None else renamed.records
     records |= redacted_ranges(opened, rules, removed, renamed)
     records |= redacted_programs(opened, rules, removed, renamed)
-    for rewriter in REWRITERS:
-        records |= rewriter(opened, rules, removed)
+    records |= redacted_effects(opened, removed)
+    records |= redacted_compiled(opened, rules, removed)
+    records |= without_inputs(opened, rules, removed)
+    records |= without_extra(opened, rules, removed)
     if rules.people:
         removed.stays += hidden_bytes(opened)
     root = rules.root(opened.root)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.debuginfo.sites import NO_FILE, SEPARATOR, last_part
+from archive.formats.record_kinds import UNNAMED_ROOT
 from archive.privacy.leaks.vocabulary import PACKAGES, home_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ PRESETS: dict[str, dict[str, str | bool]] = {
     "vendor": {"paths": "relative", "source": "lines", "inputs": False, "people": True},
 }
 """Choices for those that a file is to be given to: everybody, or somebody who is to explain its failures."""
-NEW_ROOT = "archive"
-"""The folder of all records where their own one goes; PyTorch's, where a file has no name."""
 
 OPTIONS = (
     "--for, --map, --paths, --source, --names, --ids, --no-inputs or --no-extra (preset=, maps=, paths=, "
@@ -137,7 +136,7 @@ class Rules:
 
     def root(self, root: str) -> str:
         """The folder of all records: its name is that of the file when it was saved."""
-        return root if self.paths == "keep" or not root else NEW_ROOT
+        return root if self.paths == "keep" or not root else UNNAMED_ROOT
 
     def renamed(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
         """What becomes of each of an archive's paths."""

@@ -24,6 +24,7 @@ from archive.formats.record_kinds import (
     CODE,
     LEGACY_TREE,
     PICKLED_KINDS,
+    TRACED_INPUTS,
     RecordKind,
     code_of,
     code_record,
@@ -65,7 +66,6 @@ STAY = {
 READ_BY_OTHERS = "programs that load it look values up by them"
 """The same of files that hold no model."""
 WAY_OUT = "paths, source text and inputs go without --names (names=None)"
-TRACED = "traced_inputs.pkl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _Renaming:
         self._pickles = [
             name
             for name in self._records
-            if (kind_of(name) in PICKLED_KINDS and name.endswith(".pkl")) or name in (*TABLES, TRACED)
+            if (kind_of(name) in PICKLED_KINDS and name.endswith(".pkl")) or name in (*TABLES, TRACED_INPUTS)
         ]
 
     def renamed(self) -> Renamed:
