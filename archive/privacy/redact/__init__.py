@@ -45,10 +45,9 @@ from archive.privacy.leaks.sources import lines_of
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
-from archive.privacy.redact.promises import judged, telling
+from archive.privacy.redact.promises import to_remove
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted_ranges
-from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import Redaction, check_clean, redaction
 from archive.privacy.redact.rules import Rules
 from archive.privacy.redact.writing import Changes, companion_contents, write_redacted
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Literal
     from archive.formats.tensors.tensor import Tensor
     from archive.privacy.redact.names import Renamed
+    from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import (
         IdChoice,
         NameChoice,
@@ -104,7 +104,7 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
     for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):
         for match in BUNDLED.finditer(opened.records[name].view()):
             attribute = match[2][: int.from_bytes(match[1], "little")].decode()
-            removed.bundled.append(f"sample inputs {attribute} in {name}")
+            removed.left.append(f"sample inputs {attribute} in {name}")
     return made
 
 
@@ -296,9 +296,8 @@ def redact(
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
-            judgement = judged(proof.finder, rules)
             made = after, contents, data
-            result = redaction(opened, changes, removed, made, proof, judgement=judgement, refused=refused)
+            result = redaction(opened, changes, removed, made, proof, rules=rules, refused=refused)
         if not partial:
             check_clean(opened.file, result)
         return result
@@ -310,8 +309,7 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
     original, kind = Mapped(opened.container.data, opened.file), opened.recognised.kind
-    found, more = telling(original, rules, opened.limits, lambda: lines_of(opened, kind))
-    removed = Removed(telling=found, bundled=[f"{texts}, not looked for" for texts in more])
+    removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind))
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records

@@ -24,7 +24,6 @@ from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.record_kinds import DATA
 from archive.formats.saved_texts import SavedText, check_same_but, texts_of, with_texts
-from archive.privacy.redact.promises import judged
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
@@ -100,19 +99,17 @@ def redact_checkpoint(
                 with in_file("the result", DATA):
                     check_same_but(data, after.container.records[DATA].view(), texts)
                 stays = _staying(saved, values, part)
-                removed = Removed(texts={value.encode() for value in values}, bundled=list(stays))
+                removed = Removed(texts={value.encode() for value in values}, left=list(stays))
                 proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
                 for value in stays.values():  # its place is told, and why it stays
                     proof.left.pop(("text", value.encode()), None)
-                rules = Rules(times="keep")
-                judgement = judged(proof.finder, rules)
                 changed = (text for text in saved.texts if text.at in texts)
                 result = CheckpointRedaction(
                     size=opened.size,
                     out_size=after.size,
                     changed=tuple(f"byte {text.at:,}{', a key' * text.is_key}" for text in changed),
                     absent=absent_in(chain(saved.texts, stays.values()), values),
-                    **proven(proof, judgement, removed),
+                    **proven(proof, Rules(times="keep"), removed),
                 )
         if not partial:
             check_clean(opened.file, result)

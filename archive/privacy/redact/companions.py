@@ -30,10 +30,9 @@ from archive.normalform.builder import FormBuilder
 from archive.normalform.programs import ProgramPacker
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.programs import RewrittenMetadata
-from archive.privacy.redact.promises import judged, telling
+from archive.privacy.redact.promises import to_remove
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted
-from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CompanionRedaction, check_clean, proven
 from archive.privacy.redact.rules import Rules
 from archive.reader.archive import Archive
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from archive.base.output import Sink
     from archive.normalform.column_names import ColumnName
     from archive.privacy.redact.proof import Proof
+    from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import PathChoice, Preset, SourceChoice
 
 __all__ = ["CompanionRedaction", "redact_companion"]
@@ -98,22 +98,20 @@ def redact_companion(
         if companion.salt:
             why = "its archive has hashes for names, and code that goes leads from these to source"
             raise ImpossibleError(why, file=companion.file)
-        texts, more = telling(Mapped(companion.data, companion.file), rules, limits)
-        removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
+        removed = to_remove(Mapped(companion.data, companion.file), rules, limits)
         opened = Archive(None, companion=companion)
         contents = _contents(opened, companion, rules, removed)
         data = build_companion(contents, CompanionLayout.named(companion.layout))
         with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
             check_lines(opened.range_table, after.range_table, opened.allowance)
         proof = _proof(data, removed, limits)
-        judgement = judged(proof.finder, rules)
         gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
         result = CompanionRedaction(
             size=companion.size,
             out_size=len(data),
             gone=tuple(sorted(gone)),
             archive_id=companion.archive_id.hex(),
-            **proven(proof, judgement, removed),
+            **proven(proof, rules, removed),
         )
         if not partial:
             check_clean(companion.file, result)

@@ -29,9 +29,8 @@ from archive.formats.tensor_files.safetensors import METADATA, build_header, hea
 from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
-from archive.privacy.redact.promises import goes, judged, targets, telling
+from archive.privacy.redact.promises import goes, targets, to_remove
 from archive.privacy.redact.proof import prove
-from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import MetadataRedaction, check_clean, proven
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.reader.recognition import FileKind
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
+    from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import PathChoice, Preset
 
 __all__ = ["MetadataRedaction", "redact_metadata"]
@@ -91,8 +91,7 @@ def redact_metadata(
         opened, (draft,) = work.archive, work.drafts
         data = opened._source.data  # noqa: SLF001 (the whole file)
         start, header = header_of(data, opened.allowance)
-        texts, more = telling(Mapped(data, opened.file), rules, limits)
-        removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
+        removed = to_remove(Mapped(data, opened.file), rules, limits)
         removed.texts |= {value.encode() for value in values}
         before = header.pop(METADATA, {})
         metadata = _redacted(before, values, rules, removed)
@@ -105,14 +104,13 @@ def redact_metadata(
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
             proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS)
-            judgement = judged(proof.finder, rules)
             result = MetadataRedaction(
                 size=opened.size,
                 out_size=after.size,
                 gone=tuple(key for key in before if key not in metadata),
                 changed=tuple(key for key, value in metadata.items() if before.get(key) != value),
                 absent=absent_in(chain(*before.items()), values),
-                **proven(proof, judgement, removed),
+                **proven(proof, rules, removed),
             )
         if not partial:
             check_clean(opened.file, result)

@@ -15,7 +15,7 @@ from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks import LeakKind, leaks_in
 from archive.privacy.leaks.findings import Allowed
 from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
-from archive.privacy.redact.removed import Telling
+from archive.privacy.redact.removed import Removed, Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,16 +78,16 @@ def goes(kind: LeakKind, text: bytes, rules: Rules) -> bool:
     return ways.get(kind, rules.people and kind in SOUGHT)
 
 
-def telling(
+def to_remove(
     original: Mapped, rules: Rules, limits: Limits, known: Callable[[], SourceLines | None] = lambda: None
-) -> tuple[Telling, list[str]]:
-    """The texts that a redaction must take out wherever they stand, by kind; and what was not listed.
+) -> Removed:
+    """What a redaction must take out wherever it stands; rewriters add what they remove.
 
     Args:
         known: gives the lines of its source text, if they can be read from what is open already.
     """
     if not rules.people and rules.paths == "keep" and not rules.maps:
-        return Telling(), []
+        return Removed()
     leaks = leaks_in(original, Allowed([]), limits, deep=True, known=known())
     texts: dict[LeakKind, set[bytes]] = {}
     for finding in leaks.findings:
@@ -95,8 +95,12 @@ def telling(
             texts.setdefault(finding.kind, set()).add(finding.data)
     for kind in NAMES & texts.keys():
         texts[kind] = {name for name in texts[kind] if not is_word_of_code(name)} - targets(rules)
-    more = [f"{counted(count, f'more {kind}')}" for kind, count in leaks.more.items() if kind in SOUGHT]
-    return Telling({kind: some for kind, some in texts.items() if some}), more
+    unlisted = [
+        f"{counted(count, f'more {kind}')}, not looked for"
+        for kind, count in leaks.more.items()
+        if kind in SOUGHT
+    ]
+    return Removed(telling=Telling({kind: some for kind, some in texts.items() if some}), left=unlisted)
 
 
 def judged(finder: Finder, rules: Rules) -> Judgement:

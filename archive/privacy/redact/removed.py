@@ -78,7 +78,7 @@ class Removed:
         roots: folders of all records.
         files: the first bytes of extra files, and of tensors of sample inputs.
         became: what stands in the place of paths of source files, and of those that stay.
-        bundled: sample inputs that the model's own methods give out, and where: they cannot go.
+        left: what is left for certain, in sentences: what the model needs, and what is not looked for.
         stays: what cannot go, and why, in words.
         telling: what ``leaks`` found in the original that must not stand anywhere.
     """
@@ -92,7 +92,7 @@ class Removed:
     roots: set[bytes] = field(default_factory=set)
     files: set[bytes] = field(default_factory=set)
     became: dict[bytes, bytes] = field(default_factory=dict)
-    bundled: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
     telling: Telling = field(default_factory=Telling)
 

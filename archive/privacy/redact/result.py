@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ImpossibleError, one_line
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
+from archive.privacy.redact.promises import judged
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.companion.contents import Contents
-    from archive.privacy.redact.promises import Judgement
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed
+    from archive.privacy.redact.rules import Rules
     from archive.privacy.redact.writing import Changes
     from archive.reader.archive import Archive
 
@@ -203,7 +204,7 @@ def redaction(
     after: tuple[Archive, Contents, bytes],
     proof: Proof,
     *,
-    judgement: Judgement,
+    rules: Rules,
     refused: tuple[str, ...],
 ) -> Redaction:
     """The facts about the redaction of an archive.
@@ -214,7 +215,7 @@ def redaction(
         removed: what is gone.
         after: the redacted archive, and the companion's contents and bytes.
         proof: what the search for all that is gone found.
-        judgement: what `leaks` finds in the result.
+        rules: what was promised.
         refused: why PyTorch refuses the result.
     """
     redacted, contents, companion = after
@@ -235,14 +236,15 @@ def redaction(
         archive_id=contents.archive_id.hex(),
         redacted_id=(contents.redacted_id or contents.archive_id).hex(),
         refused=refused,
-        **proven(proof, judgement, removed, never_sought=()),
+        **proven(proof, rules, removed, never_sought=()),
     )
 
 
 def proven(
-    proof: Proof, judgement: Judgement, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
+    proof: Proof, rules: Rules, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
 ) -> dict[str, Any]:
-    """What all results have of the search, as their attributes."""
+    """What all results have of the search, and of what `leaks` finds in the result, as their attributes."""
+    judgement = judged(proof.finder, rules)
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
@@ -250,7 +252,7 @@ def proven(
     return {
         "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
         "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
-        "left": tuple(sorted(left + removed.bundled)),
+        "left": tuple(sorted(left + removed.left)),
         "unread": tuple(proof.unread),
         "read": proof.read,
         "kept": judgement.kept,
