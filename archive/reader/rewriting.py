@@ -19,7 +19,7 @@ from archive.container.container import Container
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
 from archive.reader.opening import open_whole, opened
-from archive.reader.recognition import ARCHIVE_KINDS, check_companion
+from archive.reader.recognition import check_companion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -73,7 +73,7 @@ def rewriting(
     companion: Source | None = None,
     force: bool,
     limits: Limits,
-    kinds: Collection[FileKind] = ARCHIVE_KINDS,
+    kinds: Collection[FileKind],
 ) -> Iterator[Rewriting]:
     """Write targets from an archive, all of them or none.
 

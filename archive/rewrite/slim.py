@@ -35,8 +35,8 @@ ROOM = 4
 def slim_members(
     file: FileKind,
     records: Mapping[str, Record],
-    debug: Collection[str] = (),
-    left: Mapping[str, bytes] | None = None,
+    debug: Collection[str],
+    left: Mapping[str, bytes],
 ) -> Iterator[Member]:
     """All records without debug information and serialization id, as members of a slim archive.
 
@@ -46,7 +46,7 @@ def slim_members(
         debug: names of debug records that stay nevertheless.
         left: exported programs and shared objects as they are to be; others stay as they are.
     """
-    left, counted = left or {}, set(counted_names(records))
+    counted = set(counted_names(records))
     programs = set(divided_programs(records))
     changed = programs | left.keys()
     others = sum(record.stored_size for name, record in records.items() if name not in changed)
@@ -101,7 +101,7 @@ def _level(size: int) -> int:
     return STRONGEST if size <= LONG_JSON else QUICK
 
 
-def slim_member(record: Record, level: int = STRONGEST) -> Member:
+def slim_member(record: Record, level: int) -> Member:
     """A record other than a tensor as a member, in the fewest bytes."""
     return min(
         replace(member_from(record), aligned=False),

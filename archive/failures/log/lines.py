@@ -28,21 +28,18 @@ class Lines:
 
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: no more arrived for a while.
-        number: the number of the first line.
         is_quiet: whether lines may be taken together: each would stay as it is, and tell nothing of others.
     """
 
-    def __init__(
-        self, log: Iterable[bytes], number: int = 1, is_quiet: Callable[[bytes], bool] | None = None
-    ) -> None:
-        self._lines = whole_lines(Splitter(number, is_quiet).lines(log))
+    def __init__(self, log: Iterable[bytes], is_quiet: Callable[[bytes], bool] | None = None) -> None:
+        self._lines = whole_lines(Splitter(is_quiet).lines(log))
         self._ahead: deque[LogLine] = deque()
         self._size = 0
         self._is_paused = False
         self._quiet: LogLine | None = None
         self._passed = 0
 
-    def peek(self, at: int = 0, *, is_patient: bool = True) -> LogLine | None:
+    def peek(self, at: int, *, is_patient: bool = True) -> LogLine | None:
         """A line without taking it.
 
         Args:
@@ -110,12 +107,11 @@ class Splitter:
     """Splits a log into lines. A long one is cut in pieces, where possible not within a string.
 
     Args:
-        number: the number of the first line.
         is_quiet: whether lines may stay together.
     """
 
-    def __init__(self, number: int, is_quiet: Callable[[bytes], bool] | None = None) -> None:
-        self._number = number
+    def __init__(self, is_quiet: Callable[[bytes], bool] | None) -> None:
+        self._number = 1
         self._is_quiet = is_quiet
         self._rest = bytearray()
         self._is_cut = False

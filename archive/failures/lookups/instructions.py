@@ -141,7 +141,7 @@ class InstructionNodes:
         has_program = edge_program(method, self._archive.programs) is not None
         return has_program or method in self._archive.instructions
 
-    def has_gap(self, number: int, *, only: str | None = None) -> bool:
+    def has_gap(self, number: int, *, only: str | None) -> bool:
         """Whether some method has an instruction of a number, and nothing is recorded of it.
 
         Args:
@@ -155,7 +155,7 @@ class InstructionNodes:
         recorded = sum(number < self._last[method] for method in self._methods.get(number, ()))
         return longer > recorded
 
-    def has_branch(self, number: int, operator: str, steps: Steps, *, only: str | None = None) -> bool:
+    def has_branch(self, number: int, operator: str, steps: Steps, *, only: str | None) -> bool:
         """Whether a branch of ``cond`` may have an instruction: ExecuTorch 1.5 records none of those.
 
         Args:

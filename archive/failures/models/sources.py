@@ -101,9 +101,7 @@ def _identity(model: Model) -> tuple[str, str]:
     return (model.entry.archive_id, model.entry.digest) if isinstance(model, KeptModel) else (model.file, "")
 
 
-def store_at(
-    source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, waiting: Waiting | None = None
-) -> AnyStore:
+def store_at(source: str | os.PathLike[str], *, limits: Limits, waiting: Waiting | None = None) -> AnyStore:
     """A store by its folder, by the URL of its bucket, or by the address of its server.
 
     Args:

@@ -51,7 +51,7 @@ NUMBER = re.compile(rb"[0-9]{1,20}")
 
 
 def redacted_programs(
-    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None = None
+    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None
 ) -> dict[str, bytes | None]:
     """The records of all programs with other metadata, by name.
 

@@ -60,7 +60,7 @@ class _LineStrings:
 
 
 def redacted_ranges(
-    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None = None
+    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None
 ) -> dict[str, bytes]:
     """The records of source ranges, rewritten, by the names that they have in the archive.
 

@@ -90,7 +90,7 @@ ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 
 """Fields of ONNX's ModelProto: number and wire type."""
 
 
-def recognise_head(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
+def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognised:
     """Recognise a file that is no zip.
 
     Args:

@@ -173,7 +173,7 @@ def _is_number(bound: object) -> bool:
 
 
 def layout_faults(
-    meta: dict[str, Any], place: str, message: str = DIMENSIONS, *, typed: bool = True
+    meta: dict[str, Any], place: str, message: str = DIMENSIONS, *, typed: bool
 ) -> Iterator[Diagnostic]:
     """The faults of what all tensors have: elements, and as many strides as sizes.
 
