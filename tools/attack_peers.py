@@ -32,18 +32,26 @@ def main() -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     for file in sys.argv[2:]:
+        own = _memory("RSS")
         child = os.fork()
         if not child:
             _run(way, file)
         _, status, used = os.wait4(child, 0)
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        answers.write(json.dumps([_said(status), max(used.ru_maxrss - own, 0) << 10]) + "\n")
+        answers.write(json.dumps([_said(status), max((used.ru_maxrss << 10) - own, 0)]) + "\n")
+
+
+def _memory(kind: str) -> int:
+    """Bytes of this process: its address space, or what is resident, which a fork starts with.
+
+    ``getrusage`` does not tell: its maximum includes the process that started this one.
+    """
+    pages = Path("/proc/self/statm").read_text("utf-8").split()[("VM", "RSS").index(kind)]
+    return int(pages) * resource.getpagesize()
 
 
 def _run(way: Way, file: str) -> None:
     """Run the way in this process; its exit status says what came of it."""
-    pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
-    size = pages * resource.getpagesize() + MEMORY
+    size = _memory("VM") + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""``docs/reference/attacks.md``: what becomes of ``tests/attacks`` here, in PyTorch in scanners.
+"""``docs/reference/attacks.md``: what becomes of ``tests/attacks`` here, in PyTorch and in scanners.
 
     python -m tools.attack_table                    measures this project again; keeps the other columns
     python -m tools.attack_table SCANNERS/bin/python   measures PyTorch and the scanners instead
@@ -114,8 +114,8 @@ def measured_peers(way: str, python: str) -> dict[str, str]:
 
 def _files(files: dict[str, bytes], folder: Path) -> list[Path]:
     """Write an attack's files, and return those for PyTorch and scanners: none where a companion attacks."""
-    folder.mkdir()
     for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     if any(name.endswith(".ptdbg") for name in files):
         return []

@@ -48,7 +48,7 @@ REPORTED = (
     Column("size", "Size", "bytes"),
     Column("debug_bytes", "Debug information", "bytes"),
     Column("release", "Release"),
-    Column("findings", "Findings", "number"),
+    Column("findings", "Errors, warnings", "number"),
 )
 """What the list of report pages says of each."""
 
@@ -103,7 +103,7 @@ class FolderPage:
         """
         files = self._files
         words = {"size": "bytes", "debug_bytes": "bytes of debug info", "elements": "elements"}
-        words["findings"] = "findings"
+        words["findings"] = "errors and warnings"
         summed = [
             key for key in words if files.get(key) and all(isinstance(one, int | None) for one in files[key])
         ]

@@ -209,7 +209,7 @@ ADVICE = {
     FileKind.LINK: "a search does not follow it; name it itself, and what is in it is found",
     FileKind.EMPTY_FOLDER: "no file is in it or below it",
     FileKind.UNKNOWN: "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's "
-    "ETRecords and ETDumps, and its own companions",
+    "ETRecords and ETDumps, and its own companions; `symbolicate --log` reads logs",
 }
 
 
