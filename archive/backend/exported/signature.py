@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -20,7 +19,7 @@ from archive.backend.lower import codegen
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from archive.backend.graph.graphs import Schema
 
@@ -85,7 +84,7 @@ def parameters_of(program: Any, leaves: Sequence[object]) -> list[Parameter]:  #
         if not name.isidentifier():
             raise LoweringError(f"a parameter by the name {name!r}, which TorchScript does not have")
         try:
-            kind = _type(tree, partial(_parameter_type, leaves))
+            kind = _type(tree, leaves, torch._C.OptionalType(TENSOR))  # None: a tensor that was not given
         except LoweringError as error:
             raise LoweringError(f"the parameter {name}: {error}") from error
         made.append(Parameter(name, tree, kind, number >= len(args)))
@@ -104,7 +103,7 @@ def result_of(program: Any, leaves: Sequence[object]) -> tuple[Tree, JitType]:  
     """
     tree = _tree(program.module_call_graph[0].signature.out_spec, "the result")
     try:
-        return tree, _type(tree, partial(_leaf_type, leaves))
+        return tree, _type(tree, leaves, torch._C.NoneType.get())
     except LoweringError as error:
         raise LoweringError(f"the result: {error}") from error
 
@@ -133,25 +132,30 @@ def schema_of(method: str, parameters: Sequence[Parameter], result: JitType) -> 
     return torch._C.FunctionSchema(method, "", [itself, *arguments], results, False, False)
 
 
-def _type(tree: Tree, leaf: Callable[[int], JitType]) -> JitType:
-    """The type of a structure, given that of each leaf.
+def _type(tree: Tree, leaves: Sequence[object], none: JitType) -> JitType:
+    """The type of a structure, given its leaves and the type of None.
 
     Raises:
         LoweringError: TorchScript has no type for it.
     """
     if isinstance(tree, int):
-        return leaf(tree)
+        value = leaves[tree]
+        if value is None or isinstance(value, torch.Tensor):
+            return none if value is None else TENSOR
+        if type(value) not in PLAIN_TYPES:
+            raise LoweringError(f"TorchScript has no type for an object of the class {type(value).__name__}")
+        return PLAIN_TYPES[type(value)]
     if isinstance(tree, Mapping):
         keys = {type(key) for key in tree}
         if len(keys) > 1 or not keys <= {str, int}:
             raise LoweringError("TorchScript has no dict of such keys")
         (key,) = keys or {str}
-        kinds = [_type(item, leaf) for item in tree.values()]
+        kinds = [_type(item, leaves, none) for item in tree.values()]
         return torch._C.DictType(PLAIN_TYPES[key], _one(kinds, "dict"))
     if isinstance(tree, tuple):
-        return torch._C.TupleType([_type(item, leaf) for item in tree])
+        return torch._C.TupleType([_type(item, leaves, none) for item in tree])
     if isinstance(tree, list):
-        return torch._C.ListType(_one([_type(item, leaf) for item in tree], "list"))
+        return torch._C.ListType(_one([_type(item, leaves, none) for item in tree], "list"))
     raise LoweringError(f"TorchScript has no type for an object of the class {type(tree).__name__}")
 
 
@@ -161,22 +165,6 @@ def _one(kinds: Sequence[JitType], holder: str) -> JitType:
     if len(texts) > 1:
         raise LoweringError(f"TorchScript has no {holder} of several types ({', '.join(texts)})")
     return kinds[0] if kinds else TENSOR
-
-
-def _leaf_type(leaves: Sequence[object], number: int) -> JitType:
-    value = leaves[number]
-    if isinstance(value, torch.Tensor):
-        return TENSOR
-    if value is None:
-        return torch._C.NoneType.get()
-    if type(value) not in PLAIN_TYPES:
-        raise LoweringError(f"TorchScript has no type for an object of the class {type(value).__name__}")
-    return PLAIN_TYPES[type(value)]
-
-
-def _parameter_type(leaves: Sequence[object], number: int) -> JitType:
-    """The type of a leaf of a parameter; None stands for a tensor that was not given."""
-    return torch._C.OptionalType(TENSOR) if leaves[number] is None else _leaf_type(leaves, number)
 
 
 # --- checks

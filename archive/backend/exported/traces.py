@@ -33,12 +33,7 @@ FEW_LINES = 2
 
 
 class TracedModule(NamedTuple):
-    """A module whose ``forward`` was running.
-
-    Attributes:
-        path: the attributes that lead from the top module to it, joined by dots.
-        class_name: its qualified class, as Python writes it.
-    """
+    """A module whose ``forward`` was running: its path from the top module, and its class, as in Python."""
 
     path: str
     class_name: str
@@ -155,16 +150,12 @@ def _forward_of(class_name: str) -> CodeType | None:
     return None
 
 
-def _last_line(code: CodeType) -> int:
-    return max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
-
-
 def _runs(frame: TraceFrame, code: CodeType) -> bool:
     """Whether a frame runs some code."""
-    return (frame.file, frame.function) == (
-        code.co_filename,
-        code.co_name,
-    ) and code.co_firstlineno <= frame.line <= _last_line(code)
+    if (frame.file, frame.function) != (code.co_filename, code.co_name):
+        return False
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    return code.co_firstlineno <= frame.line <= last
 
 
 # --- source
