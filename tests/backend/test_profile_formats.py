@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.base.errors import ArchiveError
-from archive.debuginfo.profiles.profile import duration, size, table
+from archive.debuginfo.profiles.profile import duration, size
 from tests.backend.chrome_trace import BROKEN, problems, x
 from tests.support.profiles import (
     ADD_0,
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.torch
 
 
 def test_table() -> None:
-    assert table(one_run(), most=2) == (
+    assert one_run().table(most=2) == (
         "backend demo: 5 operations in 8.000 µs, results of up to 5.0 KiB at a time\n"
         "\n"
         "      self  share      total    calls     results    at peak  module                     class\n"
@@ -50,29 +50,29 @@ def test_table() -> None:
         "  2.000 µs  25.0%   2.000 µs        1         0 B        0 B  head                       Linear\n"
         "  2.000 µs  25.0%                   3     1.0 KiB    1.0 KiB  [5 others]"
     )
-    heading, first = table(one_run(), by="line").splitlines()[2:4]
+    heading, first = one_run().table(by="line").splitlines()[2:4]
     assert heading == "      self  share    calls     results    at peak  line                       source"
     assert first.startswith("  4.000 µs  50.0%        1     4.0 KiB    4.0 KiB  models/plain.py:25  ")
     assert first.endswith("  return self.act(self.…")
-    _, _, lines = table(one_run(), by="line").partition("\n\n")
-    assert str(one_run()) == f"{table(one_run())}\n\n{lines}", "with one head"
+    _, _, lines = one_run().table(by="line").partition("\n\n")
+    assert str(one_run()) == f"{one_run().table()}\n\n{lines}", "with one head"
     with pytest.raises(ValueError, match=r"^by 'file': expected one of module, line, operator$"):
-        table(one_run(), by="file")  # type: ignore[arg-type]
+        one_run().table(by="file")  # type: ignore[arg-type]
 
 
 def test_without_memory_there_is_no_column_of_it() -> None:
     made = recording((0, 4000, FC_0, "aten::linear"), (4500, 5500, ADD_0, "aten::add"))
-    assert table(profiled(made)).splitlines()[:4] == [
+    assert profiled(made).table().splitlines()[:4] == [
         "backend demo: 2 operations in 5.000 µs",
         "",
         "      self  share      total    calls  module                     class",
         "  4.000 µs  80.0%   4.000 µs        1  blocks.0.fc                Linear",
     ]
-    assert table(profiled(made), by="operator").splitlines()[2] == "      self  share    calls  operator"
+    assert profiled(made).table(by="operator").splitlines()[2] == "      self  share    calls  operator"
 
 
 def test_names_cannot_move_the_cursor_or_break_the_table() -> None:
-    text = table(profiled(recording((0, 2, HEAD, "\x1b[2J\n"), (2, 3, HEAD, "x" * 200))), by="operator")
+    text = profiled(recording((0, 2, HEAD, "\x1b[2J\n"), (2, 3, HEAD, "x" * 200))).table(by="operator")
     assert text.splitlines()[-2].endswith(r"  \x1b[2J\n")
     assert [len(line) for line in text.splitlines()][-1] == 100
 

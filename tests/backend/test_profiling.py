@@ -20,7 +20,7 @@ import torch
 
 from archive.backend import Delegate, lower, lowered_archive
 from archive.debuginfo.profiles.places import SourceLine, place_of
-from archive.debuginfo.profiles.profile import Profile, table
+from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import ProfileRow, Recording
 from tests.support.profiles import (
     ADD_1,
@@ -248,7 +248,7 @@ def test_any_recording(spans: list[tuple[int, int, int, str]], changes: list[tup
     outermost = [row.total_ns for row in profile.by_module() if row.name in ("top(Stack)", "(unknown)")]
     assert sum(outermost) == profile.total_ns
     for by in ("module", "line", "operator"):
-        assert all(len(line) <= 100 for line in table(profile, by=by, most=3).splitlines())
+        assert all(len(line) <= 100 for line in profile.table(by=by, most=3).splitlines())
 
 
 @patient

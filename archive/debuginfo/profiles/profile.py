@@ -33,7 +33,7 @@ from archive.debuginfo.profiles.timeline import VIEWS, Timeline
 from archive.debuginfo.sites import is_pytorchs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from archive.base.output import Target
     from archive.debuginfo.model import Source
@@ -73,25 +73,8 @@ class TableFacts(NamedTuple):
     rows: list[tuple[list[str], str, str]]
 
 
-def table(timeline: Timeline, *, by: View = "module", most: int = 20) -> str:
-    """The rows with the longest self times, as plain text.
-
-    Args:
-        timeline: the recording.
-        by: what a row stands for.
-        most: rows to show; the others are summed up in one.
-
-    Raises:
-        ValueError: ``by`` is none of these.
-    """
-    facts = table_facts(timeline, by, most)
-    widths = [WIDTHS[heading] for heading in facts.numbers]
-    lines = [(facts.numbers, *facts.names), *facts.rows]
-    return "\n".join([facts.head, "", *(_line(numbers, widths, *names) for numbers, *names in lines)])
-
-
 def table_facts(timeline: Timeline, by: View, most: int) -> TableFacts:
-    """The rows with the longest self times; arguments and errors as those of :func:`table`."""
+    """The rows with the longest self times; arguments and errors as those of :meth:`Profile.table`."""
     rows = timeline.rows_by(by)
     shown = [True, True, by == "module", True, *[bool(timeline.memory)] * 2]
     memory = "allocated" if timeline.of_allocator else "results"
@@ -160,29 +143,6 @@ def _end(text: str, width: int) -> str:
 # --- trace
 
 
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
-    """The trace, in the JSON Object Format: operations, the modules they belong to, and memory."""
-    timed = []
-    for operation in timeline.events:
-        arguments = _arguments(timeline, operation.handle, operation.place)
-        event = _complete(
-            operation.name,
-            "cpu_op",
-            2 * operation.lane + 1,
-            (operation.start_ns, operation.end_ns),
-            arguments,
-        )
-        timed.append((operation.start_ns, operation.end_ns, event))
-    for lane, segments in enumerate(timeline.lanes):
-        for start, end, level in reversed([*_slices(segments)]):  # of equal times, the outer module first
-            event = _complete(str(level), "module", 2 * lane + 2, (start, end), {"Module": level.path})
-            timed.append((start, end, event))
-    for change in timeline.memory:
-        timed += [(change.time_ns, change.time_ns, event) for event in _memory_events(timeline, change)]
-    timed.sort(key=lambda entry: (entry[0], -entry[1]))
-    return {"displayTimeUnit": "ms", "traceEvents": [*_names(timeline), *(event for *_, event in timed)]}
-
-
 def _names(timeline: Timeline) -> Iterator[Event]:
     """The events that name the process and its tracks: for each lane one of operations, one of modules."""
     yield _event("M", "process_name", 1, {"name": f"backend {timeline.backend}"})
@@ -247,24 +207,6 @@ def _event(phase: str, name: str, thread: int, arguments: Event) -> Event:
 HEADING = f"{'line':>5} {'calls':>7} {'self':>10} {'share':>6}  source"
 
 
-def listing(timeline: Timeline, sources: Iterable[Source]) -> str:
-    """The functions in which time was spent, those with most of it first; "" if no source has their lines.
-
-    Args:
-        timeline: the recording.
-        sources: the texts that the archive's debug info has. Of traced models these are call stacks, in which
-            no line stands as the model has it.
-    """
-    rows = {row.name: row for row in timeline.by_line()}
-    texts = dict.fromkeys(
-        (one_line(str(source.filename)), source.starting_line, decoded(bytes(source.text)))
-        for source in sources
-        if source.filename is not None and not is_pytorchs(str(source.filename))
-    )
-    parts = [part for file, first, text in texts if (part := _Part(file, first, text, rows)).time]
-    return "\n\n".join("\n".join(part.lines()) for part in sorted(parts, key=lambda part: -part.time))
-
-
 class _Part:
     """A source from its first line's number on, with the rows of its lines out of all, by ``file:line``."""
 
@@ -314,16 +256,37 @@ class Profile(Timeline):
 
     def __str__(self) -> str:
         first, second = self.views[:2]
-        _, _, rows = table(self, by=second).partition("\n\n")
-        return f"{table(self, by=first)}\n\n{rows}"
+        _, _, rows = self.table(by=second).partition("\n\n")
+        return f"{self.table(by=first)}\n\n{rows}"
 
     def table(self, *, by: View = "module", most: int = 20) -> str:
-        """The sums as text: see :func:`archive.debuginfo.profiles.profile.table`."""
-        return table(self, by=by, most=most)
+        """The rows with the longest self times, as plain text.
+
+        Args:
+            by: what a row stands for.
+            most: rows to show; the others are summed up in one.
+
+        Raises:
+            ValueError: ``by`` is none of these.
+        """
+        facts = table_facts(self, by, most)
+        widths = [WIDTHS[heading] for heading in facts.numbers]
+        lines = [(facts.numbers, *facts.names), *facts.rows]
+        return "\n".join([facts.head, "", *(_line(numbers, widths, *names) for numbers, *names in lines)])
 
     def listing(self) -> str:
-        """The model's source with the times of each line: see :mod:`archive.debuginfo.profiles.profile`."""
-        return listing(self, self._sources)
+        """The functions in which time was spent, those with most first; "" if no source has their lines.
+
+        Sources of traced models are call stacks, in which no line stands as the model has it.
+        """
+        rows = {row.name: row for row in self.by_line()}
+        texts = dict.fromkeys(
+            (one_line(str(source.filename)), source.starting_line, decoded(bytes(source.text)))
+            for source in self._sources
+            if source.filename is not None and not is_pytorchs(str(source.filename))
+        )
+        parts = [part for file, first, text in texts if (part := _Part(file, first, text, rows)).time]
+        return "\n\n".join("\n".join(part.lines()) for part in sorted(parts, key=lambda part: -part.time))
 
     def facts(self) -> dict[str, Any]:
         """The sums for JSON: what ran, its times in ns, the peak of memory, and the rows of each view."""
@@ -338,8 +301,26 @@ class Profile(Timeline):
         }
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The trace: see :mod:`archive.debuginfo.profiles.profile`."""
-        return chrome_trace(self)
+        """The trace, in the JSON Object Format: operations, the modules they belong to, and memory."""
+        timed = []
+        for operation in self.events:
+            arguments = _arguments(self, operation.handle, operation.place)
+            event = _complete(
+                operation.name,
+                "cpu_op",
+                2 * operation.lane + 1,
+                (operation.start_ns, operation.end_ns),
+                arguments,
+            )
+            timed.append((operation.start_ns, operation.end_ns, event))
+        for lane, segments in enumerate(self.lanes):
+            for start, end, level in reversed([*_slices(segments)]):  # of equal times, the outer module first
+                event = _complete(str(level), "module", 2 * lane + 2, (start, end), {"Module": level.path})
+                timed.append((start, end, event))
+        for change in self.memory:
+            timed += [(change.time_ns, change.time_ns, event) for event in _memory_events(self, change)]
+        timed.sort(key=lambda entry: (entry[0], -entry[1]))
+        return {"displayTimeUnit": "ms", "traceEvents": [*_names(self), *(event for *_, event in timed)]}
 
     def folded(self) -> str:
         """Folded stacks: see :mod:`archive.debuginfo.profiles.stacks`."""
