@@ -93,7 +93,7 @@ class Mapped:
         return self
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None where this is no file with a path or URL.
+        """Open a file by its path below this one's folder; None where none is there, or this has no folder.
 
         Raises:
             ArchiveError: the path is no file.
@@ -103,7 +103,9 @@ class Mapped:
         if here is None:
             return None
         there = _joined(os.fsdecode(here), path)
-        return by_ranges(there if self._map is not None else in_memory(there))
+        with suppress(FileNotFoundError):
+            return by_ranges(there if self._map is not None else in_memory(there))
+        return None
 
     def check_unchanged(self) -> None:
         """Refuse a mapped file that was written to since; one that has lost its name is as it was.

@@ -170,10 +170,7 @@ class ModelFile:
         name = f"{path}{INSIDE}data"
         if name in self.records:
             raise ArchiveError(f"a tensor and a file beside it would both be {shown(name)}", file=self.file)
-        try:
-            other = self._mapped.beside(path)
-        except FileNotFoundError:
-            other = None
+        other = self._mapped.beside(path)
         if other is None:
             self.missing.append(path)
             return None
@@ -267,12 +264,6 @@ def _legacy(data: Bytes, allowance: Allowance) -> TensorFile:
     return replace(file, tensors=tensors, what=f"{words}, {file.what}")
 
 
-def _kind_of(archive: Archive, record: str) -> RecordKind:
-    """The kind of a record of a shard."""
-    told = archive.tensor_file
-    return told.kinds[record] if told is not None else kind_in(archive.recognised.kind, record)
-
-
 class ShardedModel:
     """The shards that an index names, as one model.
 
@@ -291,6 +282,7 @@ class ShardedModel:
     padding = 0
     storages: Mapping[str, tuple[ReadableRecord, Place]] = {}
     missing: Sequence[str] = ()
+    sources: Sequence[ClassSource] = ()
 
     def __init__(
         self, mapped: Mapped | Fetched, opened: Callable[[Mapped | Fetched], Archive], allowance: Allowance
@@ -305,11 +297,10 @@ class ShardedModel:
                 index = read_index(mapped.data[:], allowance)
             self.metadata = index.metadata
             whole = FileRecord(RecordKind.INDEX, ((0, len(mapped.data)),))
-            name = INDEX
             self.records: dict[str, ReadableRecord] = {
-                name: StoredRecord(name, whole, mapped.data, self.file, allowance)
+                INDEX: StoredRecord(INDEX, whole, mapped.data, self.file, allowance)
             }
-            self.kinds = {name: whole.kind}
+            self.kinds = {INDEX: whole.kind}
             self.files = {self.file: len(mapped.data)}
             self.tensors: dict[str, Tensor] = {}
             for shard, names in index.shards.items():
@@ -321,10 +312,7 @@ class ShardedModel:
     def _add(self, shard: str, names: Iterable[str], opened: Callable[[Mapped | Fetched], Archive]) -> None:
         """Open a shard, and take its records and tensors."""
         with in_file(self.file, shard):
-            try:
-                mapped = self._mapped.beside(shard)
-            except FileNotFoundError:
-                mapped = None
+            mapped = self._mapped.beside(shard)
             if mapped is None:
                 raise ArchiveError(expected="a shard that the index names", found="no such file")
             archive = self.shards[shard] = opened(mapped)
@@ -336,9 +324,10 @@ class ShardedModel:
                 raise ArchiveError(f"tensor {shown(twice)} is in another shard, too")
         before = f"{shard}{INSIDE}"
         self.files[archive.file] = archive.size
+        told = archive.tensor_file
         for name, record in archive.records.items():
             self.records[before + name] = record
-            self.kinds[before + name] = _kind_of(archive, name)
+            self.kinds[before + name] = told.kinds[name] if told else kind_in(archive.recognised.kind, name)
         self.tensors |= {name: tensor.at(before + tensor.record) for name, tensor in archive.tensors.items()}
 
     @property
@@ -352,11 +341,6 @@ class ShardedModel:
         if len(orders) > 1:
             raise ArchiveError("some shards are big-endian, others are not", file=self.file)
         return orders == {True}
-
-    @property
-    def sources(self) -> Sequence[ClassSource]:
-        """Sources of classes in it."""
-        return ()
 
     @property
     def size(self) -> int:
