@@ -7,7 +7,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, in_file
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, KERNELS, RecordKind, kind_in_exported
 
 if TYPE_CHECKING:
@@ -66,10 +66,8 @@ class CompiledModel:
 
         if not self.has_kernels:
             return {}
-        try:
+        with in_file(self._source.file, self.records[KERNELS]):
             return parse_kernels(self._json(KERNELS))
-        except ArchiveError as error:
-            raise error.within(file=self._source.file, record=self.records[KERNELS]) from error.__cause__
 
     @cached_property
     def named(self) -> Mapping[str, Sequence[Kernel]]:
@@ -143,11 +141,9 @@ class CompiledModel:
     def _json(self, file: str) -> object:
         from archive.base.json_text import read_json  # noqa: PLC0415 (the same)
 
-        try:
+        with in_file(self._source.file, self.records[file]):
             value: object = read_json(self.view(file), self._source.allowance)
-        except ArchiveError as error:
-            raise error.within(file=self._source.file, record=self.records[file]) from error.__cause__
-        return value
+            return value
 
 
 def compiled_models(source: Records, *, alone: bool = False) -> dict[str, CompiledModel]:

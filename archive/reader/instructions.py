@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import in_file
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
 from archive.formats.etrecord import Instruction, parse_delegates, parse_handles, parse_outputs
@@ -49,11 +49,9 @@ def _map(
     """A map of instructions; empty where there is none."""
     if name not in source.records:
         return {}
-    try:
+    with in_file(source.file, name):
         tree = read_json(source.records[name].view(), source.allowance)
         Steps(source.allowance.limits.work).take(len(tree) if isinstance(tree, dict) else 0)
         facts = parse(tree)
         source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, facts.values())), "instructions")
-    except ArchiveError as error:
-        raise error.within(file=source.file, record=name) from error.__cause__
-    return facts
+        return facts

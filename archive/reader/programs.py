@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError, LimitError, in_file
 from archive.formats.record_kinds import programs_in
 
 if TYPE_CHECKING:
@@ -115,11 +115,9 @@ class Programs(Mapping[str, "Program"]):
         if not self.records and metadata and rows is not None:
             return Program(name, "", partial(_sites, metadata, rows))
         record = self.records[name]
-        try:
+        with in_file(self._source.file, record):
             texts = [metadata.of(row) for row in rows] if metadata and rows is not None else None
             program = Program.of(name, self._tree(record), texts)
-        except ArchiveError as error:
-            raise error.within(file=self._source.file, record=record) from error.__cause__
         sites = partial(self._sites, program, record)
         return Program(
             name, program.release, sites, program.lifted, is_pruned=program.is_pruned, schema=program.schema
@@ -127,10 +125,8 @@ class Programs(Mapping[str, "Program"]):
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:
         """The sites of a program, whose errors name the file and the record."""
-        try:
+        with in_file(self._source.file, record):
             return program.sites
-        except ArchiveError as error:
-            raise error.within(file=self._source.file, record=record) from error.__cause__
 
 
 def _sites(metadata: Metadata, rows: range) -> dict[str, NodeSite]:

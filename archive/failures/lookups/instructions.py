@@ -27,7 +27,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.errors import in_file, one_line, shown
 from archive.base.facts import dataclass
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
@@ -353,10 +353,8 @@ class Regions:
         record = self._archive.records.get(GRAPH_ID)
         if record is None:
             return None
-        try:
+        with in_file(self._archive.file, GRAPH_ID):
             graph_id: object = read_json(record.view(), self._archive.allowance)
-        except ArchiveError as error:
-            raise error.within(file=self._archive.file, record=GRAPH_ID) from error.__cause__
         return graph_id if isinstance(graph_id, int) else None
 
     @cached_property

@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import by_ranges, in_memory
 from archive.base.urls import is_url
@@ -388,11 +388,9 @@ def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> o
     from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]
-    try:
+    with in_file(container.file, name):
         value, _ = plain_value(record.view(), 0, allowance)
-    except ArchiveError as error:
-        raise error.within(file=container.file, record=name) from error.__cause__
-    return value
+        return value
 
 
 def _package(container: Container) -> Recognised:
