@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 CHANGED = "the file changed while it was read; nothing is written"
 LONGEST_CAUSE = 200
@@ -225,6 +225,17 @@ def counted(count: int, noun: str) -> str:
     ('1 record', '2,600 records')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def several(names: Sequence[str], most: int = 3, *, word: str = "and") -> str:
+    """Some names, and how many more there are.
+
+    >>> several(["a", "b", "c", "d", "e"]), several(["a", "b", "c"], 1, word="or")
+    ('a, b, c and 2 more', 'a or 2 more')
+    """
+    between, more = f" {word} ", len(names) - most
+    some = (", " if word == "and" else between).join(names[:most])
+    return f"{some}{between}{more:,} more" if more > 0 else some
 
 
 def shown(value: object, width: int = 60) -> str:

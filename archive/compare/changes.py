@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from archive.base.errors import several
 from archive.base.facts import dataclass
 from archive.base.notebooks import shown_by
 from archive.compare.sameness import Level
@@ -13,19 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from archive.compare.alignment import Unified
-
-MOST_NAMES = 3
-"""Names of one thing that a row lists."""
-
-
-def several(names: Sequence[str]) -> str:
-    """Some names, and how many more there are.
-
-    >>> several(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class Status(StrEnum):

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base.errors import several
 from archive.base.facts import dataclass
 from archive.compare.alignment import unified
-from archive.compare.changes import added, changed, gone, renamed, several, text_changed
+from archive.compare.changes import added, changed, gone, renamed, text_changed
 from archive.compare.debug import SourceTexts
 from archive.compare.pairing import code_in_terms_of, is_allowed
 from archive.compare.sameness import Level
@@ -254,7 +255,6 @@ def _renamed(was: Mapping[str, Unit], now: Mapping[str, Unit], texts: Mapping[st
 
 
 def _nameless(text: str) -> str:
-    """A function without its name."""
     return re.sub(r"^(\s*def )\w+", r"\1", text, count=1)
 
 

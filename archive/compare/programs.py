@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, counted, shown
+from archive.base.errors import ArchiveError, counted, several, shown
 from archive.base.json_text import read_json
-from archive.compare.changes import Change, Status, added, changed, gone, several
+from archive.compare.changes import Change, Status, added, changed, gone
 from archive.compare.nodes import NEW, VALUES, PairedNodes, are_same, bare, graphs_of, pair_nodes, values_of
 from archive.compare.sameness import RELEASE_KEYS, Level
 from archive.compare.values import Values
@@ -23,7 +23,7 @@ from archive.formats.record_kinds import BESIDE
 from archive.formats.tensors.exported import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite, Scope
@@ -161,13 +161,7 @@ class _ProgramComparison:
     def changes(self) -> Iterator[Change]:
         """The rows: nodes, where they come from, and the rest."""
         yield from self._of_nodes()
-        traced = [
-            (before, after)
-            for before, after in self._nodes.pairs
-            if dict(before.metadata) != dict(after.metadata)
-        ]
-        if traced:
-            yield _of_metadata(self._name, [after for _, after in traced])
+        yield from _of_metadata(self._name, self._nodes.pairs)
         yield from self._rest()
 
     def _of_nodes(self) -> Iterator[Change]:
@@ -320,30 +314,24 @@ def _with_tensor(spec: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
 def _nodes_by_name(name: str, old: Program, new: Program) -> Iterator[Change]:
     """What differs in nodes that only a companion says something of."""
     was, now = old.sites, new.sites
-    traced = []
     for key, site in was.items():
         if key not in now:
             yield _node(name, key, Status.GONE, _told(site), "")
-            continue
-        if site.target != now[key].target:
+        elif site.target != now[key].target:
             yield _node(name, key, Status.CHANGED, _told(site), _told(now[key]))
-        if dict(site.metadata) != dict(now[key].metadata):
-            traced.append(now[key])
     for key, site in now.items():
         if key not in was:
             yield _node(name, key, Status.ADDED, "", _told(site))
-    if traced:
-        yield _of_metadata(name, traced)
+    yield from _of_metadata(name, [(site, now[key]) for key, site in was.items() if key in now])
 
 
-def _of_metadata(program: str, sites: Sequence[NodeSite]) -> Change:
-    return changed(
-        Level.DEBUG,
-        "metadata",
-        f"{counted(len(sites), 'node')} of {program}",
-        "one",
-        f"another, first of {sites[0].key}{_place(sites[0])}",
-    )
+def _of_metadata(program: str, pairs: Iterable[tuple[NodeSite, NodeSite]]) -> Iterator[Change]:
+    """The row of all nodes whose metadata differ, if there are some."""
+    sites = [after for before, after in pairs if dict(before.metadata) != dict(after.metadata)]
+    if sites:
+        nodes = f"{counted(len(sites), 'node')} of {program}"
+        where = f"another, first of {sites[0].key}{_place(sites[0])}"
+        yield changed(Level.DEBUG, "metadata", nodes, "one", where)
 
 
 def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
-from archive.compare.changes import MOST_NAMES, Change, Status, changed
+from archive.compare.changes import Change, Status, changed
 from archive.compare.pairing import Pairing
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Global, Inert, TensorInfo
@@ -33,6 +33,8 @@ SHOWN = 60
 """Characters of a text that a row shows."""
 SHOWN_BYTES = 16
 """Bytes that are told one by one."""
+MOST_HANDLES = 3
+"""Debug handles that a row shows."""
 NOTHING = object()
 
 
@@ -112,7 +114,7 @@ class Values:
             return self._row(path, summary(was), summary(now))
         pattern = self._handles
         if pattern is not None and pattern.sub("", was) == pattern.sub("", now):
-            old, new = (", ".join(pattern.findall(text)[:MOST_NAMES]) for text in (was, now))
+            old, new = (", ".join(pattern.findall(text)[:MOST_HANDLES]) for text in (was, now))
             return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
         # of long texts the part that differs
         longest, least = max(len(was), len(now)), min(len(was), len(now))

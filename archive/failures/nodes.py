@@ -18,6 +18,7 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
@@ -46,7 +47,6 @@ UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion 
 PLACE = 2
 """The line of the failure in whose place its source is written."""
 NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
-MAX_LISTED = 3
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -256,5 +256,4 @@ def answer_of(
 
 def listed(nodes: Sequence[ProgramNode]) -> str:
     """The first of some nodes, and how many more there are."""
-    more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
-    return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
+    return several([node.label for node in nodes], word="or")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.formats.exported.modules import paths_in_model
 from archive.formats.exported.traces import parse_trace
@@ -101,7 +102,8 @@ def add_kernels(table: Table, opened: Archive, sources: TracedSources) -> list[T
         place = sources.file(frame), frame.line if frame else None
         call = calls.get(label)
         code = (call.file, call.line) if call else ("", None)
-        if table.add(opened, label, _names(kernel.pre_grad_nodes or kernel.post_grad_nodes), *place, *code):
+        nodes = several(kernel.pre_grad_nodes or kernel.post_grad_nodes, MOST_NAMES)
+        if table.add(opened, label, nodes, *place, *code):
             frames.append(frame)
     return frames
 
@@ -111,7 +113,7 @@ def add_runtime_instructions(table: Table, opened: Archive, _: TracedSources) ->
     for method, instructions in opened.instructions.items():
         for number, instruction in instructions.items():
             backend = instruction.delegate.backend if instruction.delegate else ""
-            handles = _names(tuple(map(str, instruction.handles)))
+            handles = several([*map(str, instruction.handles)], MOST_NAMES)
             table.add(opened, method, number, handles, backend)
     return []
 
@@ -127,11 +129,6 @@ TRACED: tuple[tuple[Callable[[], Table], Callable[..., list[TraceFrame | None]]]
 """The tables of programs and compiled models, and what fills them."""
 KERNELS = 1
 """The number of the kernels' one."""
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 # --- TorchScript

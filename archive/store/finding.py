@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, several
 from archive.store.entries import CompanionEntry
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 EntryT = TypeVar("EntryT", bound=CompanionEntry)
 
-LISTED = 3
-"""Companions that a message names."""
 BEGINNING = re.compile(r"[0-9a-f]{4,32}")
 """The beginning of an archive id."""
 TOO_SHORT = re.compile(r"[0-9a-f]{1,3}")
@@ -83,7 +81,6 @@ def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
         short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
         raise ArchiveError(f"no companion has the id, prefix or name {word!r}{short}", file=store)
     is_id_enough = len({entry.archive_id for entry in meant}) > 1
-    labels = ", ".join(entry.label if is_id_enough else entry.full_label for entry in meant[:LISTED])
-    more = f" and {len(meant) - LISTED:,} more" if len(meant) > LISTED else ""
+    labels = several([entry.label if is_id_enough else entry.full_label for entry in meant])
     wanted = "the id" if is_id_enough else "one of these names"
-    raise ArchiveError(f"{word!r} may be {labels}{more}; give {wanted}", file=store)
+    raise ArchiveError(f"{word!r} may be {labels}; give {wanted}", file=store)

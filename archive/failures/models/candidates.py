@@ -19,7 +19,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.errors import counted, one_line
+from archive.base.errors import counted, one_line, several
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.answers import ArchiveAnswers
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 
 UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
-LISTED = 3
-"""Models that a note names."""
 MOST_ASKED = 256
 """Models that are asked about a failure that names none."""
 CHOICES_KEPT = 1 << 16
@@ -248,5 +246,4 @@ class FleetAnswers:
 
 def _may_be(left: Sequence[Candidate]) -> str:
     files = [one_line(candidate.model.file) for candidate in left]
-    more = f" or {len(files) - LISTED:,} more" if len(files) > LISTED else ""
-    return f"may be of {' or '.join(files[:LISTED])}{more}"
+    return f"may be of {several(files, word='or')}"

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from archive.base.deadline import check_time
+from archive.base.errors import several
 from archive.debuginfo.sites import FX_FILE
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ MOST_FRAMES = 1_000
 """Frames of an error's traceback that are looked at."""
 MARK = " (debug-archive):"
 """The end of the first line of each note."""
-LISTED = 3
-"""Models that a note names."""
 DEEPEST = 10
 """Dicts, lists and tuples inside one another, in an event."""
 
@@ -67,9 +66,8 @@ def notes_of(error: BaseException) -> list[str]:
 def note_of(groups: Sequence[CauseGroup]) -> str:
     """The note that explains some failures; "" where no explanation is kept."""
     files = dict.fromkeys(PurePath(file).name for group in groups for file in group.models)
-    more = f" or {len(files) - LISTED} more" if len(files) > LISTED else ""
     texts = [group.text.decode("utf-8", "replace").strip("\n") for group in groups if group.text]
-    heading = f"Explained by {' or '.join(list(files)[:LISTED])}{more}{MARK}"
+    heading = f"Explained by {several(list(files), word='or')}{MARK}"
     return "\n".join([heading, *texts]) if texts else ""
 
 

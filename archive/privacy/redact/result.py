@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ImpossibleError, one_line
+from archive.base.errors import ImpossibleError, one_line, several
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.privacy.redact.promises import judged
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NEVER_SOUGHT = {"name", "root", "file"}
 """What only archives have."""
-SHOWN = 3
-"""Texts that a message names."""
 
 
 class Searched:
@@ -269,8 +267,7 @@ def check_clean(file: str, result: AnyRedaction) -> None:
     """
     left = result.left
     if left:
-        more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
-        why = f"would be left: {', '.join(left[:SHOWN])}{more}"
+        why = f"would be left: {several(left)}"
         refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
         refusal.facts = result
         raise refusal

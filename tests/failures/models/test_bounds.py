@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from archive import ArchiveError, Limits
+from archive.base.errors import several
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from archive.store.store import Store
@@ -62,7 +64,7 @@ def test_as_many_models_as_are_asked_at_most_are_asked(monkeypatch: pytest.Monke
 def test_a_note_names_a_few_models_and_counts_the_others(
     listed: int, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archive.failures.models.candidates.LISTED", listed)
+    monkeypatch.setattr("archive.failures.models.candidates.several", partial(several, most=listed))
     for name in ("Ranker", "Encoder"):
         (tmp_path / f"{name}.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
     explainer = explainer_of(models_in([tmp_path]))

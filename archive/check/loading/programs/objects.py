@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.diagnostics import UNCHECKED, Diagnostic, diagnostic_of, wrong
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, several
 from archive.base.layout import BIG, LITTLE
 from archive.formats.elf.headers import headers_of
 from archive.formats.elf.model import DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, PAGE, PT_DYNAMIC, PT_LOAD
@@ -68,8 +68,6 @@ FUNCTIONS = tuple(
     )
 )
 """The functions without which PyTorch refuses a model."""
-LISTED = 3
-"""Functions that a message names."""
 
 
 def object_faults(name: str, data: memoryview, machines: set[str]) -> Iterator[Diagnostic]:
@@ -169,8 +167,6 @@ def _symbol_faults(name: str, data: memoryview, made: SharedObject) -> Iterator[
             "error", name, "", f"{problem}; PyTorch 2.13 loads it, and ends when it calls the model"
         )
     elif lacking:
-        more = f" and {len(lacking) - LISTED} more" if len(lacking) > LISTED else ""
-        problem = (
-            f"expected the functions of a compiled model, found no {', no '.join(lacking[:LISTED])}{more}"
-        )
+        missing = several([f"no {function}" for function in lacking])
+        problem = f"expected the functions of a compiled model, found {missing}"
         yield wrong("", problem, "undefined symbol: ", name)
