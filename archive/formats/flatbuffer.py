@@ -12,7 +12,7 @@ reference, that nothing is there. Fields behind those that are declared here are
 
 References lead forward and a declaration has no circle, so that reading ends; tables may still share bytes,
 so whoever follows a vector of references compares how many there are with the file
-(:meth:`FlatBuffer.vectors` does). Source: the binary format at https://flatbuffers.dev/internals/.
+(:meth:`Tables.vectors` does). Source: the binary format at https://flatbuffers.dev/internals/.
 """
 
 from __future__ import annotations
@@ -138,21 +138,6 @@ class FlatBuffer:
         """What is expected of things that stand in the buffer."""
         return f"{what} within {len(self):,} bytes"
 
-    def vectors(self, places: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of references at some places (n): how many each has (n), and what all lead to (m).
-
-        Raises:
-            ArchiveError: a vector or a reference leads out of the buffer, or they have more references
-                together than the buffer has bytes for.
-        """
-        counts = self.numbers(places, U32, f"the length of {what}")
-        total = int(counts.sum())
-        if SIZE * total > len(self):
-            raise ArchiveError(expected=self.within(what), found=f"{total:,}")
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        elements = np.repeat(places + SIZE, counts) + SIZE * (np.arange(total) - before)
-        return counts, elements + self.numbers(elements, REFERENCE, what)
-
     def texts(self, places: np.ndarray, what: str) -> tuple[np.ndarray, Sequence[str]]:
         """The strings at some places (n): a number for each (n), -1 for none; and the text of each number.
 
@@ -230,16 +215,22 @@ class Tables:
         return places
 
     def vectors(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of references that a field refers to: see :meth:`FlatBuffer.vectors`.
+        """The vectors of references that a field refers to: how many each has (n), and what all lead to (m).
 
         Raises:
-            ArchiveError: as there.
+            ArchiveError: a vector or a reference leads out of the buffer, or they have more references
+                together than the buffer has bytes for.
         """
-        places = self.references(name)
+        buffer, what, places = self._buffer, self._what(name), self.references(name)
         counts = np.zeros(len(places), np.int64)
         is_there = places != NOTHING
-        counts[is_there], elements = self._buffer.vectors(places[is_there], self._what(name))
-        return counts, elements
+        counts[is_there] = buffer.numbers(places[is_there], U32, f"the length of {what}")
+        total = int(counts.sum())
+        if SIZE * total > len(buffer):
+            raise ArchiveError(expected=buffer.within(what), found=f"{total:,}")
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        elements = np.repeat(places + SIZE, counts) + SIZE * (np.arange(total) - before)
+        return counts, elements + buffer.numbers(elements, REFERENCE, what)
 
     def texts(self, name: str) -> tuple[np.ndarray, Sequence[str]]:
         """The strings that a field refers to: see :meth:`FlatBuffer.texts`.
