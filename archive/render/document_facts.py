@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archive.compare.changes import Change
     from archive.compare.digest import Of
     from archive.debuginfo.profiles.saved import ProfileChange, SavedRow
+    from archive.debuginfo.profiles.timeline import ProfileRow
     from archive.describe.sizes import Size, SizeChange, View, WeightSize
     from archive.privacy.leaks import LeakKind
 
@@ -621,30 +622,6 @@ class ProfileFacts(TypedDict):
     methods: NotRequired[Mapping[str, int]]
     whole_ns: NotRequired[int | None]
     left_out: NotRequired[int]
-
-
-class ProfileRow(TypedDict):
-    """The sums of one module, line or operator.
-
-    Attributes:
-        name: path of the module, ``file:line``, or operator.
-        text: the module's class, or the line's text.
-        self_ns: time of its own operations, in ns.
-        total_ns: for a module, the same with the modules inside it.
-        calls: how many operations of its own ran.
-        share: its part of the self times of all rows, 0 to 1.
-        allocated: bytes that its own operations made.
-        at_peak: those of them that are in use when most bytes are.
-    """
-
-    name: str
-    text: str
-    self_ns: int
-    total_ns: int
-    calls: int
-    share: float
-    allocated: int
-    at_peak: int
 
 
 class SavedProfileFacts(TypedDict):

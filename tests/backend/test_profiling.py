@@ -101,8 +101,8 @@ def test_an_unknown_handle_is_shown_as_such() -> None:
     place = profile.events[-1].place
     assert (place.module, place.source, place.innermost) == ("(unknown)", None, None)
     assert place.hierarchy == "Debug info for handle(s): debug_handles:{-1}, was not found."
-    assert ProfileRow("(unknown)", "", 500, 500, 1, 0.0625, 10) in profile.by_module()
-    assert ProfileRow("(no source)", "", 500, 500, 1, 0.0625, 10) in profile.by_line()
+    assert ProfileRow("(unknown)", "", 500, 500, 1, 0.0625, 10, 0) in profile.by_module()
+    assert ProfileRow("(no source)", "", 500, 500, 1, 0.0625, 10, 0) in profile.by_line()
 
 
 def test_inside_a_lowered_module_the_way_starts_outside_of_it() -> None:
@@ -132,12 +132,12 @@ def test_sums() -> None:
     assert profile.total_ns == 8000
     assert profile.by_module() == [
         ProfileRow("blocks.0.fc", "Linear", 4000, 4000, 1, 0.5, 4096, 4096),
-        ProfileRow("head", "Linear", 2000, 2000, 1, 0.25, 0),
-        ProfileRow("blocks.1", "Block", 1000, 1000, 1, 0.125, 0),
+        ProfileRow("head", "Linear", 2000, 2000, 1, 0.25, 0, 0),
+        ProfileRow("blocks.1", "Block", 1000, 1000, 1, 0.125, 0, 0),
         ProfileRow("blocks.0", "Block", 500, 4500, 1, 0.0625, 1024, 1024),
-        ProfileRow("(unknown)", "", 500, 500, 1, 0.0625, 10),
-        ProfileRow("top(Stack)", "", 0, 7500, 0, 0.0, 0),
-        ProfileRow("blocks", "Sequential", 0, 5500, 0, 0.0, 0),
+        ProfileRow("(unknown)", "", 500, 500, 1, 0.0625, 10, 0),
+        ProfileRow("top(Stack)", "", 0, 7500, 0, 0.0, 0, 0),
+        ProfileRow("blocks", "Sequential", 0, 5500, 0, 0.0, 0, 0),
     ]
     assert [(row.name, row.self_ns, row.calls) for row in profile.by_line()] == [
         ("models/plain.py:25", 4000, 1),

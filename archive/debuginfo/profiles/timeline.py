@@ -130,12 +130,12 @@ class ProfileRow:
 
     name: str
     text: str
-    self_ns: int = 0
-    total_ns: int = 0
-    calls: int = 0
-    share: float = 0.0
-    allocated: int = 0
-    at_peak: int = 0
+    self_ns: int
+    total_ns: int
+    calls: int
+    share: float
+    allocated: int
+    at_peak: int
 
 
 class Timeline:
@@ -258,7 +258,7 @@ class Timeline:
         rows: dict[tuple[str, str], ProfileRow] = {}
 
         def rows_of(place: OperationPlace, name: str) -> list[ProfileRow]:
-            return [rows.setdefault(key, ProfileRow(*key)) for key in keys(place, name)]
+            return [rows.setdefault(key, ProfileRow(*key, 0, 0, 0, 0.0, 0, 0)) for key in keys(place, name)]
 
         for event in self.events:
             rows_of(event.place, event.name)[-1].calls += 1
