@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+HEADER = "header"
+"""The record of all that is none of the others, but padding."""
 TENSOR_BYTES = 4000
 """Bytes of memory that a tensor, its record and what is told of both as JSON cost, besides its name."""
 PLACE_BYTES = 200

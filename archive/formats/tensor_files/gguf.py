@@ -43,6 +43,7 @@ from archive.base.layout import BIG, LITTLE
 from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import (
+    HEADER,
     PLACE_BYTES,
     ArrayOf,
     CutShortError,
@@ -63,28 +64,15 @@ if TYPE_CHECKING:
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-HEADER, PAIRS, TABLE = "header", "pairs", "tensors"
-"""The records before the data."""
+PAIRS, TABLE = "pairs", "tensors"
+"""The records behind the header and before the data."""
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """What :mod:`struct` calls the types of numbers."""
 U32, TEXT, ARRAY = 4, 8, 9
 BYTES = {0, 1}
 """Types of numbers of a byte, of which arrays may be texts."""
-TYPE_WORDS = {
-    0: "u8",
-    1: "s8",
-    2: "u16",
-    3: "s16",
-    4: "u32",
-    5: "s32",
-    6: "f32",
-    7: "bool",
-    TEXT: "texts",
-    ARRAY: "arrays",
-    10: "u64",
-    11: "s64",
-    12: "f64",
-}
+TYPE_WORDS = ("u8", "s8", "u16", "s16", "u32", "s32", "f32", "bool", "texts", "arrays", "u64", "s64", "f64")
+"""What each type is called, by its number."""
 ALIGNMENT, DEFAULT_ALIGNMENT = "general.alignment", 32
 DIMENSIONS = 4
 DEPTH = 8
@@ -323,7 +311,7 @@ class _Header:
         """Pass over an array: the type of its values, and how many there are."""
         at = self._at
         inner, count = self._number("I"), self._number("Q")
-        if inner not in TYPE_WORDS:
+        if inner >= len(TYPE_WORDS):
             raise ArchiveError(place=f"byte {at:,}", expected="a type from 0 to 12", found=f"{inner:,}")
         if inner in NUMBERS:
             begin = self._at

@@ -40,6 +40,7 @@ from archive.debuginfo.model import Global
 from archive.formats.python_pickle import PyValue, plain_value
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import (
+    HEADER,
     ClassSource,
     CutShortError,
     FileRecord,
@@ -62,7 +63,6 @@ NUMBER = 8
 """Bytes of the number before a storage."""
 STORAGE_BYTES = 600
 """Bytes of memory that a storage costs."""
-HEADER = "header"
 UNTYPED = "UntypedStorage"
 PICKLES = 5
 LARGEST = (1 << 63) - 1

@@ -489,7 +489,6 @@ def _integers(dtype: str, count: int, spans: tuple[tuple[int, int], ...]) -> Fil
 
 
 def _number(field: Field) -> int:
-    """The value of an int64."""
     if field.wire != VARINT:
         place = f"byte {field.start:,}"
         raise ArchiveError(place=place, expected="an integer", found=f"a field of wire type {field.wire}")

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import json_cost, json_errors, without_collecting, words
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
-from archive.formats.tensor_files.described import FileRecord, TensorFile, take_tensor, twice
+from archive.formats.tensor_files.described import HEADER, FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
 from archive.formats.tensors.tensor import Tensor, check_shape, row_major
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 LENGTH, MOST = 8, 100_000_000
 """Bytes of the header's length; of the header, at most."""
 METADATA = "__metadata__"
-HEADER = "header"
 MEMBERS = {"dtype", "shape", "data_offsets"}
 LARGEST = (1 << 63) - 1
 """Bytes that a file may have."""
