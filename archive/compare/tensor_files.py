@@ -21,11 +21,11 @@ from archive.compare.changes import Change, added, changed, gone
 from archive.compare.equality import equal_on_cores, same_bytes
 from archive.compare.sameness import Level
 from archive.compare.tensors import TensorComparison
-from archive.formats.python_pickle import PyValue, plain_value
+from archive.formats.python_pickle import DICTS, PyValue, plain_value
 from archive.formats.record_kinds import DATA, RecordKind
 from archive.formats.tensor_files.gguf import spans_of_values
 from archive.reader.recognition import SAVED_KINDS, FileKind
-from archive.reader.recognition.saved import DICTS, tensor_of
+from archive.reader.recognition.saved import tensor_of
 from archive.reader.records import INSIDE
 from archive.reader.tensor_files import INDEX, ShardedModel
 

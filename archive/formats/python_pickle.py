@@ -33,6 +33,7 @@ LEAVES = {
 EMPTY_CONTAINERS = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
 TO_MARK = {"TUPLE": "tuple", "LIST": "list", "FROZENSET": "frozenset"}
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
+DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import Machine, PyValue, set_of
+from archive.formats.python_pickle import DICTS, Machine, PyValue, set_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,6 @@ FRAMED = 4
 TEXT_BYTES = 120
 """Bytes of memory that a text costs besides its own, and the value of an instruction while uses are found."""
 CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "BINPERSID"}
-DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 WITH_ATTRIBUTES = (DICTS[1], Global("argparse", "Namespace"), Global("types", "SimpleNamespace"))
 UNKNOWN = "part of nothing that is loaded"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.columns import firsts
 from archive.base.errors import escape_of
 from archive.base.strings import charged
 
@@ -72,13 +73,7 @@ def _starts(data: bytes) -> tuple[Ints, Ints]:
     size[is_escape] = 1
     units = 1 + (code >= FOUR_BYTES).astype(np.int64)
     units[is_escape] = ESCAPE_UNITS
-    return _ends(size), _ends(units)
-
-
-def _ends(counts: Ints) -> Ints:
-    ends = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=ends[1:])
-    return ends
+    return firsts(size), firsts(units)
 
 
 def count_of(text: str) -> int:

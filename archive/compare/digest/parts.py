@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import in_file
 from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
-from archive.compare.digest.values import TensorDigests, ValueBytes
+from archive.compare.digest.values import TensorDigests, ValueBytes, sha256_of
 from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, version_of_operators
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
@@ -139,10 +139,6 @@ def model_parts(archive: Archive) -> Mapping[str, str]:
     return {escaped_name(name): found[name].hex() for name in sorted(found)}
 
 
-def _sha256(data: bytes | memoryview) -> bytes:
-    return hashlib.sha256(data).digest()
-
-
 class _ModelParts:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -184,17 +180,17 @@ class _ModelParts:
         roots = {definitions.named(str(value.what)) for value in values.values() if isinstance(value, Inert)}
         for name, text in definitions.texts().items():
             plain = canonical(text, keeps_arguments=not roots or name in roots)
-            yield f"code/{name}", _sha256(plain.encode("utf-8", "surrogateescape"))
+            yield f"code/{name}", sha256_of(plain.encode("utf-8", "surrogateescape"))
         for name, value in values.items():
             if name == BYTECODE:
                 yield from self._bytecode(value, definitions)
             else:
                 lowered = any(map(is_lowered, _classes(value)))
                 written = self._written(name, definitions, _without_handles if lowered else str)
-                yield f"values/{name}", _sha256(written.written(value))
+                yield f"values/{name}", sha256_of(written.written(value))
         version = version_of_operators(self._archive)
         if version is not None:
-            yield "record/version", _sha256(version)
+            yield "record/version", sha256_of(version)
         yield from self._effects()
         if self._kind in PACKAGE_KINDS:
             for name, record in self._records.items():
@@ -204,7 +200,7 @@ class _ModelParts:
                 if is_packaged_pickle(record):
                     yield from self._pickle(name, PACKAGED, STORAGE)
                 else:
-                    yield f"{'code' if name.endswith('.py') else 'record'}/{name}", _sha256(record.view())
+                    yield f"{'code' if name.endswith('.py') else 'record'}/{name}", sha256_of(record.view())
 
     def _effects(self) -> Iterator[tuple[str, bytes]]:
         table = self._archive.effects if self._kind_of(EFFECTS) is RecordKind.EFFECTS else None
@@ -215,7 +211,7 @@ class _ModelParts:
 
         self._done.add(EFFECTS)
         self._archive.allowance.take(COPIES * self._records[EFFECTS].size, "effects")
-        yield f"effects/{EFFECTS}", _sha256(build_effects(without_places(table)))
+        yield f"effects/{EFFECTS}", sha256_of(build_effects(without_places(table)))
 
     def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> ValueBytes:
         place = partial(self._archive.tensors.place, name)
@@ -234,10 +230,10 @@ class _ModelParts:
                         data.append((plain if is_constants else written).written(_unnumbered(row)))
                     data.append(written.written(schema))
                     sizes = b"".join(len(row).to_bytes(8, "big") for row in data)
-                    yield f"bytecode/{definitions.named(name)}", _sha256(sizes + b"".join(data))
+                    yield f"bytecode/{definitions.named(name)}", sha256_of(sizes + b"".join(data))
                 case _:
                     written = self._written(BYTECODE, definitions)
-                    yield f"bytecode/{number}", _sha256(written.written(item))
+                    yield f"bytecode/{number}", sha256_of(written.written(item))
 
     # torch.save and torch.package
 
@@ -247,7 +243,7 @@ class _ModelParts:
         with self._archive.allowance.part() as part, in_file(self._archive.file, name):
             value = unpickled(self._archive.container, part, name)
             written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{behind}")
-            yield f"values/{name}", _sha256(written.written(value))
+            yield f"values/{name}", sha256_of(written.written(value))
 
     # Exported programs
 
@@ -273,7 +269,7 @@ class _ModelParts:
                     if payload.get("use_pickle"):
                         record = f"{name.rpartition('/')[0]}/{payload.get('path_name')}"
                         self._done.add(record)
-                        yield f"record/{name}:{tensor}", _sha256(self._records[record].view())
+                        yield f"record/{name}:{tensor}", sha256_of(self._records[record].view())
                 yield f"values/{name}", _json(facts)
 
     # All
@@ -293,7 +289,7 @@ class _ModelParts:
                 continue
             for group in aliases(tensors, names):
                 rows = repr(list(map(tuple, group)))
-                yield f"alias/{group[0].name}", _sha256(rows.encode("utf-8", "surrogateescape"))
+                yield f"alias/{group[0].name}", sha256_of(rows.encode("utf-8", "surrogateescape"))
 
     def _is_loaded_by_object(self, storage: str) -> bool:
         """Whether a tensor is a shared object's: code tells its name that the model runs without."""
@@ -312,7 +308,7 @@ class _ModelParts:
             record = self._records[name]
             if kind in SOURCE_KINDS:
                 self._archive.allowance.take(COPIES * record.size, "a compiled model")
-                yield f"record/{name}", _sha256(sourceless(record.view(), kind))
+                yield f"record/{name}", sha256_of(sourceless(record.view(), kind))
                 weights = weights_in(record.view(), kind)
                 if weights:
                     yield f"weights/{name}", self._contents.of_bytes(weights)
@@ -366,4 +362,4 @@ def _unnumbered(row: object) -> object:
 
 
 def _json(value: object) -> bytes:
-    return _sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
+    return sha256_of(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())

@@ -241,12 +241,13 @@ class TensorDigests:
 
     def _hashed(self, data: Iterable[memoryview]) -> bytes:
         whole = hashlib.sha256()
-        for digest in self._cores.map(_sha256, _pieces(data)):
+        for digest in self._cores.map(sha256_of, _pieces(data)):
             whole.update(digest)
         return whole.digest()
 
 
-def _sha256(data: memoryview | bytes) -> bytes:
+def sha256_of(data: memoryview | bytes) -> bytes:
+    """The SHA-256 of some bytes."""
     return hashlib.sha256(data).digest()
 
 

@@ -409,7 +409,6 @@ def _package(container: Container) -> Recognised:
 
 
 def _torchscript(container: Container) -> Recognised:
-    """Recognise a TorchScript or lite archive."""
     records = container.records
     kind = FileKind.LITE if BYTECODE in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"

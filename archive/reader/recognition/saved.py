@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import PyValue
+from archive.formats.python_pickle import DICTS, PyValue
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import MATH_BITS, QUANTISER_PARTS, Tensor, path_below
@@ -29,7 +29,6 @@ REBUILT = [Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", 
 """Functions in ``torch/_utils.py`` that are called with storage, offset, shape and strides."""
 WRAPPED = [Global("torch._utils", f"_rebuild_parameter{ending}") for ending in ("", "_with_state")]
 """Functions whose first argument is a tensor."""
-DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
 QUANTISED = Global("torch._utils", "_rebuild_qtensor")
 META = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
