@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.base.mapped import Mapped, Source
+    from archive.compare.digest import Of
     from archive.describe.sizes.account import Piece
 
 FETCHED = 1 << 25
@@ -363,12 +364,9 @@ def _with_digest(row: InventoryRow, source: Source, limits: Limits) -> Inventory
 
     if row.files > 1:
         return replace(row, unread=[*row.unread, "digest: the model is in several files"])
-    of = "model" if row.kind in ZIP_KINDS else "file"
-
-    def find() -> Mapping[str, object]:
-        return {"digest": str(digest(source, of=of, limits=limits))}  # type: ignore[arg-type]
-
-    return _with(row, "all bytes, for the digest", find)
+    of: Of = "model" if row.kind in ZIP_KINDS else "file"
+    what = "all bytes, for the digest"
+    return _with(row, what, lambda: {"digest": str(digest(source, of=of, limits=limits))})
 
 
 def _with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
@@ -392,11 +390,10 @@ def _with_findings(row: InventoryRow, source: Source, limits: Limits) -> Invento
 
     if row.kind not in CHECKED_KINDS:
         return replace(row, unread=[*row.unread, "verify: does not check files of this kind"])
-
-    def find() -> Mapping[str, object]:
-        return {"findings": Counter(one.severity for one in verify(source, limits=limits))}
-
-    return _with(row, "all records, by verify", find)
+    what = "all records, by verify"
+    return _with(
+        row, what, lambda: {"findings": Counter(one.severity for one in verify(source, limits=limits))}
+    )
 
 
 def _with(row: InventoryRow, what: str, find: Callable[[], Mapping[str, object]]) -> InventoryRow:

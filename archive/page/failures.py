@@ -65,14 +65,8 @@ def failures_page(
         log: the log's name, without folders.
         shown: how much of the models' source is on the page.
     """
-    return document(packed_failures(explainer, asked, log, shown), f"{log}: failures: debug-archive")
-
-
-def packed_failures(
-    explainer: LogExplainer, asked: Archive | Models, log: str, shown: Shown = Shown.FULL
-) -> bytes:
-    """The data of that page, as it is packed."""
-    return _fitted(failures_facts(explainer, asked, log, shown))
+    data = _fitted(failures_facts(explainer, asked, log, shown))
+    return document(data, f"{log}: failures: debug-archive")
 
 
 def failures_facts(

@@ -33,6 +33,8 @@ class CsvTable:
         rows: facts about a file → the rows of it, without the file's name.
     """
 
+    tail = ""
+
     def __init__(self, columns: Sequence[str], rows: Callable[[Any], Iterator[Sequence[object]]]) -> None:
         self.columns, self._rows = ("file", *columns), rows
 
@@ -40,11 +42,6 @@ class CsvTable:
     def head(self) -> str:
         """The first line."""
         return _line(self.columns)
-
-    @property
-    def tail(self) -> str:
-        """Nothing ends the rows."""
-        return ""
 
     def lines(self, file: str, facts: object) -> Iterator[str]:
         """The lines of a file."""

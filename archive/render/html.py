@@ -77,7 +77,7 @@ def of_archive(archive: Archive) -> Printed:
         return [f"{archive.file}: closed"]
     kind = kind_in_exported if archive.has_code and archive.compiled else kind_of
     records = sorted(archive.records.items(), key=lambda item: -item[1].stored_size or -item[1].size)
-    table = _columns(("record", "name"), ("kind", "text"), ("stored", "number"), ("inflated", "number"))
+    table = FittedTable([("record", "name"), ("kind", "text"), ("stored", "number"), ("inflated", "number")])
     for name, record in records:
         table.add(name, kind(name), f"{record.stored_size:,}", f"{record.size:,}")
     return [f"{whole}, {counted(len(records), 'record')}", table]
@@ -98,7 +98,7 @@ def of_symbolication(symbolication: Symbolication) -> Printed:
         return [str(symbolication)]
     frames = symbolication_facts(symbolication)["frames"]
     left = max(len(frames) - ROWS, 0)
-    table = _columns(("file", "name"), ("line", "number"), ("function", "name"), ("source", "name"))
+    table = FittedTable([("file", "name"), ("line", "number"), ("function", "name"), ("source", "name")])
     if left:
         table.add(f"[{left:,} outer frames]", "", "", "")
     for frame in frames[left:]:
@@ -119,8 +119,8 @@ def of_profile(profile: Profile) -> Printed:
 @_shown
 def of_diff(diff: Diff) -> Printed:
     """What differs, the model first, and what may be concluded."""
-    table = _columns(
-        ("level", "text"), ("", "text"), ("what", "text"), ("name", "name"), ("difference", "name")
+    table = FittedTable(
+        [("level", "text"), ("", "text"), ("what", "text"), ("name", "name"), ("difference", "name")]
     )
     for change in diff.changes:
         table.add(TITLES[change.level], SIGNS[change.status], change.what, change.name, change.told)
@@ -141,16 +141,12 @@ def of_leaks(leaks: Leaks) -> Printed:
 
 def _times(view: str, rows: Sequence[ProfileRow]) -> FittedTable:
     """The rows of a profile, those with most time first."""
-    table = _columns(
-        (view, "name"), ("", "name"), ("self", "number"), ("share", "number"), ("calls", "number")
+    table = FittedTable(
+        [(view, "name"), ("", "name"), ("self", "number"), ("share", "number"), ("calls", "number")]
     )
     for row in sorted(rows, key=lambda row: -row.self_ns):
         table.add(row.name, row.text, micros(row.self_ns), f"{row.share:.1%}", f"{row.calls:,}")
     return table
-
-
-def _columns(*columns: tuple[str, Holds]) -> FittedTable:
-    return FittedTable(list(columns))
 
 
 def _table(table: FittedTable) -> str:

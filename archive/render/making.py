@@ -91,7 +91,6 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
 
 
 def _joined(facts: Join) -> str:
-    """What a join gave."""
     if facts.another:
         return ANOTHER_FILE
     return SAME_FILE if facts.exact else SAME_RECORDS
