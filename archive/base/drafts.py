@@ -277,7 +277,6 @@ def _remove_dead(path: str, pid: int, handle: int | None) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether there is a process of that number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -57,7 +57,6 @@ if not TYPE_CHECKING:
 
 
 def _is_frozen(cls: type) -> bool:
-    """Whether a class is a frozen dataclass."""
     return getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
 
 

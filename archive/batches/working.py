@@ -392,7 +392,6 @@ class _Work(NamedTuple):
         return Outcome(self.job, OutcomeKind.NOTHING_TO_DO, reason, None, self.sources, outputs)
 
     def _fingerprint(self, target: Sink) -> Fingerprint:
-        """The fingerprint of what was written."""
         if is_path(target):
             return places.fingerprint(str(target), digest=self.task.many)
         assert isinstance(target, Measured)  # noqa: S101 (no others are made)

@@ -384,7 +384,6 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
 
 
 def _globals(value: object) -> set[str]:
-    """The names that a pickle asks for."""
     names, below, seen = set(), [value], set()
     while below:
         part = below.pop()

@@ -87,8 +87,6 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """One run of the command, with its options."""
-
     out: str
     companion: str | None
     base: str | None

@@ -178,8 +178,6 @@ class _FileQuestion:
 
 
 class _Measuring:
-    """One run of the command."""
-
     def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int, amount: Amount) -> None:
         self._asked, self._reader, self._rows, self._amount = asked, reader, rows, amount
         self._gate = _Gate(asked.budget_file, reader.annotations)

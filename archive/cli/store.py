@@ -116,8 +116,6 @@ FAILED = "failed"
 
 
 class _Adding(NamedTuple):
-    """How files are added."""
-
     path: str
     limits: Limits
     wait: float

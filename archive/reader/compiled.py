@@ -207,7 +207,6 @@ class Spare:
 
     @cached_property
     def _objects(self) -> list[Record]:
-        """The shared objects."""
         if not self._compiled:
             return []
         from archive.formats.compiled.spare import is_object  # noqa: PLC0415 (few archives have some)

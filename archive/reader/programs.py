@@ -100,7 +100,6 @@ class Programs(Mapping[str, "Program"]):
         return set(map(metadata_kind, {key for site in sites for key in site.metadata}))
 
     def _tree(self, record: str) -> Any:  # noqa: ANN401 (any value)
-        """The value of a record."""
         from archive.base.json_text import read_json  # noqa: PLC0415 (few archives have programs)
 
         if record not in self._trees:

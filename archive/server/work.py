@@ -256,7 +256,6 @@ def _refusing(work: Callable[P, ResultT]) -> Callable[P, ResultT | Refused]:
 
 
 def _refused(error: Exception) -> Refused:
-    """The refusal that an error becomes."""
     match error:
         case MemoryError() | RecursionError() | ExhaustedError():
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE

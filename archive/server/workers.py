@@ -208,7 +208,6 @@ def _stopped(pool: ProcessPool) -> None:
 
 
 def _prepare(store: str, memory: int, answer: int) -> None:
-    """Prepare a worker."""
     _bound_memory(memory)
     worker.prepare(store, answer)
 

@@ -213,7 +213,6 @@ class GraphBuilder:
         return LoweringError(compile_error(self._placed(Operation(kind, [], []), next(traced, node))))
 
     def _operator(self, node: Node, schema: Schema) -> None:
-        """Add the operation of a node that calls an operator."""
         names = [argument.name for argument in schema.arguments]
         given = dict(zip(names, node.args, strict=False)) | node.kwargs
         numbers = {
@@ -317,7 +316,6 @@ class GraphBuilder:
     # --- values
 
     def _argument(self, value: Any, argument: Any, node: Node) -> int:  # noqa: ANN401
-        """The value of an operator's argument."""
         kind = argument.type.annotation_str
         if isinstance(value, torch.fx.Node):
             return self._value(value)
@@ -370,7 +368,6 @@ class GraphBuilder:
         return operation
 
     def _new(self, kind: str) -> int:
-        """A new value of a type."""
         value = len(self._types)
         self._types[value] = kind
         return value
@@ -383,7 +380,6 @@ class GraphBuilder:
     # --- refusals
 
     def _error(self, reason: str, node: Node) -> LoweringError:
-        """The error for a reason, with the source of a node."""
         place = self._placed(Operation("", [], []), node).shown
         return LoweringError(f"{reason}. Source code: {place}".rstrip() if place else reason)
 

@@ -151,7 +151,6 @@ def _forward_of(class_name: str) -> CodeType | None:
 
 
 def _runs(frame: TraceFrame, code: CodeType) -> bool:
-    """Whether a frame runs some code."""
     if (frame.file, frame.function) != (code.co_filename, code.co_name):
         return False
     last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)

@@ -126,7 +126,6 @@ class RewrittenMetadata:
 
 
 def _paths(metadata: Mapping[str, str]) -> Iterator[bytes]:
-    """The paths in a node's metadata."""
     for key, text in metadata.items():
         if key == STACK_TRACE:
             yield from files_in(text)

@@ -450,5 +450,4 @@ def _detail(error: IO[bytes]) -> str:
 
 
 def _seconds(retry_after: str) -> float:
-    """Seconds to wait."""
     return min(float(retry_after), LONGEST_WAIT) if retry_after.isdecimal() else 1.0

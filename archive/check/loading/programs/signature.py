@@ -220,7 +220,6 @@ def _absent(name: object, place: str, what: str, message: str) -> Diagnostic:
 
 
 def _named_by(kind: str, value: dict[str, Any]) -> SpecValue:
-    """What a spec names."""
     if kind in ("user_input", "user_output"):
         return named(value["arg"])
     if kind == "constant_input":

@@ -169,7 +169,6 @@ class ModelNames:
 
 
 def _some(names: Sequence[str]) -> str:
-    """A few names, for a message."""
     more = len(names) - SHOWN
     return ", ".join([*map(shown, names[:SHOWN]), *([f"{more:,} more"] if more > 0 else [])])
 
