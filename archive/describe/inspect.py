@@ -168,7 +168,7 @@ def inspect(archive: Archive) -> Inspection:
         companion=companion,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),
-        platforms=_platforms(archive),
+        platforms=platforms_of(archive),
         origin=None if archive.companion else provenance(archive),
         migrated=MIGRATED in archive.records,
         version="" if version is None else decoded(archive.records[version].view()[:64]).strip(),
@@ -205,7 +205,7 @@ def _archive_id(archive: Archive) -> str | None:
         return ""
 
 
-def _platforms(archive: Archive) -> list[str] | None:
+def platforms_of(archive: Archive) -> list[str] | None:
     """The platforms whose rules give the archive's serialization id; None where it has no id."""
     if not archive.has_code or RECORD_NAME not in archive.container.records:
         return None

@@ -7,6 +7,7 @@ still add up. Sections are cut one after the other, those that carry least first
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,15 +97,11 @@ def _linked(link: list[int] | None, has_lines: Sequence[bool], has_text: Sequenc
     return left or None
 
 
-def _cut_columns(name: str) -> Callable[[Facts, float], tuple[Facts, str]]:
-    def cut(columns: Facts, share: float) -> tuple[Facts, str]:
-        rows = len(next(iter(columns.values())))
-        left = int(rows * share)
-        return {
-            key: column[:left] for key, column in columns.items()
-        }, f"{name}: {rows - left:,} of {rows:,} rows"
-
-    return cut
+def _cut_columns(name: str, columns: Facts, share: float) -> tuple[Facts, str]:
+    rows = len(next(iter(columns.values())))
+    left = int(rows * share)
+    less = {key: column[:left] for key, column in columns.items()}
+    return less, f"{name}: {rows - left:,} of {rows:,} rows"
 
 
 def _cut_tables(tables: list[Facts], share: float) -> tuple[list[Facts], str]:
@@ -177,10 +174,10 @@ def _cut_sizes(sizes: Facts, share: float) -> tuple[Facts, str]:
 
 CUTS: dict[str, Callable[[Any, float], tuple[Any, str]]] = {
     "tables": _cut_tables,
-    "handles": _cut_columns("handles"),
-    "findings": _cut_columns("findings"),
+    "handles": partial(_cut_columns, "handles"),
+    "findings": partial(_cut_columns, "findings"),
     "sources": _cut_sources,
-    "modules": _cut_columns("modules"),
+    "modules": partial(_cut_columns, "modules"),
     "sizes": _cut_sizes,
 }
 """How each section is cut, in the order in which they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.container.serialization_id import RECORD_NAME, writers
+from archive.describe.inspect import platforms_of
 from archive.page.units import plain
 from archive.reader.provenance import provenance
 from archive.reader.recognition import ARCHIVE_KINDS
@@ -37,7 +37,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
         "kind": opened.recognised.what,
         "release": release,
         "evidence": list(evidence),
-        "platform": _read(lambda: _platform(opened), ""),
+        "platform": _read(lambda: " or ".join(platforms_of(opened) or ()), ""),
         "size": account.size,
         "debug_bytes": account.debug_bytes,
         "archive_id": _read(lambda: opened.archive_id, b"").hex(),
@@ -64,12 +64,3 @@ def _release(opened: Archive) -> tuple[str, Sequence[str]]:
         releases.setdefault(program.release, name)
     evidence = [f"{name}: exported by PyTorch {release}" for release, name in releases.items() if release]
     return ", ".join(f"PyTorch {release}" for release in sorted(releases) if release), evidence
-
-
-def _platform(opened: Archive) -> str:
-    """The platforms whose rules give the serialization id."""
-    records = opened.container.records if opened.has_code else {}
-    if RECORD_NAME not in records:
-        return ""
-    found = writers(records.values(), records[RECORD_NAME].view())
-    return " or ".join(platform.name for platform in found)

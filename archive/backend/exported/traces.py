@@ -16,7 +16,7 @@ from functools import cache
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.debuginfo.sites import CallStep, Site, Span, is_pytorchs
+from archive.debuginfo.sites import FX_FILE, CallStep, Site, Span, is_pytorchs
 from archive.formats.exported.traces import parse_trace
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from archive.formats.exported.traces import TraceFrame
 
 FORWARD = "forward"
-GENERATED = re.compile("<eval_with_key>")
-"""Matches the files that PyTorch makes up for code that it generates."""
 FEW_LINES = 2
 """Lines of the file on each side of a line that is in no function."""
 
@@ -67,7 +65,7 @@ class Sites:
         key = traced.meta.get("stack_trace") or "", module_stack(traced)
         if key not in self._known:
             trace = parse_trace(key[0])
-            frames = [frame for frame in trace.frames if not GENERATED.match(frame.file)] if trace else []
+            frames = [frame for frame in trace.frames if not frame.file.startswith(FX_FILE)] if trace else []
             self._known[key] = self._site(frames, key[1])
         known = self._known[key]
         return Site(op, known.span, known.steps)
