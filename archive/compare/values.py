@@ -1,7 +1,7 @@
 """Two inert values, compared part by part: attributes of modules, constants, saved objects, JSON.
 
 Parts are paired by name or number. What is reached twice in one value must be reached at the same two places
-in the other. Tensors are compared elsewhere: :mod:`archive.compare.tensors`.
+in the other. Tensors are compared elsewhere (:mod:`archive.compare.tensors`), but for classes and attributes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from archive.compare.pairing import Pairing
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
+from archive.reader.recognition.saved import STATE, class_of, tensor_parts
 
 if TYPE_CHECKING:
     import re
@@ -85,6 +86,7 @@ class Values:
                 if device_of(was) != device_of(now):
                     row = self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
                     yield replace(row, level=Level.LAYOUT)
+                stack += _pairs(path, tensor_parts(was), tensor_parts(now))
             elif type(was) is not type(now):
                 yield self._row(path, summary(was), summary(now))
             elif not isinstance(was, (*HOLDERS, tuple)):
@@ -103,10 +105,11 @@ class Values:
                 is_ordered = self._ordered and isinstance(was, dict | PyValue) and set_of(was) is None
                 if is_ordered and parts.keys() == others.keys() and list(parts) != list(others):
                     yield self._row(path, "keys in one order", "keys in another")
-                keys = [*parts, *(key for key in others if key not in parts)]
-                stack += [
-                    ((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)
-                ]
+                for key, twin in _twins(parts, others):
+                    others = {key if other == twin else other: part for other, part in others.items()}
+                    was_type, now_type = (type(one).__name__ for one in (key, twin))
+                    yield self._row((path, key), f"a key of {was_type}", f"of {now_type}")
+                stack += _pairs(path, parts, others)
 
     def _of_plain(self, path: Path, was: object, now: object) -> Change:
         """Two values that differ; in the program of a lowered module perhaps only in debug handles."""
@@ -151,7 +154,7 @@ def _parts(value: object) -> Mapping[Any, object]:
         case list() | tuple():
             return dict(enumerate(value))
         case Inert():
-            state = value.state if isinstance(value.state, dict) else {"(state)": value.state}
+            state = value.state if isinstance(value.state, dict) else {STATE: value.state}
             return {**{f"({at})": argument for at, argument in enumerate(value.arguments)}, **state}
         case PyValue():
             return _parts_of_value(value)
@@ -170,8 +173,23 @@ def _parts_of_value(value: PyValue) -> dict[Any, object]:
         else:  # by place: True and 1.0 would be the key 1
             parts[f"{{{at}}}"], parts[f"{{{at}}} key"] = part, key
     if value.state is not None:
-        parts["(state)"] = value.state
+        parts[STATE] = value.state
     return parts
+
+
+def _pairs(
+    path: Path, parts: Mapping[Any, object], others: Mapping[Any, object]
+) -> list[tuple[Path, object, object]]:
+    """The parts of two values by their paths, the last one first."""
+    keys = [*parts, *(key for key in others if key not in parts)]
+    return [((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)]
+
+
+def _twins(parts: Mapping[Any, object], others: Mapping[Any, object]) -> list[tuple[object, object]]:
+    """Keys that only one value has, each with one of the same name that only the other has: 1 and "1"."""
+    names = {str(key): key for key in others if key not in parts and isinstance(key, str | int)}
+    only = (key for key in parts if names and key not in others and isinstance(key, str | int))
+    return [(key, names[str(key)]) for key in only if str(key) in names]
 
 
 def _key(element: object, at: int) -> object:
@@ -185,7 +203,9 @@ def _key(element: object, at: int) -> object:
 def _class(value: Inert | PyValue) -> object:
     """The class or callable of an object; of sets of every protocol one."""
     found = set_of(value)
-    return value.what if found is None else found[0]
+    if found is not None:
+        return found[0]
+    return class_of(value) if isinstance(value, PyValue) else value.what
 
 
 def told(path: Path) -> str:
@@ -193,7 +213,7 @@ def told(path: Path) -> str:
     parts: list[str] = []
     while path is not None and len(parts) < PATH_PARTS:
         path, key = path
-        if key != "(state)":
+        if key != STATE:
             parts.append(str(key) if isinstance(key, str | int) else shown(key))
     return ("… " if path is not None else "") + ".".join(reversed(parts)) or "(value)"
 
@@ -202,7 +222,7 @@ def summary(value: object) -> str:
     """A value in a few words."""
     match value:
         case Inert() | PyValue():
-            return f"an object of {shown_name(value.what)}"
+            return f"an object of {shown_name(_class(value))}"
         case TensorInfo():
             return f"a tensor {list(value.shape)}"
         case dict() | list() | tuple():

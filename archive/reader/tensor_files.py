@@ -98,15 +98,16 @@ class StoredRecord:
             return self._made
 
     def _decoded(self, stored: memoryview) -> memoryview:
-        from archive.formats.tensor_files.protobuf import DECODED_BYTES, decoded_integers  # noqa: PLC0415 (few files have some)
+        from archive.formats.tensor_files.protobuf import DECODED_BYTES, decoded_integers, packed  # noqa: PLC0415 (few files have some)
 
+        told = self._told
         self._allowance.take(self.size, "elements")
-        with self._allowance.lent(DECODED_BYTES * self._told.count, "integers"):
-            elements = decoded_integers(stored, self._told.width).data.cast("B")
-        if len(elements) != self.size:
-            found = f"{len(elements) // self._told.width:,}"
-            raise ArchiveError(expected=f"{self._told.count:,} integers", found=found)
-        return elements
+        with self._allowance.lent(DECODED_BYTES * told.count, "integers"):
+            elements = decoded_integers(stored, told.width)
+            if len(elements) != told.width * told.count:
+                found = f"{len(elements) // told.width:,}"
+                raise ArchiveError(expected=f"{told.count:,} integers", found=found)
+            return (packed(elements, told.bits) if told.bits else elements).data.cast("B")
 
 
 class ModelFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -134,6 +135,57 @@ def test_storages_strides_and_devices_count_for_both_or_for_neither() -> None:
         assert (archive.digest(old).value == archive.digest(new).value) is (name in same), name
         assert diff.same_model is (name in same), name
         assert diff.changes, name
+
+
+def test_what_tensors_and_keys_are_besides_counts_for_both() -> None:
+    torch = pytest.importorskip("torch")
+
+    def with_attribute(tensor: object, value: object) -> object:
+        tensor.note = value  # type: ignore[attr-defined]
+        return tensor
+
+    def saved(value: object) -> bytes:
+        file = io.BytesIO()
+        torch.save({"net": value}, file)
+        return file.getvalue()
+
+    ones, four = torch.ones(2), torch.ones(4)
+    objects = [argparse.Namespace(tensor=torch.ones(1)) for _ in range(9)]
+    cases = {
+        "no attribute": (ones, with_attribute(torch.ones(2), "a")),
+        "another attribute": tuple(with_attribute(torch.ones(2), note) for note in "ab"),
+        "of a parameter": tuple(with_attribute(torch.nn.Parameter(torch.ones(2)), note) for note in "ab"),
+        "a tensor of another shape": tuple(
+            with_attribute(torch.ones(2), tensor) for tensor in (four, four.reshape(2, 2))
+        ),
+        "a number for a text": ({"1": ones}, {1: ones}),
+        "a text for a number, of others": ({1: ones, "a": 0}, {"a": 0, "1": ones}),
+        "the last of many objects": (
+            [*objects, argparse.Namespace(tensor=four)],
+            [*objects, argparse.Namespace(tensor=four.reshape(2, 2))],
+        ),
+    }
+    for name, pair in cases.items():
+        old, new = map(saved, pair)
+        assert archive.digest(old).value != archive.digest(new).value, name
+        assert not archive.diff(old, new).same_model, name
+        assert archive.diff(old, saved(pair[0])).same_model, name
+
+
+def test_classes_of_modules_that_stand_with_their_source_are_compared_by_name() -> None:
+    torch = pytest.importorskip("torch")
+
+    def saved(module: object) -> bytes:
+        file = io.BytesIO()
+        torch.save(module, file, _use_new_zipfile_serialization=False)
+        return file.getvalue()
+
+    old = saved(torch.nn.Dropout(0.1))
+    changes = archive.diff(old, saved(torch.nn.Dropout(0.2))).changes
+    assert [(row.name, row.old, row.new) for row in changes] == [("p", "0.1", "0.2")]
+    row = archive.diff(old, saved(torch.nn.Dropout2d(0.1))).changes[0]
+    kinds = "an object of torch.nn.modules.dropout.Dropout", "of torch.nn.modules.dropout.Dropout2d"
+    assert (row.old, row.new) == kinds
 
 
 LAYOUTS = st.tuples(st.tuples(*2 * [st.integers(1, 3)]), st.tuples(*2 * [st.integers(0, 5)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import struct
 import warnings
@@ -137,8 +138,31 @@ def test_paths_are_bounded() -> None:
     for _ in range(100):
         value = {"k" * 100: value, "here": torch.ones(1)}
     found = listed(saved(value, 2)).tensors
-    assert 5 <= len(found) < 10
+    assert len(found) == 101  # a long one is its end, and numbered where another has the same
     assert max(map(len, found)) < 2 * 512
+
+
+def test_tensors_of_many_objects_are_found_each() -> None:
+    names = {f"n{at}": argparse.Namespace(tensor=torch.ones(at)) for at in range(50)}
+    sparse = {f"s{at}": torch.eye(at + 1).to_sparse() for at in range(50)}
+    tensors = listed(saved({**names, **sparse, "tied": sparse["s3"]}, 2)).tensors
+    assert [tensors[f"n{at}.tensor"].shape for at in range(50)] == [(at,) for at in range(50)]
+    assert [tensors[f"s{at}.values"].shape for at in range(50)] == [(at + 1,) for at in range(50)]
+    assert tensors["tied.indices"].shape == (2, 4)
+    assert len(tensors) == 50 + 2 * 51
+
+
+def test_tensors_that_are_attributes_of_tensors_are_found() -> None:
+    weight, rows = torch.nn.Parameter(torch.ones(2)), torch.ones(3)
+    weight.scale, rows.sums = torch.ones(4), {"all": torch.ones(5)}
+    tensors = listed(saved({"weight": weight, "rows": rows}, 2)).tensors
+    shapes = {"weight": (2,), "weight.scale": (4,), "rows": (3,), "rows.sums.all": (5,)}
+    assert {name: tensor.shape for name, tensor in tensors.items()} == shapes
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_a_key_of_bytes_has_one_name_whatever_the_protocol(protocol: int) -> None:
+    assert list(listed(saved({b"a\xff": torch.ones(1)}, protocol)).tensors) == ["b'a\\xff'"]
 
 
 def test_paths_that_are_the_same_are_numbered() -> None:

@@ -27,6 +27,8 @@ HEADER = "header"
 """The record of all that is none of the others, but padding."""
 TENSOR_BYTES = 4000
 """Bytes of memory that a tensor, its record and what is told of both as JSON cost, besides its name."""
+BYTE = 8
+"""Bits."""
 PLACE_BYTES = 200
 """Bytes of memory that the place of a text costs."""
 WINDOW, MOST_READ = 1 << 20, 1 << 28
@@ -62,12 +64,14 @@ class FileRecord:
         spans: the first byte of each stretch, and the one behind its last.
         width: of integers in protobuf's variable form, the bytes that each becomes; else 0.
         count: how many of these there are.
+        bits: of each that the record has, packed; 0 where it has all.
     """
 
     kind: RecordKind
     spans: tuple[tuple[int, int], ...]
     width: int = 0
     count: int = 0
+    bits: int = 0
 
     @property
     def stored_size(self) -> int:
@@ -77,7 +81,8 @@ class FileRecord:
     @property
     def size(self) -> int:
         """Bytes of the record as it is read."""
-        return self.width * self.count if self.width else self.stored_size
+        bits = self.bits or BYTE * self.width
+        return -(-bits * self.count // BYTE) if self.width else self.stored_size
 
 
 @dataclass(frozen=True, slots=True)

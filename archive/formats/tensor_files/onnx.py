@@ -8,7 +8,7 @@ A tensor's elements are in one of these places, little-endian, the last dimensio
 - ``raw_data``. Elements of less than a byte fill bytes without gaps, the first in the lowest bits.
 - ``float_data`` and ``double_data``: numbers of 4 and 8 bytes; of complex ones, both parts.
 - ``int32_data``, ``int64_data``, ``uint64_data``: integers in variable form. An int32 is an element of any
-  type of at most 32 bits, as an integer of its bits; or a byte of elements that have less.
+  type of at most 32 bits, as an integer of its bits; or a byte of elements of 2 or 4 bits.
 - a file beside the model: ``data_location`` is 1, and ``external_data`` has the keys ``location`` (a path
   below the model's folder, with slashes), ``offset`` and ``length``.
 - ``string_data``: texts.
@@ -75,6 +75,8 @@ SPAN_BYTES = 200
 STRING = "string"
 EXTERNAL = 1
 """``DataLocation`` of elements in another file."""
+SIX = 6
+"""Bits of a float6, which is an int32 each."""
 HALF = 2
 """Bytes of the widest elements that an int32 is not made for."""
 DTYPES = {
@@ -478,14 +480,14 @@ class _Told:
 
 def _integers(dtype: str, count: int, spans: tuple[tuple[int, int], ...]) -> FileRecord:
     """The record of elements that are integers in variable form, of at most ten bytes each."""
-    if dtype.startswith("float6"):
-        raise ArchiveError(f"{dtype} as integers is not read: nothing that writes it so is known")
-    width, expected = (1, bytes_of(dtype, count) or 0) if dtype in BLOCKS else (WIDTHS[dtype], count)
+    bits = SIX if dtype.startswith("float6") else 0
+    is_packed = dtype in BLOCKS and not bits
+    width, expected = WIDTHS.get(dtype, 1), (bytes_of(dtype, count) or 0) if is_packed else count
     size = sum(stop - start for start, stop in spans)
     if not expected <= size <= LONGEST * expected:
         found = f"{size:,} bytes"
         raise ArchiveError(expected=f"{expected:,} integers in variable form", found=found)
-    return FileRecord(RecordKind.TENSOR, spans, width, expected)
+    return FileRecord(RecordKind.TENSOR, spans, width, expected, bits)
 
 
 def _number(field: Field) -> int:

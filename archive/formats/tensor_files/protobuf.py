@@ -161,3 +161,20 @@ def decoded_integers(data: memoryview, width: int) -> np.ndarray:
         part = (stored[starts[longer] + place] & 0x7F).astype(np.uint64)
         values[longer] |= part << np.uint64(7 * place)
     return values.astype(f"<u{width}").view(np.uint8)
+
+
+def packed(integers: np.ndarray, bits: int) -> np.ndarray:
+    """Integers of some bits each without gaps, the first in the lowest bits: as many bytes as these take.
+
+    Args:
+        integers: n bytes.
+        bits: of each; the others are 0.
+
+    Raises:
+        ArchiveError: one has more bits.
+    """
+    most = int(integers.max(initial=0))
+    if most >> bits:
+        raise ArchiveError(expected=f"integers of {bits} bits", found=f"{most:,}")
+    apart = np.unpackbits(integers[:, None], axis=1, bitorder="little")[:, :bits]
+    return np.packbits(apart, bitorder="little")

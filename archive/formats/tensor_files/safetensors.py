@@ -17,16 +17,19 @@ Offsets count from the beginning of the data, and may be at any byte. The last d
 numbers are little-endian. Elements of 4 and 6 bits fill bytes without gaps; ``shape`` counts them one by one.
 
 What is checked: tensors cover the data without holes or overlaps, up to the end of the file; each has as many
-bytes as its shape and dtype say; no key is there twice.
+bytes as its shape and dtype say; no key is there twice; no text has half of a pair of surrogates.
 
 Source: ``safetensors/src/tensor.rs`` of safetensors 0.8 and its README. That package takes the last of two
-equal keys. It passes over other members beside these three, and so does this reader.
+equal keys. It passes over other members beside these three, and takes ``null`` for no metadata; so does
+this reader.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +48,8 @@ LENGTH, MOST = 8, 100_000_000
 """Bytes of the header's length; of the header, at most."""
 METADATA = "__metadata__"
 MEMBERS = {"dtype", "shape", "data_offsets"}
+HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of pairs of surrogates: JSON has escapes for them, and no encoding of texts has."""
 LARGEST = (1 << 63) - 1
 """Bytes that a file may have."""
 DTYPES = {
@@ -89,7 +94,7 @@ def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
         ArchiveError: the file is not as the format asks; the message says where.
     """
     start, header = header_of(data, allowance)
-    metadata = _metadata(header.pop(METADATA, {}))
+    metadata = metadata_of(header)
     records = {HEADER: FileRecord(RecordKind.HEADER, ((0, start),))}
     tensors: dict[str, Tensor] = {}
     spans: list[tuple[int, int, str]] = []
@@ -121,7 +126,7 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
     """
     header = ({METADATA: metadata} if metadata else {}) | tensors
     written = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
-    text = written.encode(errors="backslashreplace")  # half a pair of surrogates is JSON's escape again
+    text = written.encode()
     text += b" " * (-len(text) % LENGTH)
     if len(text) > MOST:
         raise ArchiveError(expected=f"a header of at most {MOST:,} bytes", found=f"{len(text):,}")
@@ -153,19 +158,30 @@ def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
             raise error.within(record=HEADER) from None
 
 
+def metadata_of(header: dict[str, Any]) -> dict[str, str]:
+    """The metadata, which are taken out of a header's value.
+
+    Raises:
+        ArchiveError: they are no texts.
+    """
+    told = header.pop(METADATA, None)
+    if told is None:
+        return {}
+    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
+        raise ArchiveError(record=HEADER, place=METADATA, expected="an object of texts", found=shown(told))
+    return told
+
+
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object, none of which is there twice."""
+    """The members of an object, none of which is there twice, of whole characters."""
+    for text in chain.from_iterable(pairs):
+        if isinstance(text, str) and HALVES.search(text):
+            raise ArchiveError(expected="whole characters", found=shown(text))
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         raise twice("key", next(key for key, count in counts.items() if count > 1))
     return members
-
-
-def _metadata(told: Any) -> dict[str, str]:  # noqa: ANN401 (any JSON)
-    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
-        raise ArchiveError(record=HEADER, place=METADATA, expected="an object of texts", found=shown(told))
-    return told
 
 
 def _described(told: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN401 (any JSON)

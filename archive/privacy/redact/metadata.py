@@ -25,7 +25,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, same_bytes
 from archive.base.output import write_all
-from archive.formats.tensor_files.safetensors import METADATA, build_header, header_of
+from archive.formats.tensor_files.safetensors import build_header, header_of, metadata_of
 from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
@@ -93,14 +93,14 @@ def redact_metadata(
         start, header = header_of(data, opened.allowance)
         removed = to_remove(Mapped(data, opened.file), rules, limits)
         removed.texts |= {value.encode() for value in values}
-        before = header.pop(METADATA, {})
+        before = metadata_of(header)
         metadata = _redacted(before, values, rules, removed)
         write_all(memoryview(build_header(header, metadata)), draft)
         write_all(data[start:], draft)
         with work.reopened("the result", embedded=True) as after:
             made = after._source.data  # noqa: SLF001 (the same)
             begin, again = header_of(made, after.allowance)
-            is_same = again.pop(METADATA, {}) == metadata and again == header
+            is_same = metadata_of(again) == metadata and again == header
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
             proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS)
@@ -127,10 +127,7 @@ def _redacted(
         if pair[0] in made:
             raise ArchiveError(f"two members of metadata would both be {shown(pair[0])}")
         made[pair[0]] = _with_other_paths(pair[1], rules, removed)
-    lines = [
-        json.dumps({key: value}, ensure_ascii=False).encode(errors="backslashreplace")
-        for key, value in made.items()
-    ]
+    lines = [json.dumps({key: value}, ensure_ascii=False).encode() for key, value in made.items()]
     going = removed.telling.lines(lines) | _naming(lines, rules)
     return {key: value for at, (key, value) in enumerate(made.items()) if at not in going}
 
@@ -148,7 +145,7 @@ def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
 
 def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:
     """A value whose paths are what rules say."""
-    data = value.encode(errors="surrogatepass")
+    data = value.encode()
     found = [
         (one.at, one.text) for one in paths_in(data) if one.kind in PATHS and goes(one.kind, one.text, rules)
     ]
@@ -159,4 +156,4 @@ def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:
         if at >= end:
             pieces += [data[end:at], became[text]]
             end = at + len(text)
-    return b"".join([*pieces, data[end:]]).decode(errors="surrogatepass")
+    return b"".join([*pieces, data[end:]]).decode()

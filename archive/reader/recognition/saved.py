@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import DICTS, PyValue
+from archive.formats.python_pickle import DICTS, PyValue, bytes_of
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import MATH_BITS, QUANTISER_PARTS, Tensor, path_below
@@ -47,12 +47,14 @@ VIEW = 5
 """Of a storage before PyTorch 0.4, the place of its part: a key, where it begins, and its elements."""
 WRAPPERS = 8
 """Calls that may wrap a tensor: of a parameter, of a subclass."""
+STATE = "(state)"
+"""The name of a tensor's attributes among its parts."""
 SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
 """Attributes of an object that are searched for those that every module has."""
 PATH_CHARACTERS = 512
-"""Characters of a tensor's path. Tensors with longer paths are left out."""
+"""Characters of a tensor's path, besides an ellipsis; of a longer one the last are kept."""
 
 
 def recognised(value: object) -> Recognised:
@@ -88,9 +90,9 @@ def object_words(value: object) -> str:
         keys += ["…"] if len(value.pairs) > SHOWN_KEYS else []
         dict_words = f"a dict of {', '.join(keys)}" if keys else "an empty dict"
         return f"{'a checkpoint' if kind is FileKind.CHECKPOINT else 'an object'} ({dict_words})"
-    if kind is not FileKind.MODULE and not isinstance(_class_of(value), Global | str):
+    if kind is not FileKind.MODULE and not isinstance(class_of(value), Global | str):
         return "an object"
-    what = _class_of(value)
+    what = class_of(value)
     name = one_line(str(what)[:200]) if isinstance(what, Global | str) else "an unknown kind"
     return f"{'a whole module' if kind is FileKind.MODULE else 'an object'} of class {name}"
 
@@ -111,27 +113,34 @@ def tensors_in(value: object) -> dict[str, Tensor]:
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
     """Tensors and modules in an object, each with its path; what holds them is looked into once."""
-    seen: set[int] = set()
+    seen: dict[int, object] = {}  # by id; what is held, so that nothing else gets its id
     stack: list[tuple[str, object]] = [("", top)]
     while stack:
         path, value = stack.pop()
-        if not isinstance(value, PyValue) or len(path) > PATH_CHARACTERS:
+        if not isinstance(value, PyValue):
             continue
         if tensor_of(value) is not None:  # a tied tensor is there under each of its names
             yield path, value
-            stack.extend((path_below(path, _key(name)), part) for name, part in reversed(_quantiser(value)))
+            parts = reversed(tensor_parts(value).items())
+            stack.extend((_path(path, "" if name == STATE else name), part) for name, part in parts)
             continue
-        if id(value) in seen:
+        if id(value) in seen and value.what != SPARSE:  # which is tied as others are
             continue
-        seen.add(id(value))
+        seen[id(value)] = value
         if _is_module(value):
             yield path, value
         below = []
         for part, keyed in _parts(value):
             if id(part) not in seen:  # shared by several values, perhaps
-                seen.add(id(part))
-                below += [(path_below(path, _key(key)), item) for key, item in keyed(part)]
+                seen[id(part)] = part
+                below += [(_path(path, _key(key)), item) for key, item in keyed(part)]
         stack.extend(reversed(below))
+
+
+def _path(path: str, step: str) -> str:
+    """The path of a value in another one; of a long one the end."""
+    whole = path_below(path, step)
+    return whole if len(whole) <= PATH_CHARACTERS else f"…{whole[-PATH_CHARACTERS:]}"
 
 
 def _parts(
@@ -169,17 +178,19 @@ def _quantiser(value: object) -> list[tuple[str, object]]:
     return [(name, part) for name, part in parts if name is not None and isinstance(part, PyValue)]
 
 
-def tensor_parts(value: object) -> list[object]:
+def tensor_parts(value: object) -> dict[str, object]:
     """What belongs to a tensor besides its elements: scales, its class where it has one, its attributes."""
-    own = [part for _, part in _quantiser(value)]
+    own = dict(_quantiser(value))
     for _ in range(WRAPPERS):
         if not isinstance(value, PyValue) or not value.arguments:
             break
         if value.what == FROM_TYPE:
-            own += [value.arguments[1], *value.arguments[3:]]
+            own["(class)"] = value.arguments[1]
+        if value.what == FROM_TYPE or value.what in WRAPPED:
+            for state in value.arguments[3:]:
+                own[f"({len(own)})" if STATE in own else STATE] = state
         if value.what not in WRAPPED:
             break
-        own += value.arguments[3:]
         value = value.arguments[0]
     return own
 
@@ -292,10 +303,11 @@ def _key(key: object) -> str:
     """A dict's key, for a path or message."""
     if isinstance(key, str):
         return one_line(key[:PATH_CHARACTERS])
+    key = bytes_of(key)
     return shown(key) if isinstance(key, int | float | bytes | None) else "(…)"
 
 
-def _class_of(value: PyValue) -> object:
+def class_of(value: PyValue) -> object:
     """What a value was made by: before PyTorch 1.6, a module's class stands with its source."""
     match value.what:
         case PyValue(what="persistent", arguments=[PyValue(items=["module", Global() as name, *_])]):
@@ -306,7 +318,7 @@ def _class_of(value: PyValue) -> object:
 def _is_module(value: object) -> bool:
     return (
         isinstance(value, PyValue)
-        and isinstance(_class_of(value), Global)
+        and isinstance(class_of(value), Global)
         and _attribute(value.state, "_parameters") is not None
         and _attribute(value.state, "_modules") is not None
     )

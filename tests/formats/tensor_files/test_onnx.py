@@ -86,6 +86,21 @@ def test_integers_in_variable_form_are_the_same_elements_packed_and_one_by_one(d
         assert sum(labels.values()) == len(model)
 
 
+def test_floats_of_6_bits_that_are_an_integer_each_are_packed_as_the_package_packs_them() -> None:
+    integers = field(INT32S, bytes([1, 33, 5, 1, 36]))
+    model = onnx_model(
+        onnx_tensor("integers", FLOAT6, (5,), integers),
+        onnx_tensor("packed", FLOAT6, (5,), field(RAW, bytes.fromhex("41580424"))),
+        onnx_tensor("wide", FLOAT6, (1,), field(INT32S, b"\x40")),
+    )
+    with archive.open(model, name="m") as opened:
+        assert bytes_of(opened, "integers") == bytes_of(opened, "packed")
+        with pytest.raises(ArchiveError, match="m: data/wide: expected integers of 6 bits, found 64"):
+            bytes_of(opened, "wide")
+    for labels in labels_of(model):
+        assert sum(labels.values()) == len(model)
+
+
 def test_elements_beyond_2_gib_of_another_file_are_read(tmp_path: Path) -> None:
     far = 3 << 30
     with (tmp_path / "far.bin").open("wb") as file:
@@ -214,10 +229,6 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a segment": (
         onnx_model(onnx_tensor("w", FLOAT, (), ONE, field(3, b""))),
         "tensor 'w': a segment of a tensor is not read",
-    ),
-    "floats of 6 bits as integers": (
-        onnx_model(onnx_tensor("w", FLOAT6, (), field(INT32S, b"\1"))),
-        "tensor 'w': float6_e2m3fn as integers is not read",
     ),
     "an offset that is none": (
         onnx_model(onnx_tensor("w", FLOAT, (), onnx_outside("w", offset="-1"))),

@@ -151,6 +151,14 @@ REFUSED = {
         file({"a": {**F32, "shape": [2, *[1] * 1024]}}, bytes(8)),
         "header, tensor 'a': expected at most 1,024 dimensions, found 1,025",
     ),
+    "a name with half of a pair of surrogates": (
+        file('{"\\ud800":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"0"),
+        "header: expected whole characters, found '\\ud800'",
+    ),
+    "metadata with half of a pair of surrogates": (
+        file({"__metadata__": {"a": "\udbff"}}),
+        "header: expected whole characters, found '\\udbff'",
+    ),
     "no JSON": (file('{"a":}'), "header, character 5: expected JSON, found Expecting value"),
 }
 
@@ -161,3 +169,15 @@ def test_what_the_format_does_not_allow_is_refused_with_its_place(name: str) -> 
     with pytest.raises(ArchiveError) as caught:
         archive.open(data, name="m")
     assert str(caught.value).startswith(f"m: {problem}")
+
+
+def test_null_is_no_metadata_and_a_pair_of_surrogates_a_character(tmp_path: Path) -> None:
+    data = file(
+        '{"__metadata__":null,"\\ud83d\\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"7"
+    )
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(data)
+    with safe_open(path, "np") as theirs, archive.open(path) as ours:
+        assert (theirs.metadata(), list(theirs.keys())) == (None, list(ours.tensors))
+        assert ours.tensor_file is not None
+        assert ours.tensor_file.metadata == {}
