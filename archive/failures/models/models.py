@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial
@@ -34,6 +35,8 @@ MOST_OPEN, BYTES_OPEN = 256, 1 << 27
 where they take more bytes of memory together. Of the others only the facts are kept."""
 FORK_WAITS = 1.0
 """Seconds that a fork waits for a model that another thread uses; the child then opens it anew."""
+PACKAGE = f"{__name__.partition('.')[0]}."
+"""Begins the names of our modules."""
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
 KINDS = COMMAND_KINDS["symbolicate"]
@@ -429,10 +432,29 @@ def _forking() -> WeakSet[Models]:
             way(models)
         held.clear()
 
+    def be_child() -> None:
+        _renew_locks_of_properties()
+        end(Models.be_child)
+
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             before=hold,
             after_in_parent=partial(end, Models.let_go),
-            after_in_child=partial(end, Models.be_child),
+            after_in_child=be_child,
         )
     return living
+
+
+def _renew_locks_of_properties() -> None:
+    """Give the cached properties of our classes new locks, which they have before Python 3.12.
+
+    Each has one for all objects; a thread that computed some object's value, and this child lacks, holds it.
+    """
+    for name, module in [*sys.modules.items()]:
+        if not name.startswith(PACKAGE):
+            continue
+        for cls in [*vars(module).values()]:
+            if isinstance(cls, type) and cls.__module__ == name:
+                for member in vars(cls).values():
+                    if isinstance(member, cached_property) and "lock" in vars(member):
+                        vars(member)["lock"] = RLock()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,6 +85,46 @@ for _ in range(2):
         os._exit(0)
     os.wait()
 """
+
+
+PROPERTY = """
+import os, sys, threading
+import archive
+from archive.failures import tracebacks
+
+explainer, text = archive.Explainer(sys.argv[1]).warm(), open(sys.argv[2]).read()
+entered, done, read = threading.Event(), threading.Event(), tracebacks.Traceback
+
+def slow(*given):
+    if threading.current_thread() is not threading.main_thread():
+        entered.set()
+        done.wait()
+    return read(*given)
+
+tracebacks.Traceback = slow  # a cached property makes one
+thread = threading.Thread(target=explainer.explain_event, args=(text,))
+thread.start()
+entered.wait()
+if not os.fork():
+    sys.stdout.write(explainer.explain_event(text))
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+done.set()
+thread.join()
+"""
+
+
+def test_a_child_gets_no_lock_of_a_property_that_a_thread_computes(tmp_path: Path) -> None:
+    text = tmp_path / "failure.txt"
+    text.write_bytes(TRACEBACK.stripped)
+    words = [sys.executable, "-W", "ignore", "-c", PROPERTY, str(TRACEBACK.path), str(text)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.communicate(timeout=60)[0] == TRACEBACK.full
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_what_is_installed_before_a_fork_explains_in_the_children(tmp_path: Path) -> None:
