@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from archive.base.remote import Location, RemoteFile
+    from archive.base.location import Location
+    from archive.base.remote import RemoteFile
 
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
@@ -51,7 +52,7 @@ def placed(source: Source) -> tuple[Source, Location | None]:
     """
     if not is_elsewhere(source):
         return source, None
-    from archive.base.remote import Location  # noqa: PLC0415 (files elsewhere only)
+    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere only)
 
     place = Location(source)
     return (place.path, None) if place.is_local else (source, place)

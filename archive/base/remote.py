@@ -1,7 +1,4 @@
-"""Files elsewhere, on the file systems of fsspec: where they are, which version, and their bytes by ranges.
-
-fsspec knows ``s3://``, ``gs://``, ``https://``, ``memory://`` and more; the package of a scheme is the user's
-to install. Whatever a file system raises becomes one error that names the URL, without what may be secret.
+"""Files elsewhere: their bytes by ranges, each of the version that was opened, and copies of them here.
 
 A file that is opened stays one version. Each answer must be whole, and of the version that was opened. An
 HTTP server names the version (ETag, Last-Modified, size) in the answer itself; S3 is asked for this version
@@ -17,47 +14,22 @@ is fetched once. A kept copy is used only if the file elsewhere still is of its 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from archive.base.errors import CHANGED, LONGEST_CAUSE, ArchiveError, one_line
+from archive.base.errors import CHANGED, ArchiveError
+from archive.base.patience import Patience
 from archive.base.ranged import AT_ONCE, BLOCK
-from archive.base.urls import is_url, shown
+from archive.base.s3 import S3Object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
-UNTOLD = (LookupError, AttributeError, TypeError, NotImplementedError)
-"""What file systems raise for URLs that they did not expect; their words are for programmers."""
-NO_PLACES = {"data"}
-"""Schemes of URLs that hold bytes, and name no place."""
-VERSION_FACTS = (
-    "size",
-    "ETag",
-    "etag",
-    "Content-MD5",
-    "Digest",
-    "Last-Modified",
-    "LastModified",
-    "last_modified",
-    "modified",
-    "updated",
-    "mtime",
-    "created",
-    "generation",
-    "md5Hash",
-    "crc32c",
-    "VersionId",
-    "sha",
-)
-"""Facts by which file systems of fsspec tell the versions of a file."""
-CERTAIN_FACTS = {"ETag", "etag", "Content-MD5", "Digest", "generation", "md5Hash", "VersionId", "sha"}
-"""Those that are others for each version. Times may be of a second, in which two versions were written."""
+    from archive.base.location import Location, Version
+
 WHOLE = 1 << 26
 """Bytes of a file, at most, that is read whole where an HTTP server knows no ranges."""
 PARTIAL, UNSATISFIABLE = 206, 416
@@ -65,150 +37,6 @@ PARTIAL, UNSATISFIABLE = 206, 416
 CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 KEPT_BYTES, KEPT_FILES = 1 << 30, 8
 """Bytes of all copies that are kept, and their number."""
-
-
-class Version(NamedTuple):
-    """A version of a file elsewhere.
-
-    Attributes:
-        file_system: a number for it and its options.
-        path: the file's path in it.
-        facts: those that tell versions apart.
-    """
-
-    file_system: int
-    path: str
-    facts: tuple[tuple[str, str], ...]
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether no other version has these facts."""
-        return any(key in CERTAIN_FACTS and not value.startswith("W/") for key, value in self.facts)
-
-
-class Location:
-    """A place of a file system of fsspec.
-
-    Args:
-        source: a URL, or a file that fsspec opened.
-
-    Attributes:
-        name: its URL for messages.
-        fs: the file system.
-        path: the path in it.
-        schemes: the schemes of the file system.
-
-    Raises:
-        ArchiveError: fsspec, or the package of the scheme, is not installed; or there is no such scheme.
-        OSError: the place cannot be reached.
-    """
-
-    def __init__(self, source: Any) -> None:  # noqa: ANN401 (an fsspec file has no type)
-        if is_url(source):
-            self.name = one_line(shown(source))
-            self.fs, self.path = _located(source, self.name)
-        else:
-            self.fs, self.path = source.fs, source.path
-            self.name = one_line(shown(self.fs.unstrip_protocol(self.path)))
-        protocol = self.fs.protocol
-        self.schemes = {protocol} if isinstance(protocol, str) else set(protocol)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the path is one of this machine."""
-        return "file" in self.schemes
-
-    @property
-    def is_http(self) -> bool:
-        """Whether an HTTP server has the file."""
-        return "http" in self.schemes
-
-    @property
-    def is_s3(self) -> bool:
-        """Whether S3 has the file, or what speaks its language."""
-        return "s3" in self.schemes
-
-    def facts(self) -> dict[str, Any]:
-        """What the file system says of the file now; raises whatever it raises."""
-        self.fs.invalidate_cache(self.path)
-        facts: dict[str, Any] = self.fs.info(self.path)
-        return facts
-
-    def kind(self) -> str:
-        """``file``, ``directory``, or "" where there is neither; raises whatever the file system raises."""
-        try:
-            return str(self.facts()["type"])
-        except FileNotFoundError:
-            return ""
-
-    def exists(self) -> bool:
-        """Whether there is such a file or folder now; raises whatever the file system raises."""
-        return bool(self.kind())
-
-    def check_writable(self) -> None:
-        """Refuse a place that takes no files.
-
-        Raises:
-            ArchiveError: it is an HTTP server's.
-        """
-        if self.is_http:
-            raise ArchiveError("HTTP is for reading; write a file here and upload it", file=self.name)
-
-    def version(self, facts: Mapping[str, Any]) -> Version:
-        """The version of the file that has such facts."""
-        known = tuple((key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None)
-        return Version(hash(self.fs), self.path, known)
-
-    @contextmanager
-    def naming_errors(self, doing: str = "read") -> Iterator[None]:
-        """Turn whatever a file system raises into one error that names the URL and shows no secrets.
-
-        Raises:
-            ArchiveError: the block's own, or the file changed.
-            OSError: the file cannot be read or written; ``FileNotFoundError``: there is none.
-        """
-        try:
-            yield
-        except (ArchiveError, MemoryError, RecursionError):
-            raise
-        except FileNotFoundError:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.name) from None
-        except FileExistsError:
-            raise
-        except Exception as error:  # noqa: BLE001 (each file system raises what its library does)
-            if type(error).__name__ == "FileExpired":  # of s3fs, which need not be installed
-                raise ArchiveError(CHANGED, file=self.name) from None
-            raise _without_secrets(error, self.path, self.name, doing) from None
-
-
-def _without_secrets(error: Exception, path: str, name: str, doing: str) -> OSError:
-    """An error of a file system, in one line that names the URL."""
-    if isinstance(error, UNTOLD):
-        cause = "fsspec knows no file by this URL"
-    else:
-        text = re.sub(rf"(?<!\w){re.escape(path)}(?!\w)", lambda _: name, str(error)) if path else str(error)
-        cause = one_line(f"{type(error).__name__}: {shown(text) or 'no reason given'}")[:LONGEST_CAUSE]
-    return OSError(errno.EIO, f"cannot be {doing}: {cause}", name)
-
-
-def _located(url: str, name: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
-    scheme = url.partition("://")[0]
-    if scheme.lower() in NO_PLACES:
-        raise ArchiveError(f"no such place: {scheme}:// names no file", file=name)
-    try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415 (an optional package, for URLs only)
-    except ImportError:
-        raise ArchiveError(EXTRA, file=name) from None
-    try:
-        fs, path = url_to_fs(url)
-    except ImportError as error:
-        raise ArchiveError(f"{scheme}:// needs a package: {error}", file=name) from None
-    except ValueError as error:
-        raise ArchiveError(f"no such place: {shown(str(error))}", file=name) from None
-    except Exception as error:  # noqa: BLE001 (some file systems connect at once, and raise whatever they do)
-        raise _without_secrets(error, url, name, "reached") from None
-    return fs, path
 
 
 def check_whole(name: str, data: bytes, size: int) -> None:
@@ -304,24 +132,38 @@ class _StoredFile:
     def __init__(self, place: Location) -> None:
         self.name = place.name
         self._place = place
+        fs = place.fs
         with place.naming_errors():
-            place.fs.invalidate_cache(place.path)
-            self._file = place.fs.open(place.path, "rb", cache_type="none")
-            facts = getattr(self._file, "details", None) or place.facts()  # of which S3 is asked once
+            fs.invalidate_cache(place.path)
+            self._file = None if fs.async_impl else fs.open(place.path, "rb", cache_type="none")
+            facts = getattr(self._file, "details", None) or place.facts()
             if facts.get("type") == "directory":
                 raise ArchiveError(expected="a file", found="a folder", file=self.name)
             self.version = place.version(facts)
             self.size = int(facts["size"])
+            has_tag = place.is_s3 and facts.get("ETag")
+            self._object = S3Object(fs, place.path, facts, self.name) if has_tag else None
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from one place to another, all of them."""
+        if start == stop:
+            return b""
         with self._place.naming_errors():
-            self._file.seek(start)
-            data: bytes = self._file.read(stop - start)
-        if not self._place.is_s3:  # which is asked for the version that was opened
+            data = self._range(start, stop)
+        if self._object is None:  # else its answer names the version
             self.check_unchanged()
         check_whole(self.name, data, stop - start)
         return data
+
+    def _range(self, start: int, stop: int) -> bytes:
+        """The bytes, as far as the answer has them."""
+        if self._object is not None:
+            return self._object.read(start, stop)
+        if self._file is not None:
+            self._file.seek(start)
+            return cast("bytes", self._file.read(stop - start))
+        place, size = self._place, stop - start
+        return cast("bytes", place.ask("cat_file", place.path, start=start, end=stop, moved=size))
 
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened."""
@@ -332,8 +174,9 @@ class _StoredFile:
 
     def close(self) -> None:
         """Close the file."""
-        with self._place.naming_errors("closed"):
-            self._file.close()
+        if self._file is not None:
+            with self._place.naming_errors("closed"):
+                self._file.close()
 
 
 class _Answer:
@@ -397,16 +240,18 @@ class HttpFile:
         """Nothing is open between requests."""
 
     def _ask(self, start: int, stop: int) -> _Answer:
-        from fsspec.asyn import sync  # noqa: PLC0415 (an optional package, for URLs only)
-
+        patience = Patience(self._place.fs)
         with self._place.naming_errors():
-            answer: _Answer = sync(self._place.fs.loop, self._answer, start, stop)
-        return answer
+            return patience.run(self._answer, start, stop, patience)
 
-    async def _answer(self, start: int, stop: int) -> _Answer:
+    async def _answer(self, start: int, stop: int, patience: Patience) -> _Answer:
         """Ask for a range; the server may send the whole file, which is read if it is small."""
+        from aiohttp import ClientTimeout  # noqa: PLC0415 (an optional package, for HTTP only)
+
         fs = self._place.fs
         options = dict(fs.kwargs)
+        if "timeout" not in fs.client_kwargs:
+            options.setdefault("timeout", ClientTimeout())  # not its 5 minutes for any answer
         asked = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
         options["headers"] = {**options.get("headers", {}), **asked}
         session = await fs.set_session()
@@ -422,15 +267,9 @@ class HttpFile:
                     "download it first",
                     file=self.name,
                 )
-            pieces, size = [], 0
-            async for piece in reply.content.iter_chunked(BLOCK):
-                pieces.append(piece)
-                size += len(piece)
-                if size > most:
-                    raise ArchiveError("the server sends more bytes than it says", file=self.name)
-        answer.data = b"".join(pieces)
-        if not answer.is_partial and answer.size not in (None, size):
-            check_whole(self.name, answer.data, answer.size or 0)
+            answer.data = await patience.gathered(reply.content.iter_chunked(BLOCK), most, self.name)
+        if not answer.is_partial and answer.size is not None:
+            check_whole(self.name, answer.data, answer.size)
         return answer
 
 

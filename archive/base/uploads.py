@@ -18,7 +18,7 @@ from archive.base.errors import ArchiveError
 from archive.base.remote import KEPT, copied, opened_remote
 
 if TYPE_CHECKING:
-    from archive.base.remote import Location, Version
+    from archive.base.location import Location, Version
 
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 """Schemes of stores that can refuse a put over an object."""
@@ -82,14 +82,14 @@ class Upload:
             self._put(self.file.name, {})
 
     def _put(self, local: str, how: dict[str, str]) -> None:
-        fs, path = self._place.fs, self._place.path
-        fs.put_file(local, path, **how)
-        fs.invalidate_cache()
-        facts = fs.info(path)
-        self.file.seek(0, 2)
-        if facts["size"] != self.file.tell():
+        place = self._place
+        size = self.file.seek(0, 2)
+        place.ask("put_file", local, place.path, moved=size, **how)
+        place.fs.invalidate_cache()
+        facts = place.ask("info", place.path)
+        if facts["size"] != size:
             raise ArchiveError("was not written whole", file=self.path)
-        self._version = self._place.version(facts)
+        self._version = place.version(facts)
         KEPT.keep(self._version, self.file, facts["size"])
 
     def is_target(self) -> bool:
@@ -107,9 +107,10 @@ class Upload:
             if self._version is None or place.version(place.facts()) != self._version:
                 return
             if self._kept is None:
-                place.fs.rm_file(place.path)
+                place.ask("rm_file", place.path)
             else:
-                place.fs.put_file(self._kept.name, place.path)
+                size = self._kept.seek(0, 2)
+                place.ask("put_file", self._kept.name, place.path, moved=size)
 
     def close(self) -> None:
         """Close the file on this machine, which vanishes."""

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, escaped, named, one_line
+from archive.base.location import Location
 from archive.base.output import KINDS
-from archive.base.remote import Location
 from archive.base.urls import is_url, name_of
 from archive.batches import places
 from archive.batches.jobs import KnownTargets
@@ -157,8 +157,9 @@ class Growing:
             self._put()
 
     def _put(self) -> None:
+        data = bytes(self._data)
         with self._place.naming_errors("written"):
-            self._place.fs.pipe_file(self._place.path, bytes(self._data))
+            self._place.ask("pipe_file", self._place.path, data, moved=len(data))
         self._put_at, self._is_put = time.monotonic(), True
 
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import ArchiveError, named
 from archive.base.globs import Globs
+from archive.base.location import Location
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import is_path, replacing, write_all
-from archive.base.remote import Location, opened_remote
+from archive.base.remote import opened_remote
 from archive.base.urls import is_url, name_of
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def is_folder(place: str) -> bool:
     if location.is_http:
         return False
     with location.naming_errors():
-        return bool(location.fs.isdir(location.path))
+        return bool(location.ask("isdir", location.path))
 
 
 def is_link(place: str) -> bool:
@@ -198,11 +199,8 @@ def content(url: str) -> bytes:
     Raises:
         OSError: it cannot be read.
     """
-    location = Location(url)
-    with location.naming_errors():
-        location.fs.invalidate_cache(location.path)
-        data: bytes = location.fs.cat_file(location.path)
-    return data
+    with closing(opened_remote(Location(url))) as remote:
+        return remote.read(0, remote.size)
 
 
 def make_folder_of(place: str) -> None:
@@ -267,8 +265,7 @@ def below(folder: str) -> Iterator[tuple[str, str]]:
     """
     location = Location(folder)
     with location.naming_errors("listed"):
-        location.fs.invalidate_cache(location.path)
-        paths = sorted(location.fs.find(location.path))
+        paths = sorted(location.files())
     top = location.path.rstrip("/")
     for path in paths:
         relative = path.removeprefix(top).lstrip("/")
@@ -282,12 +279,12 @@ def matching(pattern: str) -> Iterator[tuple[str, str]]:
         OSError: the folder cannot be listed.
     """
     fixed = pattern[: pattern.index("*")].rpartition("/")[0]
-    location, top = Location(pattern), Location(fixed).path.rstrip("/")
+    location, folder = Location(pattern), Location(fixed)
+    top = folder.path.rstrip("/")
     parts = location.path.removeprefix(top).strip("/").split("/")
     globs, deepest = Globs([parts]), None if "**" in parts else len(parts)
     with location.naming_errors("listed"):
-        location.fs.invalidate_cache()
-        paths = location.fs.find(top, maxdepth=deepest)
+        paths = folder.files(deepest)
     for relative in sorted(path.removeprefix(top).lstrip("/") for path in paths):
         if globs.fitting(relative.split("/")):
             yield f"{fixed}/{relative}", relative

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
-from archive.base.remote import Location, opened_remote
+from archive.base.location import Location
+from archive.base.remote import opened_remote
 from archive.base.uploads import EXCLUSIVE
 from archive.store.client.cache import Cache, folder_of
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 CREATING = EXCLUSIVE | {"memory"}
 """Schemes of buckets in which an object can be created only where there is none."""
-MOST_OBJECTS = 1 << 20
 ETAG = "ETag"
 
 
@@ -50,13 +50,10 @@ class Objects:
             ArchiveError: there are more than a million.
             OSError: they cannot be listed.
         """
-        fs, root = self._place.fs, self._place.path.rstrip("/")
-        with self._place.naming_errors("listed"):
-            fs.invalidate_cache()
-            found: Mapping[str, Mapping[str, Any]] = fs.find(f"{root}/{folder}", detail=True)
-        if len(found) > MOST_OBJECTS:
-            raise ArchiveError(f"more than {MOST_OBJECTS:,} objects", file=f"{self.name}/{folder}")
-        sizes = {path.removeprefix(f"{root}/"): facts.get("size") for path, facts in found.items()}
+        place, root = self._at(folder), self._place.path.rstrip("/")
+        with place.naming_errors("listed"):
+            files = place.files()
+        sizes = {path.removeprefix(f"{root}/"): facts.get("size") for path, facts in files.items()}
         return {name: size for name, size in sizes.items() if isinstance(size, int)}
 
     def facts(self, name: str) -> Mapping[str, Any]:
@@ -121,7 +118,7 @@ class Objects:
             )
         try:
             with place.naming_errors("written"):
-                place.fs.pipe_file(place.path, data, mode="create")
+                place.ask("pipe_file", place.path, data, mode="create", moved=len(data))
         except FileExistsError:
             return False
         size = self.facts(name)["size"]
@@ -142,7 +139,7 @@ class Objects:
             condition = {"IfMatch": version} if version and place.is_s3 else {}
             if not version and place.schemes & CREATING and not place.exists():
                 condition = {"mode": "create"}
-            place.fs.pipe_file(place.path, data, **condition)
+            place.ask("pipe_file", place.path, data, moved=len(data), **condition)
 
     def remove(self, name: str) -> None:
         """Remove an object.
@@ -152,7 +149,7 @@ class Objects:
         """
         place = self._at(name)
         with place.naming_errors("removed"):
-            place.fs.rm_file(place.path)
+            place.ask("rm_file", place.path)
 
     def _at(self, name: str) -> Location:
         return Location(f"{self._url}/{name}")

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
+from archive.base.location import Location
 from archive.base.mapped import (
     PIECE,
     UNRETURNED,
@@ -29,7 +30,6 @@ from archive.base.mapped import (
     unchanged,
 )
 from archive.base.ranged import RangedBytes
-from archive.base.remote import Location
 from archive.container.container import Container
 from tests.support.commands import run
 from tests.support.corpus import RELEASES

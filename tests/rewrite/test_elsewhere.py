@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import fsspec
@@ -11,8 +11,8 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.base.location import Location
 from archive.base.output import EXISTS, replacing, replacing_all
-from archive.base.remote import Location
 from tests.support.corpus import ORACLES
 from tests.support.object_store import BUCKET, s3
 from tests.support.range_server import served
@@ -112,18 +112,18 @@ def test_of_two_targets_the_first_is_what_it_was_if_the_second_cannot_be_written
     store, path = fsspec.url_to_fs(first)
     if before:
         store.pipe_file(path, before)
-    put_file = type(store).put_file
+    ask = Location.ask
 
-    def failing(self: AbstractFileSystem, here: str, there: str, **how: object) -> None:
-        if there.endswith("second"):
+    def failing(place: Location, method: str, *paths: str, **how: Any) -> object:  # noqa: ANN401 (of any method)
+        if method == "put_file" and place.path.endswith("second"):
             raise OSError("no more space there")
-        put_file(self, here, there, **how)
+        return ask(place, method, *paths, **how)
 
     writing = replacing_all(first, second, force=True)
     for file in writing.__enter__():
         file.write(b"the new one")
     with (
-        mock.patch.object(store, "put_file", lambda *files, **how: failing(store, *files, **how)),
+        mock.patch.object(Location, "ask", failing),
         pytest.raises(OSError, match="cannot be written: OSError: no more space there"),
     ):
         writing.__exit__(None, None, None)

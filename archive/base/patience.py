@@ -1,0 +1,116 @@
+"""How long a request to a place elsewhere may take: the one bound of silence, and of slowness.
+
+A request has a minute, for all tries that its file system makes. Each 8 KiB that are received give it a
+second more, up to a minute from then. So a server that falls silent is left after a minute, and one that
+drips soon after; over a line of 64 kbit/s, a file of any size is read. Of what is sent nobody knows how much
+has arrived: such a request has the time of all its bytes from the start.
+
+Where fsspec is configured to wait longer for one try, that is the time in place of the minute. File systems
+that are not asynchronous (SFTP, SMB) have no bounds but those of their libraries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from archive.base.deadline import check_time, seconds_left
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Callable
+
+    T = TypeVar("T")
+
+SECONDS = 60.0
+"""Seconds that a request may be silent."""
+SLOWEST = 1 << 13
+"""Bytes of a second: with fewer, a place is too slow."""
+LONGER = {
+    "s3": """FSSPEC_S3='{"config_kwargs": {"read_timeout": 600}}'""",
+    "http": "FSSPEC_HTTP_TIMEOUT=600",
+}
+"""How to wait longer, by the first scheme of a file system."""
+
+
+class SilentError(Exception):
+    """A request took too long."""
+
+
+class Patience:
+    """The time of one request.
+
+    Args:
+        fs: the file system of fsspec, an asynchronous one.
+        moved: bytes that are moved without being told of.
+    """
+
+    def __init__(self, fs: Any, moved: int = 0) -> None:  # noqa: ANN401 (fsspec has no types)
+        self._fs = fs
+        self._seconds = max([SECONDS, *_configured(fs)]) + moved / SLOWEST
+        self._end: asyncio.Timeout
+
+    def run(self, work: Callable[..., Awaitable[T]], *arguments: object, **named: object) -> T:
+        """What work in the file system's loop gives.
+
+        Raises:
+            SilentError: it takes too long.
+            LateError: the deadline of the work has passed.
+        """
+        from fsspec.asyn import sync  # noqa: PLC0415 (an optional package, for URLs only)
+
+        result: T = sync(self._fs.loop, self._bounded, work, *arguments, **named)
+        return result
+
+    async def _bounded(self, work: Callable[..., Awaitable[T]], *arguments: object, **named: object) -> T:
+        try:
+            async with asyncio.timeout(seconds_left(self._seconds)) as self._end:
+                return await work(*arguments, **named)
+        except TimeoutError:
+            if not self._end.expired():  # one of the library's own
+                raise
+            check_time()
+            raise SilentError(self._problem()) from None
+
+    def _problem(self) -> str:
+        protocol = self._fs.protocol
+        longer = LONGER.get(protocol if isinstance(protocol, str) else protocol[0])
+        problem = f"no answer in {round(self._seconds, 1):,g} s, or less than {SLOWEST >> 10} KiB a second"
+        return f"{problem}; {longer} waits longer" if longer else problem
+
+    async def gathered(self, pieces: AsyncIterable[bytes], most: int, name: str) -> bytes:
+        """The pieces of an answer, each of which gives more time.
+
+        Raises:
+            ArchiveError: they are more bytes than ``most``; ``name`` is that of the file.
+        """
+        whole, size = [], 0
+        async for piece in pieces:
+            whole.append(piece)
+            size += len(piece)
+            if size > most:
+                raise ArchiveError("the server sends more bytes than it says", file=name)
+            self.give(len(piece))
+        return b"".join(whole)
+
+    def give(self, size: int) -> None:
+        """Give the request the time of bytes that were received.
+
+        Raises:
+            LateError: the deadline of the work has passed.
+        """
+        now = asyncio.get_running_loop().time()
+        left = (self._end.when() or now) - now
+        self._end.reschedule(now + seconds_left(min(left + size / SLOWEST, self._seconds)))
+
+
+def _configured(fs: Any) -> list[float]:  # noqa: ANN401 (of fsspec)
+    """The seconds that one try may take, where fsspec is configured to say so."""
+    options = fs.storage_options
+    told = (
+        options.get("timeout"),
+        (options.get("client_kwargs") or {}).get("timeout"),
+        (options.get("config_kwargs") or {}).get("read_timeout"),
+    )
+    seconds = (getattr(timeout, "total", timeout) for timeout in told)  # aiohttp's, or a number
+    return [float(number) for number in seconds if isinstance(number, (int, float))]

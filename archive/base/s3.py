@@ -1,0 +1,113 @@
+"""What S3 is asked for piece by piece, since pieces show that it is alive: ranges of an object, and lists.
+
+Ranges are of one version. The server is asked for this one only (``If-Match``), and its answer must name it:
+not all that speak S3's language know the condition. An answer that breaks off is asked for again, as often as
+s3fs tries. Lists come in pages of a thousand; a list without end is not read to its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import CHANGED, ArchiveError
+from archive.base.patience import Patience
+from archive.base.ranged import BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BYTES_LISTED = 512
+"""Bytes of a list for each object, at least about."""
+MOST_FILES = 1 << 20
+"""Files of a list."""
+TOO_MANY = f"more than {MOST_FILES:,} files"
+PRECONDITION_FAILED = 412
+"""Status of an answer that says that the object is of another version by now."""
+
+
+class S3Object:
+    """An object.
+
+    Args:
+        fs: the file system of s3fs.
+        path: in it.
+        facts: what it says of the object, the ETag among it.
+        name: the object's URL, for messages.
+    """
+
+    def __init__(self, fs: Any, path: str, facts: Mapping[str, Any], name: str) -> None:  # noqa: ANN401 (of s3fs)
+        self._fs, self._name = fs, name
+        bucket, key, _ = fs.split_path(path)
+        self._etag, self._size = facts["ETag"], facts["size"]
+        self._wanted = {"Bucket": bucket, "Key": key}
+        if not getattr(fs, "local_expiry_check", False):
+            self._wanted["IfMatch"] = self._etag
+        if fs.version_aware and facts.get("VersionId"):
+            self._wanted["VersionId"] = facts["VersionId"]
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from one place to another, as far as the answer has them.
+
+        Raises:
+            ArchiveError: the object changed, or the answer has more bytes.
+            SilentError: it takes too long.
+            LateError: the deadline of the work has passed.
+        """
+        from s3fs.core import _error_wrapper  # noqa: PLC0415 (s3fs is optional, and has no public name for it)
+
+        patience = Patience(self._fs)
+        told: bytes = patience.run(
+            _error_wrapper, self._range, args=(start, stop, patience), retries=self._fs.retries
+        )
+        return told
+
+    async def _range(self, start: int, stop: int, patience: Patience) -> bytes:
+        try:
+            answer = await self._fs._call_s3(  # noqa: SLF001 (what its methods call)
+                "get_object", Range=f"bytes={start}-{stop - 1}", **self._wanted
+            )
+        except OSError as error:
+            told = getattr(error.__cause__, "response", {}).get("ResponseMetadata", {})
+            if told.get("HTTPStatusCode") == PRECONDITION_FAILED:
+                raise ArchiveError(CHANGED, file=self._name) from None
+            raise
+        async with answer["Body"] as body:
+            total = answer.get("ContentRange", "").rpartition("/")[2]
+            if answer.get("ETag") != self._etag or total not in {"", "*", str(self._size)}:
+                raise ArchiveError(CHANGED, file=self._name)
+            return await patience.gathered(body.iter_chunks(BLOCK), stop - start, self._name)
+
+
+def files_below(fs: Any, path: str, depth: int | None, name: str) -> dict[str, dict[str, Any]]:  # noqa: ANN401 (of s3fs)
+    """The objects below a folder, by their paths, with what the bucket says of them.
+
+    Args:
+        fs: the file system of s3fs.
+        path: of the folder.
+        depth: folders inside one another, at most.
+        name: its URL, for messages.
+
+    Raises:
+        ArchiveError: there are more than a million objects and folders.
+        SilentError: it takes too long.
+        LateError: the deadline of the work has passed.
+    """
+    listed: list[dict[str, Any]] = []
+
+    async def list_folder(folder: str, patience: Patience) -> None:
+        bucket, key, _ = fs.split_path(folder)
+        prefix, delimiter = f"{key.rstrip('/')}/" if key else "", "" if depth is None else "/"
+        async for facts in fs._iterdir(bucket, delimiter=delimiter, prefix=prefix):  # noqa: SLF001 (what its methods list by)
+            listed.append(facts)
+            if len(listed) > MOST_FILES:
+                raise ArchiveError(TOO_MANY, file=name)
+            patience.give(BYTES_LISTED)
+
+    folders = [path]
+    for _ in range(depth or 1):
+        start = len(listed)
+        for folder in folders:
+            patience = Patience(fs)
+            patience.run(list_folder, folder, patience)
+        folders = [facts["name"] for facts in listed[start:] if facts["type"] == "directory"]
+    return {facts["name"]: facts for facts in listed if facts["type"] != "directory"}
