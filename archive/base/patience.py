@@ -37,6 +37,16 @@ class SilentError(Exception):
     """A request took too long."""
 
 
+def prolonged(left: float, count: int, most: float) -> float:
+    """The seconds that a request has left, with those that bytes give which came, or went."""
+    return min(left + count / SLOWEST, most)
+
+
+def too_slow(seconds: float) -> str:
+    """What a request is told to be that took too long."""
+    return f"no answer in {round(seconds, 1):,g} s, or less than {SLOWEST >> 10} KiB a second"
+
+
 class Patience:
     """The time of one request.
 
@@ -75,7 +85,7 @@ class Patience:
     def _problem(self) -> str:
         protocol = self._fs.protocol
         longer = LONGER.get(protocol if isinstance(protocol, str) else protocol[0])
-        problem = f"no answer in {round(self._seconds, 1):,g} s, or less than {SLOWEST >> 10} KiB a second"
+        problem = too_slow(self._seconds)
         return f"{problem}; {longer} waits longer" if longer else problem
 
     async def gathered(self, pieces: AsyncIterable[bytes], most: int, name: str) -> bytes:
@@ -101,7 +111,7 @@ class Patience:
         """
         now = asyncio.get_running_loop().time()
         left = (self._end.when() or now) - now
-        self._end.reschedule(now + seconds_left(min(left + size / SLOWEST, self._seconds)))
+        self._end.reschedule(now + seconds_left(prolonged(left, size, self._seconds)))
 
 
 def _configured(fs: Any) -> list[float]:  # noqa: ANN401 (of fsspec)

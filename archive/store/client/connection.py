@@ -31,6 +31,7 @@ from urllib.response import addinfourl
 from archive.base.deadline import LateError, has_deadline, seconds_left
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import parsed_json
+from archive.base.patience import SECONDS, prolonged, too_slow
 from archive.base.urls import shown
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 # --- budget
 
 SECONDS_OF_SILENCE = 30.0
-"""Seconds in which a server must say something."""
+"""Seconds in which a server must say something, or it is asked again."""
 BESIDE_BODIES = 1 << 20
 """Bytes of all that is no body: headers, bodies of redirections and refusals, sizes of chunks."""
 BESIDE_A_BYTE = 16
@@ -55,7 +56,7 @@ class RequestBudget:
     """What is left of a request's time and bytes: for its tries, redirections, headers and bodies together.
 
     Args:
-        seconds: that it may take.
+        seconds: that it may be silent, or slow (:mod:`archive.base.patience`).
         clock: tells seconds.
     """
 
@@ -84,11 +85,16 @@ class RequestBudget:
 
     def late(self) -> ArchiveError | LateError:
         """The error of a request that takes too long: not the server's where the work has a deadline."""
-        return (
-            LateError()
-            if has_deadline()
-            else ArchiveError(f"an answer that takes more than {self._seconds:g} s")
-        )
+        return LateError() if has_deadline() else ArchiveError(too_slow(self._seconds))
+
+    def prolong(self, count: int) -> None:
+        """Take the time that bytes give which came, or went.
+
+        Raises:
+            LateError: the deadline of the work has passed.
+        """
+        now = self._clock()
+        self._end = now + seconds_left(prolonged(self._end - now, count, self._seconds))
 
     def wait(self, seconds: float) -> None:
         """Wait before another try.
@@ -106,6 +112,7 @@ class RequestBudget:
         Raises:
             ArchiveError: they are more than may come.
         """
+        self.prolong(count)
         self._room -= count
         if self._room < 0:
             raise ArchiveError(f"an answer with more than {BESIDE_BODIES:,} bytes beside its body")
@@ -226,7 +233,9 @@ class _Bounded(http.client.HTTPConnection):
         for start in range(0, len(data), PIECE):
             if self.sock is not None:
                 self.sock.settimeout(self._budget.silence)
-            super().send(memoryview(data)[start : start + PIECE])
+            piece = memoryview(data)[start : start + PIECE]
+            super().send(piece)
+            self._budget.prolong(len(piece))
 
 
 class _BoundedEncrypted(_Bounded, http.client.HTTPSConnection):
@@ -281,8 +290,6 @@ class _Redirections(HTTPRedirectHandler):
 
 # --- connection
 
-SECONDS = 300.0
-"""Seconds that a request may take: its tries, redirections and answers together."""
 TRIES = 4
 LONGEST_WAIT = 10.0
 """Seconds between two tries."""
