@@ -67,8 +67,8 @@ def recognised(
         mapped: whether files are mapped to recognise them.
 
     Returns:
-        The files, without the shards of models whose index is among them; and how many others there are of
-        each kind, manifests excluded.
+        The files, without the shards of models whose index is among them, but with each index, whatever
+        others name; and how many others there are of each kind, manifests excluded.
 
     Raises:
         ArchiveError: nothing matches a glob.
@@ -76,15 +76,17 @@ def recognised(
     """
     files: list[InputFile] = []
     others = Counter[FileKind]()
-    shards = set[str]()
+    shards, indices = set[str](), set[str]()
     for file in found(inputs, {resolved(folder) for folder in skipped}):
         kind = listed_kind(file.name, mapped=mapped) if file.searched else None
         if kind is None or is_wanted(kind):
             files.append(file)
             if kind is FileKind.SHARDED:
                 shards |= shards_of(file.name)
+                indices.add(absolute(file.name))
         else:
             others[kind] += not is_manifest(last_part(file.name))
+    shards -= indices
     return [file for file in files if not file.searched or absolute(file.name) not in shards], +others
 
 

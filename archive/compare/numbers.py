@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.facts import dataclass
-from archive.formats.tensors.dtypes import BLOCKS, WIDTHS
+from archive.formats.tensors.dtypes import BITS, BLOCKS, WIDTHS
 from archive.formats.tensors.numbers import INTEGERS, MOVED, computed_type, exact, into
 
 if TYPE_CHECKING:
@@ -76,9 +76,10 @@ def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
             stretch, as :func:`~archive.formats.tensors.elements.elements` gives them.
     """
     result = Difference(dtype)
-    if dtype in BLOCKS:
+    if dtype in BLOCKS or dtype in BITS:
+        size = BLOCKS[dtype][1] if dtype in BLOCKS else BITS[dtype]
         for old, new in stretches:
-            _blocks(BLOCKS[dtype][1], old, new, result)
+            _blocks(size, old, new, result)
         return result
     if getattr(_THREAD, "dtype", None) != dtype:
         _THREAD.dtype, _THREAD.pieces = dtype, _Pieces(dtype)

@@ -13,6 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.compare.changes import TensorChange
+from archive.formats.tensors.dtypes import BITS
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import examples
 from tests.support.tampering import tampered
@@ -170,6 +172,26 @@ def test_what_tensors_and_keys_are_besides_counts_for_both() -> None:
         assert archive.digest(old).value != archive.digest(new).value, name
         assert not archive.diff(old, new).same_model, name
         assert archive.diff(old, saved(pair[0])).same_model, name
+
+
+@pytest.mark.parametrize("dtype", BITS)
+def test_elements_that_are_no_numbers_are_compared_by_their_bits(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    def saved(numbers: list[int], *, is_zip: bool = True) -> bytes:
+        elements = torch.tensor(numbers, dtype=torch.uint8).view(getattr(torch, dtype))
+        file = io.BytesIO()
+        torch.save({"w": elements.reshape(2, -1).t()}, file, _use_new_zipfile_serialization=is_zip)
+        return file.getvalue()
+
+    old, new = saved([1, 2, 3, 4, 5, 6, 7, 8]), saved([1, 2, 3, 4, 5, 6, 7, 11])
+    (row,) = (row for row in archive.diff(old, new).changes if isinstance(row, TensorChange))
+    assert (row.name, row.count, row.changed, row.bits, row.max_abs) == ("w", 8 // BITS[dtype], 1, 2, None)
+    assert archive.digest(old).value != archive.digest(new).value
+    digests = {
+        archive.digest(file, of="weights").value for file in (old, saved([*range(1, 9)], is_zip=False))
+    }
+    assert len(digests) == 1
 
 
 def test_classes_of_modules_that_stand_with_their_source_are_compared_by_name() -> None:

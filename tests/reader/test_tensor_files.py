@@ -135,6 +135,10 @@ WRONG: dict[str, tuple[dict[str, bytes], str]] = {
         {INDEX: index({"a": 1})},
         "weight_map, tensor 'a': expected a file in the folder of the index, found 1",
     ),
+    "half of a pair of surrogates": (
+        {INDEX: index({"a": "\ud800"})},
+        "weight_map, tensor 'a': expected a file in the folder of the index, found '\\ud800'",
+    ),
     "no tensor is named": (
         {INDEX: index({})},
         "weight_map: expected an object with the file of each tensor, found {}",
@@ -167,6 +171,14 @@ def test_of_bytes_there_is_no_shard() -> None:
 
 
 # --- folders
+
+
+def test_an_index_hides_no_index(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(index({"a": "b.json"}))
+    (tmp_path / "b.json").write_bytes(index({"a": "a.json", "b": "b.json"}))
+    done = called("inspect", tmp_path)
+    assert done.exit_code == ExitStatus.FAILED
+    assert done.stdout == "2 files: 0 bytes, 0 of debug info, 0 handles; 2 could not be read\n"
 
 
 def test_a_folder_lists_a_model_in_shards_once(folder: Path) -> None:

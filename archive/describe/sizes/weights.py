@@ -7,23 +7,30 @@ and those of an older exported program are records of a zip that is a record its
 from __future__ import annotations
 
 from contextlib import suppress
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from archive.base.errors import ArchiveError
 from archive.describe.sizes.account import Weight
 from archive.describe.sizes.cells import Cell
 from archive.formats.record_kinds import COMPILED
-from archive.formats.tensors.dtypes import elements_in
+from archive.formats.tensors.dtypes import bytes_of, elements_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.describe.sizes.cells import RecordCells
+    from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
     from archive.reader.records import Place
     from archive.reader.tensors import Tensors
 
+MARKED = 1 << 24
+"""Elements of a storage that are marked one by one where views of it may overlap, at most. It has no more of
+them than bytes in the file, so all storages together have no more than the file."""
 Stretch: TypeAlias = tuple[int, int, Weight]
 """The first byte of a record's that is a tensor's, and the one behind the last."""
 
@@ -37,7 +44,7 @@ def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
             place = tensors.place_of(storage)
             if place is not None:
                 size = _size(tensors, names, place)
-                stretch = place.start, place.start + size, _weight(tensors, names, size)
+                stretch = place.start, place.start + size, _weight(tensors, storage, names, size)
                 stretches.setdefault(place.record, []).append(stretch)
     except ArchiveError:  # `verify` tells
         return {}
@@ -52,12 +59,32 @@ def _size(tensors: Tensors, names: Sequence[str], place: Place) -> int:
     return place.size
 
 
-def _weight(tensors: Tensors, names: Sequence[str], size: int) -> Weight:
-    """The first tensor of a storage, with the elements of all: views of the same ones count once."""
+def _weight(tensors: Tensors, storage: str, names: Sequence[str], size: int) -> Weight:
+    """The first tensor of a storage, with the elements of all: each of the storage's counts once."""
     first = tensors[names[0]]
-    views = {(one.offset, one.shape, one.strides): one.count for one in map(tensors.__getitem__, names)}
-    most = elements_in(first.dtype, size)
-    return Weight(names[0], first.dtype, first.shape, min(sum(views.values()), most), len(names) - 1)
+    views = {(one.offset, one.shape, one.strides): one for one in map(tensors.__getitem__, names)}
+    count = _elements_of(list(views.values()), tensors.record(storage).stored_size)
+    if bytes_of(first.dtype, 1) is not None:  # of tensors that lie outside, no more than there are
+        count = min(count, elements_in(first.dtype, size))
+    return Weight(names[0], first.dtype, first.shape, count, len(names) - 1)
+
+
+def _elements_of(views: Sequence[Tensor], most: int) -> int:
+    """How many elements some views have; those that they share count once, of up to so many elements."""
+    total = sum(view.count for view in views)
+    are_plain = len(views) == 1 and views[0].is_contiguous
+    numbers = [number for view in views for number in (view.offset, *view.strides)]
+    if are_plain or total > MARKED or min(numbers, default=0) < 0:
+        return total
+    marks = np.zeros(min(most, MARKED), bool)
+    for view in filter(attrgetter("count"), views):
+        pairs = zip(view.shape, view.strides, strict=False)
+        steps = [(size, stride) for size, stride in pairs if size > 1 and stride]
+        if view.offset + sum((size - 1) * stride for size, stride in steps) >= len(marks):
+            return total
+        sizes, strides = zip(*steps, strict=True) if steps else ((), ())
+        as_strided(marks[view.offset :], sizes, strides)[...] = True
+    return int(np.count_nonzero(marks))
 
 
 def _apart(stretches: list[Stretch]) -> Iterator[Stretch]:

@@ -30,7 +30,8 @@ MOST_SHARDS = 4096
 INDEX_BYTES = 1 << 28
 """Bytes of an index, at most."""
 WEIGHT_MAP = "weight_map"
-NOT_IN_NAMES = set("/\\:\0")
+NOT_IN_NAMES = {*"/\\:\0", *map(chr, range(0xD800, 0xE000))}
+"""Characters that lead elsewhere, and halves of pairs of surrogates, which no file's name has."""
 
 
 class Index(NamedTuple):

@@ -21,8 +21,8 @@ between them. Persistent values are tuples::
     ("module", CLASS, FILE, SOURCE)    a module's class, at its first use; FILE and SOURCE may be None
 
 A storage that several tensors share is there once. The first value with its key tells the size of an element,
-which that of ``UntypedStorage`` is a byte. All elements are little-endian, whatever machine wrote them; the
-numbers before them are in that machine's order.
+but ``UntypedStorage`` and storages of less than a byte an element count bytes. All elements are
+little-endian, whatever machine wrote them; the numbers before them are in that machine's order.
 
 Before 0.4 the same stood in a tar, which is recognised and not read.
 
@@ -63,7 +63,8 @@ NUMBER = 8
 """Bytes of the number before a storage."""
 STORAGE_BYTES = 600
 """Bytes of memory that a storage costs."""
-UNTYPED = "UntypedStorage"
+OF_BYTES = {"UntypedStorage", "QUInt4x2Storage", "QUInt2x4Storage"}
+"""Classes of storages that are counted in bytes."""
 PICKLES = 5
 LARGEST = (1 << 63) - 1
 
@@ -163,7 +164,7 @@ def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Stor
             continue
         match items:
             case [_, Global(name=name), str(key), _, int(count), *_] if 0 <= count <= LARGEST:
-                width = 1 if name == UNTYPED else WIDTHS.get(dtype_of_storage(name), 0)
+                width = 1 if name in OF_BYTES else WIDTHS.get(dtype_of_storage(name), 0)
                 if not width:
                     raise ArchiveError(
                         place=f"storage {shown(key)}",

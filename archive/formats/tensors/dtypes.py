@@ -49,6 +49,12 @@ SCALARS = {
 }
 """The dtype of a number in the JSON of exported programs."""
 
+BITS = {
+    **dict.fromkeys(("float4_e2m1fn_x2", "bits8", "bits1x8", "bits2x4", "bits4x2"), 1),
+    "bits16": 2,
+}
+"""Bytes per element of dtypes that PyTorch stores, and does not compute with: an element is no number."""
+
 WIDTHS = {
     **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
     **dict.fromkeys((f"float8_{name}" for name in FLOAT8), 1),
@@ -56,6 +62,7 @@ WIDTHS = {
     **dict.fromkeys(("int32", "uint32", "float32", "qint32", "complex32"), 4),
     **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
     "complex128": 16,
+    **BITS,
 }
 """Bytes per element, by dtype."""
 

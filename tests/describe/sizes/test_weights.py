@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import lzma
 from math import prod
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import archive
 from archive.describe.sizes import View, Weight, WeightSize
@@ -15,7 +18,7 @@ from archive.describe.sizes.pieces import apportioned
 from archive.describe.sizes.weights import _apart, divided
 from tests.support.commands import told, well
 from tests.support.corpus import FIXTURES, KINDS
-from tests.support.sampling import sampled
+from tests.support.sampling import examples, sampled
 from tests.support.tampering import STACK, tampered
 
 if TYPE_CHECKING:
@@ -77,6 +80,34 @@ def test_weights_inside_of_shared_objects_are_found(name: str) -> None:
     for view in (View.KIND, View.PART, View.RECORD, View.MODULE, View.SOURCE):
         assert named.by(view) == unnamed.by(view)
     assert account.size == sum(size.stored for size in found.values())
+
+
+VIEWS = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 1, 2, 5, 12])), max_size=3),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=3,
+)
+"""Sizes and strides of views, and where each begins."""
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(VIEWS)
+@example([([(10, 1)], 0), ([(10, 1)], 5)])
+@example([([(30, 0), (2, 1)], 0)])
+def test_an_element_that_views_share_counts_once(views: list[tuple[list[tuple[int, int]], int]]) -> None:
+    torch = pytest.importorskip("torch")
+    base, file = torch.zeros(60), io.BytesIO()
+    parts = [
+        base.as_strided([size for size, _ in dims], [stride for _, stride in dims], at) for dims, at in views
+    ]
+    torch.save(parts, file)
+    numbers = torch.arange(60.0)
+    places = [numbers.as_strided(part.shape, part.stride(), part.storage_offset()) for part in parts]
+    distinct = {number for place in places for number in place.reshape(-1).tolist()}
+    assert sum(size.elements for size in weights(file.getvalue()).values()) == len(distinct)
 
 
 def test_names_that_cannot_be_read_are_missing() -> None:

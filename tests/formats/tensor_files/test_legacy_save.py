@@ -182,3 +182,9 @@ def test_the_source_of_a_whole_module_is_told_with_its_file() -> None:
     linear = sources["torch.nn.modules.linear.Linear"]
     assert linear.file == torch.nn.modules.linear.__file__
     assert linear.text.startswith("class Linear(Module):")
+
+
+def test_storages_of_less_than_a_byte_an_element_count_bytes() -> None:
+    data = file(state(shape=(2, 6), kind="QUInt4x2", count=6), [(6, b"abcdef")])
+    with archive.open(data) as opened:
+        assert (opened.tensors["a"].dtype, opened.records["data/7"].size) == ("quint4x2", 6)
