@@ -25,7 +25,7 @@ from archive.formats.python_pickle import DICTS, PyValue, plain_value
 from archive.formats.record_kinds import DATA, RecordKind
 from archive.formats.tensor_files.gguf import spans_of_values
 from archive.reader.recognition import SAVED_KINDS, FileKind
-from archive.reader.recognition.saved import tensor_of
+from archive.reader.recognition.saved import CLASS, STATE, tensor_of, tensor_parts
 from archive.reader.records import INSIDE
 from archive.reader.tensor_files import INDEX, ShardedModel
 
@@ -193,11 +193,14 @@ def _besides_tensors(archive: Archive) -> Iterator[str]:
 
 
 def _is_dict_of_tensors(archive: Archive) -> bool:
-    """Whether a saved object is a dict with nothing but tensors in it."""
+    """Whether a saved object is a dict with names and plain tensors, and nothing else."""
     if archive.recognised.kind not in OBJECT_KINDS:
         return False
     with in_file(archive.file, DATA):
         value, _ = plain_value(archive.records[DATA].view(), 0, archive.allowance)
     return (
-        isinstance(value, PyValue) and value.what in DICTS and all(tensor_of(item) for _, item in value.pairs)
+        isinstance(value, PyValue)
+        and value.what in DICTS
+        and all(isinstance(key, str) and tensor_of(item) is not None for key, item in value.pairs)
+        and all({CLASS, STATE}.isdisjoint(tensor_parts(item)) for _, item in value.pairs)
     )

@@ -49,6 +49,10 @@ ENTRY_BYTES = 1_000
 """Bytes of memory that an entry costs, with its record and a name of ordinary length."""
 DESCRIPTOR_BYTES = 24
 """Bytes of the longest descriptor."""
+SEVERAL = (
+    "torch.distributed.checkpoint writes .distcp files so, "
+    "and its format_utils.dcp_to_torch_save makes one zip of a checkpoint"
+)
 
 
 # --- the end
@@ -96,7 +100,9 @@ def read_end(data: Bytes, size: int | None = None) -> EndRecord:
         at, end = _read_zip64_end(data, located, end)
     if end.disk or end.directory_disk or end.entries_here != end.entries:
         _refuse(at, "an archive in one part", "one of several")
-    _expect("the directory to end at byte", at, end.directory_position + end.directory_size, at)
+    behind = end.directory_position + end.directory_size
+    _refuse_others_before(data, at - behind)
+    _expect("the directory to end at byte", at, behind, at)
     return end
 
 
@@ -121,6 +127,7 @@ def _find_end(data: Bytes, size: int | None = None) -> int:
 def _read_zip64_end(data: Bytes, located: int, end: EndRecord) -> tuple[int, EndRecord]:
     """Position and values of the zip64 end record, whose locator stands at byte ``located``."""
     locator = ZIP64_LOCATOR.read(data, located)
+    _refuse_others_before(data, located - ZIP64_END.size - locator.position)
     wide = ZIP64_END.read(data, locator.position, located)
     behind = locator.position + ZIP64_END.offset("made_by") + wide.length
     _expect("the zip64 end record to end at byte", located, behind, locator.position)
@@ -134,6 +141,15 @@ def _read_zip64_end(data: Bytes, located: int, end: EndRecord) -> tuple[int, End
         if narrow != most:
             _expect(what, true, narrow, located + ZIP64_LOCATOR.size)
     return locator.position, EndRecord(*wide[3:], end.comment_length)
+
+
+def _refuse_others_before(data: Bytes, begin: int) -> None:
+    """Refuse a zip whose places count from a byte where another local header stands than the file's first."""
+    if begin <= 0 or bytes(data[begin : begin + 4]) != LOCAL.magic:
+        return
+    if bytes(data[:4]) == LOCAL.magic:
+        raise ArchiveError(f"several zips, one behind the other, the last one from byte {begin:,}: {SEVERAL}")
+    raise ArchiveError(f"a zip behind {begin:,} other bytes: this tool wants it without them")
 
 
 def _expect(what: str, expected: int, found: int, at: int) -> None:

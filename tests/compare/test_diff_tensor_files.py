@@ -90,6 +90,18 @@ def test_what_a_checkpoint_has_besides_tensors_is_told() -> None:
 
 
 @pytest.mark.torch
+def test_attributes_of_tensors_and_keys_that_are_no_texts_are_told() -> None:
+    import torch  # noqa: PLC0415 (a test of PyTorch)
+
+    noted = torch.ones(2)
+    noted.note = "a"
+    for value, plain in (({"1": noted}, False), ({1: torch.ones(2)}, False), ({"1": torch.ones(2)}, True)):
+        file = io.BytesIO()
+        torch.save(value, file)
+        assert archive.diff(file, safetensors_of({"1": np.ones(2, np.float32)})).same_model is plain
+
+
+@pytest.mark.torch
 def test_objects_are_compared_in_both_formats_of_torch_save(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415 (a test of PyTorch)
 

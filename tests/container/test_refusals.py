@@ -143,6 +143,18 @@ FORGED: dict[str, tuple[bytes, str]] = {
         put(SMALL, central(SMALL, 3) + COMMENT_LENGTH, "H", 9),
         r"byte \d+: expected the directory to end at byte \d+, found \d+",
     ),
+    "another zip before it": (
+        PLAIN + PLAIN,
+        f"several zips, one behind the other, the last one from byte {len(PLAIN):,}: torch.distributed",
+    ),
+    "another zip with a zip64 end record before it": (
+        SMALL + SMALL,
+        f"several zips, one behind the other, the last one from byte {len(SMALL):,}: torch.distributed",
+    ),
+    "other bytes before it": (
+        b"x" * 9 + SMALL,
+        "a zip behind 9 other bytes: this tool wants it without them",
+    ),
     "a zip64 end record elsewhere": (
         put(SMALL, LOCATOR_AT + 8, "Q", 2**64 - 1),
         "byte 18446744073709551615: expected a zip64 end record of 56 bytes, found 0 bytes",

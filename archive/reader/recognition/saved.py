@@ -47,8 +47,8 @@ VIEW = 5
 """Of a storage before PyTorch 0.4, the place of its part: a key, where it begins, and its elements."""
 WRAPPERS = 8
 """Calls that may wrap a tensor: of a parameter, of a subclass."""
-STATE = "(state)"
-"""The name of a tensor's attributes among its parts."""
+CLASS, STATE = "(class)", "(state)"
+"""The names of a tensor's class and attributes among its parts."""
 SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
@@ -185,7 +185,7 @@ def tensor_parts(value: object) -> dict[str, object]:
         if not isinstance(value, PyValue) or not value.arguments:
             break
         if value.what == FROM_TYPE:
-            own["(class)"] = value.arguments[1]
+            own[CLASS] = value.arguments[1]
         if value.what == FROM_TYPE or value.what in WRAPPED:
             for state in value.arguments[3:]:
                 own[f"({len(own)})" if STATE in own else STATE] = state
