@@ -83,6 +83,11 @@ DESCRIBED = {
         ORACLE_RELEASE,
         "releases/src/check213.py, run in 2.13.0",
     ),
+    "saved/save.py": ("", "source of the state dicts of releases, written by hand"),
+    **{
+        f"saved/torch-{release}.pt": (release, "saved/save.py, run in that release")
+        for release in ("1.4.0", "1.5.1", "1.6.0", "1.8.1", "1.12.1", "1.13.1", "2.0.1", "2.6.0", "2.7.1")
+    },
     "zoo/*": ("", "tools/make_zoo.py: by onnx 1.23, and what it says of the tensors"),
     "training/*": (ORACLE_RELEASE, "tools/make_training.py: torch.save of a checkpoint"),
     "effects/v*/*": (

@@ -36,7 +36,7 @@ from archive.privacy.redact.result import (
 )
 from archive.render import document_facts
 from archive.render.document_facts import Made
-from archive.render.documents import Unread, schema_name
+from archive.render.documents import Totals, Unread, schema_name
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join
@@ -80,6 +80,8 @@ READ: dict[str, list[type]] = {
     "demo": [document_facts.DemoFacts],
 }
 """Commands, and what they tell of a file: one of these."""
+ENDED: dict[str, type] = {"inspect": Totals}
+"""Commands whose documents may end with sums."""
 MADE: dict[str, tuple[type, list[type]]] = {
     "split": (Made, [Split]),
     "join": (Made, [Join]),
@@ -100,7 +102,10 @@ UNTOLD: dict[type, set[str]] = {Migration: {"data"}}
 
 def schema(command: str) -> dict[str, Any]:
     """The schema of a command's documents."""
-    if command in READ:
+    ends: dict[str, Any] = {}
+    if command in ENDED:
+        definitions, [*alternatives, ends["totals"]] = _definitions([*READ[command], ENDED[command]])
+    elif command in READ:
         definitions, alternatives = _definitions(READ[command])
     else:
         outcome, results = MADE[command]
@@ -118,6 +123,7 @@ def schema(command: str) -> dict[str, Any]:
             "version": {"type": "string", "description": "The version of debug-archive."},
             "command": {"const": command},
             "files": {"type": "array", "items": _any_of(alternatives)},
+            **ends,
         },
         "required": ["schema", "version", "command", "files"],
         "additionalProperties": False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,18 +11,16 @@ from archive.base.errors import one_line
 from archive.cli import printing
 from archive.cli.reading import CSV, HTML, Row, files_argument, is_single, takes_reader, unread_row
 from archive.cli.status import ExitStatus
-from archive.describe.inspect import Summary, inspect, summarise
+from archive.describe.inspect import inspect
 from archive.describe.listing import listed
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.tensor_listing import listed_tensors
 from archive.reader.recognition import READ_KINDS, TENSOR_KINDS, FileKind, recognise
 from archive.reader.recognition.kinds import COMMAND_KINDS, POINTER_KINDS
 from archive.render.as_csv import INSPECT
-from archive.render.inspect import contents_text, effects_lines, summary_text, total_text
+from archive.render.inspect import contents_text, effects_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from archive import Limits
     from archive.base.mapped import Source
     from archive.batches.reading import Reading
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from archive.render.inspect import Contents
 
 LISTED_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP} | POINTER_KINDS
-"""The kinds of files in folders that have a line."""
+"""The kinds of files in folders that JSON has."""
 
 
 @click.command("inspect")
@@ -50,7 +48,7 @@ LISTED_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP} | POINTER_KINDS
 @click.option(
     "--inventory",
     is_flag=True,
-    help="A row for each file in the place of all that is in it, and sums by kind and release.",
+    help="Make an inventory of one file, too, and of JSON.",
 )
 @click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes.")
 @click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes.")
@@ -76,9 +74,12 @@ def command(
 ) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
+    Of a folder, of several files and as a page it is an inventory, a row for each file and sums; JSON has all
+    that is in each, and --inventory asks for rows there and of one file.
+
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of safetensors, GGUF,
     ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of an ETDump: its blocks of
-    events. Of a folder, or of several files: one line each, and the sums.
+    events.
 
     An inventory says of each file its kind, the releases that may have written it, versions, elements of
     tensors, bytes of weights, code and debug info, and which file before it is likely the same, by what the
@@ -95,29 +96,29 @@ def command(
       debug-archive inspect s3://bucket/model.ptl
       debug-archive inspect models/ -j 8
       debug-archive inspect models/ --json | jq -r '.files[] | .file + " " + .archive_id'
-      debug-archive inspect models/ --inventory
+      debug-archive inspect models/ --json --inventory | jq .totals
+      debug-archive inspect models/ --format csv --digest --leaks > models.csv
       debug-archive inspect s3://bucket/ --format html --manifest bucket.manifest.jsonl > bucket.html
-      debug-archive inspect models/ --inventory --format csv --digest --leaks > models.csv
     """  # noqa: D301 (click reads the backspace)
     asked = {"digest": digest, "leaks": leaks, "verify": verify}
-    if inventory or reader.form == HTML:
-        if effects or positions:
-            raise click.UsageError("--effects and --source are of files, and an inventory has a row for each")
+    is_single_file, is_table = is_single(files), reader.form in (CSV, HTML)
+    is_json = reader.as_json and not is_table
+    if effects and (inventory or is_table or not is_single_file):
+        raise click.UsageError("--effects is of one file, and no table")
+    if positions and (effects or inventory or not is_json):
+        raise click.UsageError("--source goes with --json, and without --effects and --inventory")
+    if inventory or reader.form == HTML or not (is_single_file or is_json):
         from archive.cli.inventory import show_inventory  # noqa: PLC0415 (one run in many)
 
         return show_inventory(files, asked, manifest, reader)
     if manifest is not None or any(asked.values()):
-        raise click.UsageError("--digest, --leaks, --verify and --manifest are of an --inventory")
-    single = is_single(files)
-    if effects and (reader.form == CSV or not single):
-        raise click.UsageError("--effects is of one file, and no table")
+        raise click.UsageError("--digest, --leaks, --verify and --manifest are of an inventory: --inventory")
     if positions:
-        if effects or reader.form == CSV or not reader.as_json:
-            raise click.UsageError("--source goes with --json, and without --effects")
         listing = reader.listing(files, READ_KINDS)
-        return reader.several(listing, reader.of_bytes(_positions), "inspecting", _positions_row)
-    if not effects and (reader.as_json or not single):
-        return _several(files, reader)
+        return reader.several(listing, reader.of_bytes(_positions), "inspecting", _facts_row)
+    if reader.as_json and not effects:
+        listing = reader.listing(files, LISTED_KINDS)
+        return reader.several(listing, reader.of_bytes(_contents), "inspecting", _facts_row, text=INSPECT)
     source, limits = reader.source(files[0]), reader.limits
     if effects:
         from archive.describe.effects import inspect_effects  # noqa: PLC0415 (only --effects needs it)
@@ -129,29 +130,8 @@ def command(
             else:
                 printing.show_lines((one_line(line), "") for line in effects_lines(side_effects))
         return ExitStatus.WELL
-    facts = _contents(source, limits=limits)
-    printing.show(contents_text(facts))
+    printing.show(contents_text(_contents(source, limits=limits)))
     return ExitStatus.WELL
-
-
-def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
-    """Print a line or the facts of each of several files, and the total."""
-    files, summaries = reader.listing(inputs, LISTED_KINDS), []
-
-    def row(reading: Reading[Summary | Contents]) -> Row:
-        name, facts = reading.file.label, reading.facts
-        if facts is None:
-            return unread_row(reading)
-        if not isinstance(facts, Summary):
-            return Row(facts=facts)
-        summaries.append(facts)
-        return Row(lines=[f"{name}: {summary_text(facts)}"])
-
-    read = reader.of_bytes(_contents if reader.as_json else summarise)
-    status = reader.several(files, read, "inspecting", row, text=INSPECT)
-    if not reader.as_json:
-        printing.write_line(total_text(summaries, len(files.files)))
-    return status
 
 
 def _positions(source: Source, *, limits: Limits) -> SourcesFacts:
@@ -162,7 +142,7 @@ def _positions(source: Source, *, limits: Limits) -> SourcesFacts:
         return ArchiveSources(opened).columns()
 
 
-def _positions_row(reading: Reading[SourcesFacts]) -> Row:
+def _facts_row(reading: Reading[Any]) -> Row:
     return unread_row(reading) if reading.facts is None else Row(facts=reading.facts)
 
 

@@ -1,4 +1,4 @@
-"""``inspect --inventory``: a row for each of many files, in any form, and their sums."""
+"""The inventory that ``inspect`` makes: a row for each of many files, in any form, and their sums."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.urls import name_of
-from archive.batches.inputs import counts
+from archive.batches.inputs import counts, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
-from archive.batches.reading import found_files
+from archive.batches.reading import Reading, found_files
 from archive.cli import printing
 from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
 from archive.describe.inventory import Inventory, InventoryRow, inventoried
 from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.render.documents import Unread
-from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals_text
+from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.batches.noted import Notes
-    from archive.batches.reading import Reading
     from archive.cli.printing import FactsText
     from archive.cli.reading import FileReader
     from archive.cli.status import ExitStatus
     from archive.page.inventory import InventoryPage
+    from archive.render.documents import Totals
 
-INVENTORY_KINDS = OPENED_KINDS | {FileKind.COMPANION}
+INVENTORY_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP}
 """The kinds of files that have a row."""
 
 
@@ -51,9 +51,9 @@ def show_inventory(
     notes = None if manifest is None else _notes(manifest, asked)
     read = reader.of_bytes(inventoried, **asked)
     status = reader.several(
-        replace(files, others={}), read, "inspecting", run.row, text=run.form, notes=notes
+        replace(files, others={}), read, "inspecting", run.row, text=run.form, notes=notes, totals=run.totals
     )
-    run.tell()
+    run.tell(inputs)
     return status
 
 
@@ -92,6 +92,9 @@ class _Run:
     def row(self, reading: Reading[InventoryRow]) -> Row:
         """The row of a file, with the one that it is the same as."""
         name, row = reading.file.label, reading.facts
+        if row is not None and row.kind not in INVENTORY_KINDS and not reading.file.searched:
+            refusal = str(ArchiveError(expected="a model", found=str(row.kind), file=name))
+            reading, row = Reading(reading.file, error=refusal), None
         if row is None:
             why = problem_line(reading)
             self._inventory.unread += 1
@@ -109,9 +112,19 @@ class _Run:
             return InventoryRow(name, FileKind.UNKNOWN, None, unread=[why.removeprefix(f"{name}: ")])
         return Unread(file=name, error=why)
 
-    def tell(self) -> None:
-        """Print the sums, and what is there besides models."""
+    def totals(self) -> Totals:
+        """The sums, for JSON."""
+        return totals(self._inventory)
+
+    def tell(self, inputs: Sequence[str]) -> None:
+        """Print the sums, and what is there besides models.
+
+        Raises:
+            ArchiveError: there are no models at all.
+        """
         others = self._inventory.others
+        if not self._inventory.total.files + self._inventory.unread:
+            raise ArchiveError(f"no model in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
         if others:
             printing.note(f"no models, and left out: {counts(others)}")
         if not self._reader.as_json:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from archive.render.documents import Totals
     from archive.render.fitted_table import Line, Printed
 
 STANDARD_ERROR = "standard error"
@@ -108,13 +109,13 @@ class JsonDocument:
         """
         _put_json(self._document.entry(facts), aside=self._aside)
 
-    def end(self) -> None:
-        """Write what ends the document.
+    def end(self, totals: Totals | None = None) -> None:
+        """Write what ends the document: the sums of all files, where there are some.
 
         Raises:
             OSError: it cannot be written; the error names it.
         """
-        _put_json(self._document.end(), aside=self._aside)
+        _put_json(self._document.end(totals), aside=self._aside)
 
 
 class FactsText(Protocol):
@@ -150,7 +151,7 @@ class TextDocument:
             for line in self._form.lines(told["file"], facts):
                 write(line.encode())
 
-    def end(self) -> None:
+    def end(self, totals: Totals | None = None) -> None:  # noqa: ARG002 (this form has its own)
         """Write what ends it.
 
         Raises:

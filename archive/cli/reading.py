@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
+    from archive.render.documents import Totals
     from archive.render.fitted_table import Printed
 
 FactsT = TypeVar("FactsT")
@@ -162,6 +163,7 @@ class FileReader:
         rules: Mapping[str, str] | None = None,
         text: printing.FactsText | None = None,
         notes: Notes[FactsT] | None = None,
+        totals: Callable[[], Totals | None] = lambda: None,
     ) -> ExitStatus:
         """Read files, and print a row of each, in their order, as soon as it is there.
 
@@ -174,6 +176,7 @@ class FileReader:
             rules: kinds of findings, and a sentence about each; for SARIF.
             text: the form that ``--format`` asks for, if that is not JSON.
             notes: where facts are noted, and taken from.
+            totals: gives the sums of all files, once they are read; for JSON.
 
         Returns:
             The gravest status of a row.
@@ -227,7 +230,7 @@ class FileReader:
         if self.as_sarif:
             printing.write_json(sarif(__version__, rules or {}, results))
         elif document is not None:
-            document.end()
+            document.end(totals())
         return status
 
 

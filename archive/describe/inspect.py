@@ -1,7 +1,4 @@
-"""``inspect`` lists the contents of an archive: records, layouts, rows, handles, sizes.
-
-Of many files, a summary each.
-"""
+"""``inspect`` lists the contents of an archive: records, layouts, rows, handles, sizes."""
 
 from __future__ import annotations
 
@@ -11,13 +8,9 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
-from archive.describe.listing import listed
 from archive.describe.program_facts import compiled_facts, program_facts
-from archive.describe.runtime.blocks import inspect_etdump
-from archive.describe.sizes import sizes
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import (
@@ -29,14 +22,12 @@ from archive.formats.record_kinds import (
     kind_of,
     version_record,
 )
-from archive.reader.opening import open as open_archive
 from archive.reader.provenance import provenance
-from archive.reader.recognition import PROGRAM_KINDS, SHOWN, TENSOR_KINDS, FileKind, recognise
+from archive.reader.recognition import SHOWN, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.base.mapped import Source
     from archive.describe.program_facts import CompiledFacts, ProgramSummary
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
@@ -239,61 +230,3 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
             BYTECODE,
             f"version {archive.bytecode.version}, {len(archive.bytecode.instructions):,} methods",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What ``inspect`` says of one of many files.
-
-    Attributes:
-        kind: of the file.
-        size: in bytes.
-        debug_bytes: stored bytes of all debug records and of metadata, without zip overhead; the whole size
-            of a companion.
-        handles: the number of debug handles.
-        origin: the PyTorch releases that may have written it, in words; "" where that is not known.
-    """
-
-    kind: FileKind
-    size: int
-    debug_bytes: int = 0
-    handles: int = 0
-    origin: str = ""
-
-
-@bounded
-def summarise(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Summary:
-    """Summarise a file. No tensor is read.
-
-    Args:
-        source: a path, a bytes-like object, or a binary file.
-        limits: what hostile input may cost.
-
-    Raises:
-        ArchiveError: the file is no zip, companion or ETDump (the message says what it is), or a debug record
-            is broken.
-        OSError: the file cannot be read.
-    """
-    recognised = recognise(source, look=False, limits=limits)
-    if recognised.kind in TENSOR_KINDS:
-        with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as opened:
-            return Summary(recognised.kind, opened.size)
-    if recognised.kind is FileKind.ETDUMP:
-        return Summary(recognised.kind, inspect_etdump(source, limits=limits).size)
-    if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
-        listing = listed(source, limits=limits)
-        debug = (
-            sizes(source, inside=False, weights=False, limits=limits).debug_bytes
-            if listing.kind in PROGRAM_KINDS
-            else 0
-        )
-        return Summary(listing.kind, listing.size, debug)
-    with open_archive(source, limits=limits) as archive:
-        kind, handles = archive.recognised.kind, len(archive.handles)
-        if not archive.has_code:
-            return Summary(kind, archive.size, archive.size, handles)
-        archive.container.check_sizes()
-        kinds = {name: kind_of(name) for name in archive.records}
-        debug = sum(record.stored_size for name, record in archive.records.items() if kinds[name].is_debug)
-        origin = "" if archive.companion else str(provenance(archive))
-        return Summary(kind, archive.size, debug, handles, origin)

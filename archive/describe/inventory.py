@@ -46,7 +46,10 @@ from archive.reader.opening import archive_in, opened
 from archive.reader.provenance import provenance
 from archive.reader.recognition import (
     ARCHIVE_KINDS,
+    OPENED_KINDS,
+    PACKAGE_KINDS,
     PROGRAM_KINDS,
+    SAVED_KINDS,
     TENSOR_KINDS,
     ZIP_KINDS,
     FileKind,
@@ -78,6 +81,12 @@ CODE = {
 """The kinds of bytes that say what is computed."""
 NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
 """Files whose tensors lie inside of records, which are read as a whole to find them."""
+VERSION_KEYS = {
+    FileKind.SAFETENSORS: {"format": "framework"},
+    FileKind.GGUF: {"general.file_type": "file type", "general.quantization_version": "quantization"},
+    FileKind.ONNX: {"ir_version": "IR", "opset_import": "operators"},
+}
+"""The metadata of files of tensors that tell versions, and what a row calls them."""
 LONGEST_TEXT = 80
 """Characters of a release or a version."""
 NAMED = "the file's own word"
@@ -93,7 +102,8 @@ class InventoryRow:
         kind: of the file.
         size: in bytes; of a model in several files, that of all; null if the file could not be read.
         files: how many files the model is in.
-        release: the PyTorch releases that may have written it, in words; "" where nothing tells.
+        release: the PyTorch releases that may have written it, in words, or the program that the file says
+            wrote it; "" where nothing tells.
         release_by: how that is known: how many signs in its records agree, or that the file names it.
         versions: of the archive, its bytecode, its schema: whatever the file names.
         tensors: how many tensors it describes.
@@ -230,7 +240,7 @@ def _row(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
             return _of_tensor_file(archive)
     if kind in {FileKind.CUT, FileKind.LFS, FileKind.ZIP}:
         opened_zip(mapped, allowance)  # which refuses it
-    return InventoryRow(mapped.name, kind, len(mapped.data))
+    return InventoryRow(mapped.name, kind, len(mapped.data), looked_at=["first bytes"])
 
 
 def _of_companion(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
@@ -249,14 +259,18 @@ def _of_tensor_file(archive: Archive) -> InventoryRow:
     known.looked_at.append("header")
     known.facts["files"] = len(told.files)
     known.unread += [f"not there: {name}" for name in told.missing]
-    metadata = {key: str(value) for key, value in told.metadata.items() if isinstance(value, str | int)}
-    keys = {"ir_version": "IR", "opset_import": "operators", "general.file_type": "file type"}
-    known.facts["versions"] = {word: _short(metadata[key]) for key, word in keys.items() if key in metadata}
-    if metadata.get("producer_name") == "pytorch":
-        known.facts["release"] = f"PyTorch {_short(metadata.get('producer_version', ''))}".strip()
-        known.facts["release_by"] = NAMED
+    kind, metadata = told.recognised.kind, told.metadata
+    versions = {} if told.version is None else {"format": str(told.version)}
+    for key, word in VERSION_KEYS.get(kind, {}).items():
+        if isinstance(metadata.get(key), str | int):
+            versions[word] = _short(str(metadata[key]))
+    known.facts["versions"] = versions
+    if kind is FileKind.ONNX and (producer := metadata.get("producer_name")):
+        producer = "PyTorch" if producer == "pytorch" else producer
+        release = f"{producer} {metadata.get('producer_version', '')}".strip()
+        known.facts |= {"release": _short(release), "release_by": NAMED}
     known.look("tensors", lambda: _tensors(archive, list(tensor_pieces(archive))))
-    return known.row(archive.file, told.recognised.kind, archive.size)
+    return known.row(archive.file, kind, archive.size)
 
 
 def _of_zip(container: Container) -> InventoryRow:
@@ -277,9 +291,13 @@ def _of_zip(container: Container) -> InventoryRow:
     if kind in ARCHIVE_KINDS:
         known.look("version", lambda: _archive_versions(archive))
         if archive.companion is None and not embedded:
-            known.look("debug records", lambda: _origin(archive))
+            known.look("debug records", lambda: {**_release(archive), "handles": len(archive.handles)})
         elif archive.companion is not None:
             known.look("companion", lambda: {"handles": len(archive.handles)})
+    elif kind in SAVED_KINDS | PACKAGE_KINDS:
+        known.look("version", lambda: _archive_versions(archive))
+        if version_record(archive.records) is not None:  # PyTorch writes one whatever it saves
+            known.look("records", lambda: _release(archive))
     if kind in PROGRAM_KINDS and archive.programs:
         known.look("programs", lambda: _exported(archive))
     if elsewhere and kind in NESTED_KINDS:
@@ -310,12 +328,12 @@ def _archive_versions(archive: Archive) -> Mapping[str, object]:
     return {"versions": versions}
 
 
-def _origin(archive: Archive) -> Mapping[str, object]:
+def _release(archive: Archive) -> Mapping[str, object]:
     origin = provenance(archive)
     signs = len(origin.evidence)
     by = f"{signs - len(origin.against)} of {signs} signs"
     by += "; migrated" if MIGRATED in archive.records else ""
-    return {"release": str(origin), "release_by": by, "handles": len(archive.handles)}
+    return {"release": str(origin), "release_by": by}
 
 
 def _exported(archive: Archive) -> Mapping[str, object]:
@@ -410,29 +428,40 @@ SUMMED = ("size", "elements", "weight_bytes", "code_bytes", "debug_bytes")
 """What is summed of rows."""
 
 
+@dataclass(slots=True)
 class Sums:
-    """The sums of some files.
+    """The sums of some rows; rows that do not know a number are left out, and null is that no row knows it.
 
     Attributes:
-        files: how many.
-        values: by the names of ``SUMMED``; of files of which a value is not known, it is left out. There is
-            none where it is known of no file.
+        files: how many rows; a model in several files has one.
+        size: in bytes.
+        elements: of tensors.
+        weight_bytes: stored bytes of tensors.
+        code_bytes: stored bytes of code, bytecode and graphs, without debug info.
+        debug_bytes: stored bytes of debug info.
     """
 
-    def __init__(self) -> None:
-        self.files = 0
-        self.values = Counter[str]()
+    files: int = 0
+    size: int | None = None
+    elements: int | None = None
+    weight_bytes: int | None = None
+    code_bytes: int | None = None
+    debug_bytes: int | None = None
 
     def add(self, row: InventoryRow) -> None:
-        """Add a file."""
+        """Add a row."""
         self.files += 1
-        numbers = {name: getattr(row, name) for name in SUMMED}
-        self.values.update({name: number for name, number in numbers.items() if number is not None})
+        self._add_numbers(row)
 
     def add_all(self, other: Sums) -> None:
-        """Add the files of other sums."""
+        """Add the rows of other sums."""
         self.files += other.files
-        self.values.update(other.values)
+        self._add_numbers(other)
+
+    def _add_numbers(self, other: InventoryRow | Sums) -> None:
+        for name in SUMMED:
+            if (number := getattr(other, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + number)
 
 
 class Inventory:
@@ -445,7 +474,7 @@ class Inventory:
         total: of all rows.
         by_kind: the same by kind.
         by_release: by release; "" where that is not known.
-        partly: how many of them do not tell how many elements their tensors have.
+        partly: how many models do not tell how many elements their tensors have.
         others: how many files there are of each other kind.
         unread: how many files could not be read.
         same: of files that are the same as one before, by how that is known: ``crc`` or ``digest``.
@@ -474,7 +503,7 @@ class Inventory:
             if first is not row.file:
                 row = replace(row, same_as=first, same_by=by)
                 self.same.setdefault(by, Sums()).add(row)
-        self.partly += row.elements is None and row.kind is not FileKind.COMPANION
+        self.partly += row.elements is None and row.kind in OPENED_KINDS
         for sums in (
             self.total,
             self.by_kind.setdefault(str(row.kind), Sums()),

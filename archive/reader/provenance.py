@@ -4,6 +4,23 @@ Each record is written by some releases and not by others. No single one is trus
 edited, migrated and shrunk. So each record votes for the releases that write it. The longest run of releases
 with the most votes wins; among equally long runs, the newest. Records that did not vote for all of the run
 are reported, because they show a change.
+
+``torch.save`` and ``torch.package`` write their zips by the same C++ code, so version, ``byteorder`` and id
+are signs there, too. Those of ``torch.save`` have more, in their folder and their storages, ``data/KEY``:
+
+==========  ==================  =========  ==========  ===================================
+releases    folder              keys       sorted as   records
+==========  ==================  =========  ==========  ===================================
+1.6 - 1.8   ``archive``         addresses  texts       the version is last
+1.9 - 1.12  ``archive``         0, 1, 2 …  texts       the same
+1.13 - 2.0  as the file's name  0, 1, 2 …  texts       the same
+2.1 - 2.6   as the file's name  0, 1, 2 …  texts       ``byteorder`` and id
+2.7 - 2.13  as the file's name  0, 1, 2 …  numbers     those of ``SAVED_RECORDS`` as well
+==========  ==================  =========  ==========  ===================================
+
+All releases call the folder ``archive`` in what is saved to a stream, so that is no sign. Before 1.6 zips
+were an option, with the version first. Source: ``_save`` of ``torch/serialization.py`` in each release from
+1.4 to 2.13; seen in files of 1.5, 1.6, 1.8, 1.12, 2.0, 2.6 and 2.13.
 """
 
 from __future__ import annotations
@@ -22,6 +39,7 @@ from archive.formats.record_kinds import (
     BYTEORDER,
     CALLSTACK_MAP,
     DATA,
+    DATA_FOLDER,
     DELEGATED,
     LEGACY_TREE,
     METHOD_HANDLES,
@@ -31,6 +49,7 @@ from archive.formats.record_kinds import (
     version_record,
 )
 from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned, writers, writers_of_ranges
+from archive.reader.recognition import ARCHIVE_KINDS, SAVED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +68,10 @@ NAMED_RELEASES = {
 """The first and last release that writes a record of this name."""
 VERSION_RELEASES = {"1": (RELEASE_NUMBERS[0], (1, 4)), "2": ((1, 5), (1, 5))}
 """The first and last release that writes this archive version. 1.6 and later write higher ones."""
+SAVED_RECORDS = (".format_version", ".storage_alignment")
+"""Records that ``torch.save`` writes since 2.7."""
+STREAM_ROOT = "archive"
+"""The folder in what is saved to a stream; up to 1.12 ``torch.save`` opened one for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +119,7 @@ class Provenance:
 
 
 def provenance(archive: Archive) -> Provenance:
-    """Find the releases that may have written an archive.
+    """Find the releases that may have written an archive, or a zip by ``torch.save`` or ``torch.package``.
 
     Raises:
         ArchiveError: a debug record is broken.
@@ -114,6 +137,10 @@ def provenance(archive: Archive) -> Provenance:
 def _evidence(archive: Archive) -> Iterator[Evidence]:
     yield from _by_names(archive)
     yield from _by_version(archive)
+    if archive.recognised.kind in SAVED_KINDS:
+        yield from _by_storages(archive)
+    if archive.recognised.kind not in ARCHIVE_KINDS:
+        return
     yield from _by_debug_records(archive)
     yield from _by_lowered_modules(archive)
     if archive.bytecode is not None:
@@ -155,6 +182,30 @@ def _by_version(archive: Archive) -> Iterator[Evidence]:
         first = next(iter(records)) == name
         span = writers(version_first=first, legacy=False)
         yield Evidence(name, "the first record" if first else "behind the others", *span)
+
+
+def _by_storages(archive: Archive) -> Iterator[Evidence]:
+    """How ``torch.save`` names and orders what it writes."""
+    records, first = archive.records, RELEASE_NUMBERS[0]
+    for name in SAVED_RECORDS:
+        if name in records:
+            yield Evidence(name, "there is one", (2, 7), LATEST)
+        else:
+            yield Evidence(name, "none", first, (2, 6))
+    if archive.root != STREAM_ROOT and next(iter(records)) == DATA:
+        yield Evidence(f"{archive.root}/", "the folder is named as a file", (1, 13), LATEST)
+    keys = [name.removeprefix(DATA_FOLDER) for name in records if name.startswith(DATA_FOLDER)]
+    numbers = [str(number) for number in range(len(keys))]
+    if not keys:
+        return
+    if set(keys) == set(numbers):
+        yield Evidence(DATA_FOLDER, "storages are numbered", (1, 9), LATEST)
+        if numbers != sorted(numbers) and keys == numbers:
+            yield Evidence(DATA_FOLDER, "in the order of their numbers", (2, 7), LATEST)
+        elif numbers != sorted(numbers) and keys == sorted(keys):
+            yield Evidence(DATA_FOLDER, "in the order of texts", first, (2, 6))
+    elif all(key.isascii() and key.isdigit() for key in keys):
+        yield Evidence(DATA_FOLDER, "storages are named by addresses", first, (1, 8))
 
 
 def _by_debug_records(archive: Archive) -> Iterator[Evidence]:

@@ -145,6 +145,10 @@ class TensorRecords(Records, Protocol):
         """Whether the elements are big-endian."""
 
     @property
+    def version(self) -> int | None:
+        """Of the format; None where its files have none."""
+
+    @property
     def metadata(self) -> Mapping[str, Value]:
         """What the file says of the model: see the module of its format."""
 

@@ -132,7 +132,7 @@ class ModelFile:
         self.file = mapped.name
         self.recognised = Recognised(kind, told.what)
         self.metadata, self.sources, self.padding = told.metadata, told.sources, told.padding
-        self.is_big_endian = told.is_big_endian
+        self.is_big_endian, self.version = told.is_big_endian, told.version
         record = partial(self._record, mapped)
         self.own = {name: record(name, part) for name, part in told.records.items()}
         self.records = dict(self.own)
@@ -280,7 +280,7 @@ class ShardedModel:
     """
 
     root = ""
-    padding = 0
+    padding, version = 0, None
     storages: Mapping[str, tuple[ReadableRecord, Place]] = {}
     missing: Sequence[str] = ()
     sources: Sequence[ClassSource] = ()

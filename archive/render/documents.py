@@ -7,15 +7,21 @@
 ``schema`` names the JSON Schema that describes the document, ``docs/schemas/inspect.json``; its number grows
 where a key goes or means something else. ``version`` is that of debug-archive. ``files`` has an object for
 each file, as :mod:`archive.render.document_facts` declares it; of one that could not be read, it is
-:class:`Unread`.
+:class:`Unread`. An inventory has ``totals`` behind them: :class:`Totals`.
 """
 
 from __future__ import annotations
 
 from textwrap import indent
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from archive.render.as_json import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.describe.inventory import Sums
+    from archive.reader.recognition import FileKind
 
 SCHEMA_VERSION = 1
 
@@ -39,9 +45,12 @@ class Document:
         self._before, self._end = ",", "\n  ]\n}\n"
         return text
 
-    def end(self) -> str:
-        """The last piece."""
-        return (self._before if self._end.startswith("]") else "") + self._end
+    def end(self, totals: Totals | None = None) -> str:
+        """The last piece, with the sums of all files where there are some."""
+        end = (self._before if self._end.startswith("]") else "") + self._end
+        if totals is None:
+            return end
+        return end.removesuffix("\n}\n") + "," + as_json({"totals": totals}).removeprefix("{") + "\n"
 
 
 def schema_name(command: str) -> str:
@@ -59,3 +68,25 @@ class Unread(TypedDict):
 
     file: str
     error: str
+
+
+class Totals(TypedDict):
+    """The sums of an inventory.
+
+    Attributes:
+        all: of all rows.
+        by_kind: of the rows of each kind.
+        by_release: of those of each release; "" where that is not known.
+        same: of those that are the same as one before, by how that is known: ``crc`` or ``digest``.
+        others: how many files of each other kind are there, which have no row.
+        elements_unknown: how many models do not tell how many elements their tensors have.
+        unread: how many files could not be read.
+    """
+
+    all: Sums
+    by_kind: Mapping[str, Sums]
+    by_release: Mapping[str, Sums]
+    same: Mapping[str, Sums]
+    others: Mapping[FileKind, int]
+    elements_unknown: int
+    unread: int

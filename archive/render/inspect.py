@@ -17,10 +17,10 @@ from archive.render.fitted_table import Bold, FittedTable
 from archive.render.texts import first_of, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
-    from archive.describe.inspect import Inspection, Summary
+    from archive.describe.inspect import Inspection
     from archive.describe.listing import TensorFacts
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
     from archive.reader.provenance import Provenance
@@ -269,34 +269,6 @@ def compiled_table(models: Mapping[str, CompiledFacts]) -> FittedTable:
         texts = ("" if number is None else f"{number:,}" for number in numbers)
         table.add(one_line(name), one_line(facts.target), *texts)
     return table
-
-
-# --- a line for each of many files
-
-
-def summary_text(summary: Summary) -> str:
-    """Kind, size, share of debug info, handles, and release of a file."""
-    parts = [str(summary.kind), *_sizes(summary.size, summary.debug_bytes, summary.handles)]
-    return ", ".join([*parts, *([summary.origin] if summary.origin else [])])
-
-
-def total_text(summaries: Sequence[Summary], files: int) -> str:
-    """The sums of all files.
-
-    Args:
-        summaries: of the files that could be read.
-        files: the number of all.
-    """
-    sums = zip(*((summary.size, summary.debug_bytes, summary.handles) for summary in summaries), strict=True)
-    size, debug, handles = map(sum, sums) if summaries else (0, 0, 0)
-    unread = files - len(summaries)
-    lost = f"; {unread:,} could not be read" if unread else ""
-    return f"{counted(files, 'file')}: {', '.join(_sizes(size, debug, handles))}{lost}"
-
-
-def _sizes(size: int, debug: int, handles: int) -> list[str]:
-    share = f" ({debug / size:.1%})" if debug else ""
-    return [f"{size:,} bytes", f"{debug:,} of debug info{share}", counted(handles, "handle")]
 
 
 # --- side effects

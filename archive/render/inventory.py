@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.describe.inventory import Inventory, Sums
+    from archive.render.documents import Totals
     from archive.render.fitted_table import Printed
 
 COLUMNS = tuple(column.name for column in fields(InventoryRow) if column.name != "file")
@@ -75,7 +76,7 @@ def totals_text(inventory: Inventory) -> Printed:
 def told(inventory: Inventory) -> list[str]:
     """What the sums do not say, in sentences."""
     lines = [
-        f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.values['size']:,} bytes"
+        f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
         for by, same in sorted(inventory.same.items())
     ]
     if inventory.partly:
@@ -89,13 +90,27 @@ def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
     table = FittedTable.of(of, *HEADINGS, "%")
     for name, some in [*largest(sums, MOST_GROUPS), (TOTAL, total)]:
         cells = [f"{number:,}" if number is not None else "" for number in numbers(some)]
-        table.add(one_line(name), *cells, share(some.values["debug_bytes"], some.values["size"]))
+        debug = "" if some.debug_bytes is None else share(some.debug_bytes, some.size or 0)
+        table.add(one_line(name), *cells, debug)
     return table
 
 
 def numbers(sums: Sums) -> list[int | None]:
     """The numbers below ``HEADINGS``; None where no file tells."""
-    return [sums.files, *(sums.values.get(name) for name in SUMMED)]
+    return [sums.files, *(getattr(sums, name) for name in SUMMED)]
+
+
+def totals(inventory: Inventory) -> Totals:
+    """The sums of all rows for JSON."""
+    return {
+        "all": inventory.total,
+        "by_kind": inventory.by_kind,
+        "by_release": inventory.by_release,
+        "same": inventory.same,
+        "others": inventory.others,
+        "elements_unknown": inventory.partly,
+        "unread": inventory.unread,
+    }
 
 
 # --- CSV

@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 import archive
-from archive.describe.inventory import InventoryRow, inventoried
+from archive.describe.inventory import SUMMED, InventoryRow, inventoried
 from tests.page.browser import data_of
 from tests.support.commands import called, run
 from tests.support.corpus import FIXTURES, KINDS
@@ -64,6 +64,53 @@ def test_each_model_has_a_row_and_others_are_counted(zoo: Path) -> None:
     assert "no models, and left out: 1 (HTML page: 1)" in done.stderr
     for name in ("a.ptl", "shop.pt2", "state_dict.pt"):
         assert found[f"{zoo}/{name}"]["elements"] == inventoried(zoo / name).elements
+
+
+def test_many_files_are_an_inventory_and_json_has_all_of_each_file(zoo: Path) -> None:
+    for words in ([], ["--format", "csv"]):
+        assert called("inspect", zoo, *words).stdout == called("inspect", zoo, "--inventory", *words).stdout
+    pair = called("inspect", zoo / "a.ptl", zoo / "shop.pt2", "--format", "csv").stdout
+    assert [row["kind"] for row in csv.DictReader(io.StringIO(pair))] == ["lite archive", "exported program"]
+    assert called("inspect", STACK, "--format", "csv").stdout.startswith("file,record,kind,")
+    (row,) = csv.DictReader(io.StringIO(called("inspect", STACK, "--inventory", "--format", "csv").stdout))
+    assert row["kind"] == "lite archive"
+    asked = called("inspect", zoo, "--digest").stdout
+    assert f"the same as {zoo}/a.ptl" in asked.splitlines()[3]
+    found = files_of(called("inspect", zoo, "--json").stdout)
+    assert {"records", "error"} == {key for facts in found for key in ("records", "error") if key in facts}
+
+
+def test_a_file_that_is_named_is_to_be_a_model(zoo: Path) -> None:
+    done = called("inspect", zoo / "page.pt", zoo / "a.ptl", "--inventory", "--json")
+    assert done.exit_code == 2
+    page, model = files_of(done.stdout)
+    assert page == {"file": f"{zoo}/page.pt", "error": f"{zoo}/page.pt: expected a model, found HTML page"}
+    assert model["kind"] == "lite archive"
+
+
+def test_a_folder_without_models_is_told(zoo: Path) -> None:
+    (zoo / "pages").mkdir()
+    shutil.move(zoo / "page.pt", zoo / "pages")
+    done = called("inspect", zoo / "pages", "-j", 1)
+    assert str(done.exception) == f"{zoo}/pages: no model in it, but other files: 1 (HTML page: 1)"
+
+
+def test_json_ends_with_the_sums_of_its_rows(zoo: Path) -> None:
+    document = called("inspect", zoo, "--inventory", "--json").stdout
+    told = [row for row in files_of(document) if "error" not in row]
+    totals = json.loads(document)["totals"]
+    for group in ("kind", "release"):
+        sums = totals[f"by_{group}"]
+        assert set(sums) == {row[group] for row in told}
+        for name, numbers in [*sums.items(), (None, totals["all"])]:
+            rows = [row for row in told if name in (None, row[group])]
+            assert numbers["files"] == len(rows)
+            for key in SUMMED:
+                known = [row[key] for row in rows if row[key] is not None]
+                assert numbers[key] == (sum(known) if known else None)
+    assert (totals["same"]["crc"]["files"], totals["same"]["crc"]["size"]) == (1, STACK.stat().st_size)
+    assert (totals["others"], totals["unread"], totals["elements_unknown"]) == ({"HTML page": 1}, 1, 0)
+    assert "totals" not in json.loads(called("inspect", zoo, "--json").stdout)
 
 
 def test_an_empty_folder_is_no_file_that_could_not_be_read(tmp_path: Path) -> None:
@@ -150,9 +197,10 @@ def test_a_page_has_all_rows_and_sums_and_lets_nothing_in(zoo: Path) -> None:
 
 
 def test_options_of_an_inventory_go_with_one(zoo: Path) -> None:
-    for words in (["--digest"], ["--manifest", "m.jsonl"], ["--inventory", "--effects"]):
+    for words in (["--json", "--digest"], ["--json", "--manifest", "m.jsonl"], ["--inventory", "--effects"]):
         done = called("inspect", zoo, *words)
         assert (done.exit_code, done.stdout) == (2, "")
+    assert called("inspect", zoo / "a.ptl", "--digest").exit_code == 2
     done = called("inspect", zoo, "--inventory", "--manifest", zoo / "m.txt")
     assert isinstance(done.exception, archive.ArchiveError)
 

@@ -239,7 +239,7 @@ def test_a_copy_under_another_name_and_root_is_likely_the_same(tmp_path: Path) -
     taken, (first, second) = took(inventoried(STACK), inventoried(path))
     assert (first.same_as, second.same_as, second.same_by) == ("", str(STACK), "crc")
     assert taken.same.keys() == {"crc"}
-    assert (taken.same["crc"].files, taken.same["crc"].values["size"]) == (1, path.stat().st_size)
+    assert (taken.same["crc"].files, taken.same["crc"].size) == (1, path.stat().st_size)
     assert archive.digest(STACK).value == archive.digest(path).value
 
 
@@ -310,12 +310,12 @@ def test_sums_leave_out_what_is_not_known_and_add_up() -> None:
     taken, rows = took(*map(inventoried, paths))
     assert taken.others == {FileKind.HTML: 1}
     assert taken.total.files == len(rows) == 4
-    assert taken.total.values["size"] == sum(row.size or 0 for row in rows)
+    assert taken.total.size == sum(row.size or 0 for row in rows)
     assert taken.partly == 1
-    assert "elements" not in taken.by_kind["AOTInductor package"].values
+    assert taken.by_kind["AOTInductor package"].elements is None
     for groups in (taken.by_kind, taken.by_release):
         assert sum(one.files for one in groups.values()) == 4
-        assert sum(one.values["elements"] for one in groups.values()) == taken.total.values["elements"]
+        assert sum(one.elements or 0 for one in groups.values()) == taken.total.elements
     assert [name for name, _ in largest(taken.by_release, 1)] == ["(not known)", "[2 others]"]
     assert sum(one.files for _, one in largest(taken.by_release, 1)) == 4
 

@@ -134,9 +134,9 @@ def test_a_dump_is_inspected_alone_and_in_a_folder(tmp_path: Path) -> None:
     for name in ("failed", "values"):
         (tmp_path / f"{name}.etdp").write_bytes(dump(name).read_bytes())
     lines = well("inspect", tmp_path).splitlines()
-    assert lines[0].endswith("failed.etdp: ETDump, 1,088 bytes, 0 of debug info, 0 handles")
-    assert lines[-1].startswith("2 files: 2,408 bytes")
-    assert well("inspect", tmp_path, "--format", "csv").count("\n") == 1  # no records, no rows
+    assert lines[0].endswith("failed.etdp: ETDump, 1,088 bytes")
+    assert ["total", "2", "2,408"] in [line.split() for line in lines]
+    assert well("inspect", dump("values"), "--format", "csv").count("\n") == 1  # no records, no rows
     many = tmp_path / "many.etdp"
     many.write_bytes(built([Block([Event("OPERATOR_CALL", 0, 0, 1, 2)])] * 1_002))
     assert "[2 more blocks]" in well("inspect", many).splitlines()[-1]

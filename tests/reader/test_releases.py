@@ -28,7 +28,16 @@ from archive.formats.releases import (
 from archive.reader.provenance import provenance
 from tests.support import slow_reader
 from tests.support.commands import told, well
-from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, raw_records
+from tests.support.corpus import (
+    ARCHIVES,
+    CALLSTACKS,
+    DELEGATED,
+    FIXTURES,
+    HANDLES,
+    KINDS,
+    PATHS,
+    raw_records,
+)
 from tests.support.corpus import RELEASES as FOLDER
 from tests.support.documents import file_of
 from tests.support.migrations import LEGACY, layouts, migrated, original, records, release_of
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
     from archive.reader.provenance import Provenance
     from tests.support.tampering import Change
 
+EPOCH = FIXTURES / "training" / "epoch1.pt"
 GROUPS = sorted({path.parent.name for path in ARCHIVES})
 SCRIPTS = [FOLDER / name / "nested.pt" for name in GROUPS if name.startswith("torch-")]
 LITE = [path for path in ARCHIVES if path.name == "nested.ptl"]
@@ -55,6 +65,45 @@ def of(source: Path | bytes) -> Provenance:
 def signs(found: Provenance) -> set[str]:
     """What speaks against it."""
     return {one.record for one in found.against}
+
+
+# --- torch.save
+
+SAVED = {
+    "1.5.1": "1.5",
+    "1.6.0": "1.6 to 1.8",
+    "1.8.1": "1.6 to 1.8",
+    "1.12.1": "1.9 to 2.0",
+    "1.13.1": "1.13 to 2.0",
+    "2.0.1": "1.13 to 2.0",
+    "2.6.0": "2.1 to 2.6",
+    "2.7.1": "2.7 or later",
+}
+"""Releases that saved a state dict, and what the zip proves."""
+
+
+@pytest.mark.parametrize("release", SAVED)
+def test_a_zip_by_torch_save_is_of_the_releases_that_write_it_so(release: str) -> None:
+    found = of(FIXTURES / "saved" / f"torch-{release}.pt")
+    assert str(found) == f"PyTorch {SAVED[release]}"
+    assert found.includes(number_of(release))
+
+
+@pytest.mark.parametrize("path", [KINDS / "state_dict.pt", KINDS / "object.pt", KINDS / "tensor.pt", EPOCH])
+def test_zips_of_the_latest_torch_save_have_no_sign_against_them(path: Path) -> None:
+    found = of(path)
+    assert (found.first, found.last, found.against) == ((2, 7), LATEST, ())
+
+
+def test_a_record_that_another_release_writes_is_a_sign_against() -> None:
+    found = of(tampered(FIXTURES / "saved" / "torch-2.6.0.pt", {".format_version": b"1"}))
+    assert (str(found), signs(found)) == ("PyTorch 2.1 to 2.6", {".format_version"})
+
+
+def test_few_storages_have_no_order_that_tells() -> None:
+    with archive.open(KINDS / "state_dict.pt") as opened:
+        told = [sign.says for sign in provenance(opened).evidence if sign.record == "data/"]
+    assert told == ["storages are numbered"]
 
 
 # --- names

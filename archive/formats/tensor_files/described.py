@@ -128,6 +128,7 @@ class TensorFile:
         sources: of classes, where whole modules were saved.
         padding: bytes that only align others.
         is_big_endian: whether the elements are big-endian.
+        version: of the format; None where its files have none.
     """
 
     what: str
@@ -138,6 +139,7 @@ class TensorFile:
     sources: Sequence[ClassSource] = ()
     padding: int = 0
     is_big_endian: bool = False
+    version: int | None = None
 
 
 class TextPlace(NamedTuple):

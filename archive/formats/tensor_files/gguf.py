@@ -235,7 +235,9 @@ class _Header:
         padding += min(-stop % alignment, self._size - stop)
         is_big = self._order == BIG
         what = f"{counted(len(rows), 'tensor')} in GGUF version {version}{', big-endian' if is_big else ''}"
-        return TensorFile(what, records, described, metadata, padding=padding, is_big_endian=is_big)
+        return TensorFile(
+            what, records, described, metadata, padding=padding, is_big_endian=is_big, version=version
+        )
 
     # Numbers and texts
 

@@ -16,7 +16,8 @@ import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.companion.magic import is_companion
-from archive.describe.inspect import inspect, summarise
+from archive.describe.inspect import inspect
+from archive.describe.inventory import inventoried
 from archive.describe.sizes import Size, SizeChange, View
 from archive.formats.record_kinds import RecordKind, kind_of
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES, raw
@@ -132,15 +133,15 @@ def test_an_opened_archive_is_accounted_by_its_own_file(tmp_path: Path) -> None:
     "name",
     ["exported/shop.pt2", "exported/legacy/shop.pt2", "compiled/sources.pt2", "executorch/shop.etrecord"],
 )
-def test_debug_info_of_programs_is_what_a_summary_says(name: str) -> None:
+def test_debug_info_of_programs_is_what_a_row_says(name: str) -> None:
     path = FIXTURES / name
-    assert summarise(path).debug_bytes == archive.sizes(path).debug_bytes > 0
+    assert inventoried(path).debug_bytes == archive.sizes(path).debug_bytes > 0
 
 
 def test_a_companion_is_debug_info_as_a_whole() -> None:
     companion = FIXTURES / "fleet" / "Ranker.ptdbg"
     assert archive.sizes(companion).debug_bytes == companion.stat().st_size
-    assert summarise(companion).debug_bytes == companion.stat().st_size
+    assert inventoried(companion).debug_bytes == companion.stat().st_size
 
 
 def test_a_broken_zip_is_refused() -> None:
