@@ -86,7 +86,7 @@ DESCRIBED = {
     "saved/save.py": ("", "source of the state dicts of releases, written by hand"),
     **{
         f"saved/torch-{release}.pt": (release, "saved/save.py, run in that release")
-        for release in ("1.4.0", "1.5.1", "1.6.0", "1.8.1", "1.12.1", "1.13.1", "2.0.1", "2.6.0", "2.7.1")
+        for release in ("1.5.1", "1.6.0", "1.8.1", "1.12.1", "1.13.1", "2.0.1", "2.6.0", "2.7.1")
     },
     "zoo/*": ("", "tools/make_zoo.py: by onnx 1.23, and what it says of the tensors"),
     "training/*": (ORACLE_RELEASE, "tools/make_training.py: torch.save of a checkpoint"),

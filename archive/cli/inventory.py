@@ -13,7 +13,7 @@ from archive.batches.reading import Reading, found_files
 from archive.cli import printing
 from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
 from archive.describe.inventory import Inventory, InventoryRow, inventoried
-from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.reader.recognition.kinds import COMMAND_KINDS, FileKind
 from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive.page.inventory import InventoryPage
     from archive.render.documents import Totals
 
-INVENTORY_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP}
+INVENTORY_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP}
 """The kinds of files that have a row."""
 
 

@@ -89,6 +89,9 @@ VERSION_KEYS = {
 """The metadata of files of tensors that tell versions, and what a row calls them."""
 LONGEST_TEXT = 80
 """Characters of a release or a version."""
+NO_LEAKS = "leaks: not looked for in files of this kind"
+NO_FINDINGS = "verify: does not check files of this kind"
+"""With ``NO_LEAKS``: what is not read of a file however often it is tried."""
 NAMED = "the file's own word"
 """How a release is known that a file names."""
 
@@ -110,7 +113,8 @@ class InventoryRow:
         elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
             saved as a tensor.
         weight_bytes: stored bytes of tensors.
-        code_bytes: stored bytes of code, bytecode and graphs, without debug info.
+        code_bytes: stored bytes of code, bytecode and graphs, without debug info; of packages and of whole
+            modules in the format before PyTorch 1.6 those of Python's sources, too.
         debug_bytes: stored bytes of debug info, as ``sizes`` counts them; the whole size of a companion.
         debug_share: the part of the size that this is, from 0 to 1.
         handles: the number of debug handles.
@@ -365,8 +369,22 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
         "tensors": tensors,
         "elements": sum(piece.weight.elements for piece in pieces if piece.weight),
         "weight_bytes": sum(piece.stored for piece in pieces if piece.weight or piece.kind in WEIGHT_KINDS),
-        "code_bytes": sum(piece.stored for piece in pieces if piece.kind in CODE and not piece.weight),
+        "code_bytes": _code_bytes(archive, pieces),
     }
+
+
+def _code_bytes(archive: Archive, pieces: Sequence[Piece]) -> int:
+    """Stored bytes of code, also of Python's, in a package or beside a whole module."""
+    stored = sum(piece.stored for piece in pieces if piece.kind in CODE and not piece.weight)
+    if archive.tensor_file is not None:
+        return stored + sum(len(encoded(source.text)) for source in archive.tensor_file.sources)
+    if archive.recognised.kind in PACKAGE_KINDS:
+        stored += sum(piece.stored for piece in pieces if _is_python(piece))
+    return stored
+
+
+def _is_python(piece: Piece) -> bool:
+    return piece.kind == RecordKind.OTHER and piece.record is not None and piece.record.endswith(".py")
 
 
 def _short(text: str) -> str:
@@ -391,7 +409,7 @@ def _with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryR
     from archive.privacy.leaks import SCANNED_KINDS, leaks  # noqa: PLC0415 (by request)
 
     if row.kind not in SCANNED_KINDS:
-        return replace(row, unread=[*row.unread, "leaks: not looked for in files of this kind"])
+        return replace(row, unread=[*row.unread, NO_LEAKS])
     problems: list[str] = []
 
     def find() -> Mapping[str, object]:
@@ -407,7 +425,7 @@ def _with_findings(row: InventoryRow, source: Source, limits: Limits) -> Invento
     from archive.check.verify import CHECKED_KINDS, verify  # noqa: PLC0415 (by request)
 
     if row.kind not in CHECKED_KINDS:
-        return replace(row, unread=[*row.unread, "verify: does not check files of this kind"])
+        return replace(row, unread=[*row.unread, NO_FINDINGS])
     what = "all records, by verify"
     return _with(
         row, what, lambda: {"findings": Counter(one.severity for one in verify(source, limits=limits))}

@@ -20,7 +20,7 @@ releases    folder              keys       sorted as   records
 
 All releases call the folder ``archive`` in what is saved to a stream, so that is no sign. Before 1.6 zips
 were an option, with the version first. Source: ``_save`` of ``torch/serialization.py`` in each release from
-1.4 to 2.13; seen in files of 1.5, 1.6, 1.8, 1.12, 2.0, 2.6 and 2.13.
+1.4 to 2.13; seen in files of 1.5, 1.6, 1.8, 1.12, 1.13, 2.0, 2.6, 2.7 and 2.13.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 import archive
-from archive.describe.inventory import SUMMED, InventoryRow, inventoried
+from archive.describe.inventory import NO_FINDINGS, SUMMED, InventoryRow, inventoried
 from tests.page.browser import data_of
 from tests.support.commands import called, run
 from tests.support.corpus import FIXTURES, KINDS
@@ -262,6 +262,15 @@ def test_a_second_run_reads_what_has_changed_and_what_could_not_be_read(zoo: Pat
     assert reads.names == ["a.ptl", "cut.pt", "new.ptl"]
     assert second == rows(zoo)
     assert {row["file"].rpartition("/")[2]: row.get("same_as") for row in second}["b.ptl"] == f"{zoo}/new.ptl"
+
+
+def test_what_no_command_looks_at_is_not_tried_again(zoo: Path, reads: Reads) -> None:
+    noted = zoo / "zoo.manifest.jsonl"
+    first = rows(zoo, "--manifest", noted, "--verify", "-j", 1)
+    assert {why for row in first for why in row.get("unread", ())} == {NO_FINDINGS}
+    reads.names.clear()
+    assert rows(zoo, "--manifest", noted, "--verify", "-j", 1) == first
+    assert reads.names == ["cut.pt"]
 
 
 def test_a_run_that_was_killed_goes_on(zoo: Path, reads: Reads) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
+import zipfile
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -18,6 +20,7 @@ from archive.container.write import Member, member_from, write_archive
 from archive.describe import inventory
 from archive.describe.inventory import Inventory, InventoryRow, inventoried, largest
 from archive.describe.sizes import WeightSize
+from archive.formats.tensor_files.safetensors import build_header
 from archive.reader.provenance import provenance
 from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS, TENSOR_KINDS
 from tests.support.corpus import FIXTURES, KINDS, ORACLES, RELEASES
@@ -118,6 +121,54 @@ def test_a_record_that_cannot_be_read_costs_no_other_fact(tmp_path: Path) -> Non
 def test_the_tensors_of_a_compiled_model_without_code_are_not_known() -> None:
     row = inventoried(KINDS / "compiled.pt2")
     assert (row.tensors, row.elements, row.weight_bytes, row.code_bytes) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("package_python.pt", ("net.py",)), ("package.pt", ("net.py", ".data/ts_code/code/__torch__/net.py"))],
+)
+def test_sources_of_python_in_a_package_are_code(name: str, code: tuple[str, ...]) -> None:
+    with zipfile.ZipFile(KINDS / name) as package:
+        records = {one.filename.partition("/")[2]: one.compress_size for one in package.infolist()}
+    assert inventoried(KINDS / name).code_bytes == sum(records[record] for record in code)
+
+
+@pytest.mark.torch
+def test_sources_beside_a_whole_module_are_code(tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415 (this test alone)
+
+    path, module = tmp_path / "whole.pt", torch.nn.Linear(2, 3)
+    torch.save(module, path, _use_new_zipfile_serialization=False)
+    assert inventoried(path).code_bytes == len(inspect.getsource(torch.nn.Linear).encode())
+    torch.save(module, path)
+    assert inventoried(path).code_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "versions"), [({"format": "pt"}, {"framework": "pt"}), ({"ir_version": "9"}, {}), (None, {})]
+)
+def test_a_file_of_tensors_tells_the_versions_of_its_own_format(
+    metadata: dict[str, str] | None, versions: dict[str, str], tmp_path: Path
+) -> None:
+    told = {"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+    header = build_header(told, metadata or {})
+    (tmp_path / "m.safetensors").write_bytes(header + bytes(4))
+    row = inventoried(tmp_path / "m.safetensors")
+    assert (row.versions, row.release, row.release_by) == (versions, "", "")
+    assert inventoried(KINDS / "model.gguf").versions == {"format": "3"}
+
+
+def test_the_program_that_an_onnx_model_names_is_its_own_word() -> None:
+    row = inventoried(FIXTURES / "zoo" / "weights.onnx")
+    assert (row.release, row.release_by) == ("net 1", inventory.NAMED)
+    assert row.versions == {"IR": "13", "operators": "28"}
+
+
+def test_no_release_is_told_of_a_zip_that_pytorch_would_not_load(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(tampered(KINDS / "state_dict.pt", {"version": None}))
+    row = inventoried(path)
+    assert (row.kind, row.release, row.versions) == (FileKind.STATE_DICT, "", {})
 
 
 # --- elsewhere
