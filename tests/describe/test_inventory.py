@@ -145,7 +145,12 @@ def test_sources_beside_a_whole_module_are_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "versions"), [({"format": "pt"}, {"framework": "pt"}), ({"ir_version": "9"}, {}), (None, {})]
+    ("metadata", "versions"),
+    [
+        ({"format": "pt"}, {"framework": "pt"}),
+        ({"ir_version": "9", "producer_name": "pytorch"}, {}),
+        (None, {}),
+    ],
 )
 def test_a_file_of_tensors_tells_the_versions_of_its_own_format(
     metadata: dict[str, str] | None, versions: dict[str, str], tmp_path: Path
