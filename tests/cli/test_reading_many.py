@@ -72,7 +72,7 @@ def test_inspect_prints_a_line_a_file_and_the_sums() -> None:
             "189 handles, PyTorch 2.1 or later (10 of 10 signs), archive 3, bytecode 8"
         ),
     ]
-    assert [line.split()[-3:] for line in told if line.startswith("total")] == [["5,446", "29.2%"]] * 2
+    assert [line.split()[-2:] for line in told if line.startswith("total")] == [["5,446", "29.2%"]] * 2
     assert told[-1] == "could not be read: 1 file"
     problem, others = done.stderr.splitlines()
     assert problem.startswith("debug-archive: models/a.ptl: a zip without its end")
