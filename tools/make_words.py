@@ -25,7 +25,7 @@ import zstandard
 
 import archive
 from archive.base.errors import NothingToDoError
-from archive.companion.codecs import COLUMNS_FILE, FOLDER, TEXTS_FILE
+from archive.companion.codecs import DICTIONARIES, Codec
 from archive.companion.packed import alike, stored
 from archive.reader.collect import collect
 from archive.rewrite.join import with_digest
@@ -86,13 +86,14 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     export(folder)
     found = list(samples(folder))
-    for name, parts in zip((COLUMNS_FILE, TEXTS_FILE), zip(*found, strict=True), strict=True):
-        if (FOLDER / name).exists():
-            print(f"{name} is there already, and what is frozen stays as it is", file=sys.stderr)
+    for codec, parts in zip((Codec.COLUMNS, Codec.TEXTS), zip(*found, strict=True), strict=True):
+        file = DICTIONARIES[codec]
+        if file.exists():
+            print(f"{file.name} is there already, and what is frozen stays as it is", file=sys.stderr)
             return 1
         trained = zstandard.train_dictionary(SIZE, list(parts), k=SEGMENT, d=STEP, level=19)
-        (FOLDER / name).write_bytes(trained.as_bytes())
-        print(f"{name}: {len(trained)} bytes of {len(parts)} companions")
+        file.write_bytes(trained.as_bytes())
+        print(f"{file.name}: {len(trained)} bytes of {len(parts)} companions")
     return 0
 
 

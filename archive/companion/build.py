@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
 
 DEFAULT_LEVEL, HIGHEST = 9, 22
-VALUE_BYTES, CANDIDATE_BYTES, STRING_BYTES = 16, 100, 200
+VALUE_COST, CANDIDATE_COST, STRING_COST = 16, 100, 200
 """Bytes of memory that a value of a column costs, one of the longest column besides, and a string."""
 COPIES = 8
 """Copies of strings and raw records that there are at once."""
@@ -38,9 +38,9 @@ def build_companion(
     if layout is CompanionLayout.MAPPED:
         return build_mapped(contents)
     rows = [len(values) for values in contents.columns.values()]
-    strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES
+    strings = len(contents.strings.length) * STRING_COST + int(contents.strings.length.sum()) * COPIES
     raw = (len(contents.raw) + len(contents.behind)) * COPIES
     # Several encodings of each column are compared.
-    cost = sum(rows) * VALUE_BYTES + max(rows, default=0) * CANDIDATE_BYTES + strings + raw
+    cost = sum(rows) * VALUE_COST + max(rows, default=0) * CANDIDATE_COST + strings + raw
     with contents.form.allowance.lent(cost, "columns that are encoded"):
         return build_packed(contents, level)

@@ -3,10 +3,8 @@
 The section OBJECTS, what stood behind the segments of shared objects, is compressed by itself in both
 layouts, because only a join needs it. Most of it is DWARF.
 
-The dictionaries of zstd that all companions share: what their strings or columns are likely to hold.
-
-They are part of the format: one that changes makes companions unreadable. ``texts.zdict`` and
-``columns.zdict`` are trained: zstd took out of companions of many exported programs what they have in common,
+All companions share the dictionaries of zstd. They are part of the format: one that changes makes companions
+unreadable. They are trained: zstd took out of companions of many exported programs what they have in common,
 and how often each byte occurs. ``tools/make_words.py`` did it; none of these programs is among the fixtures.
 """
 
@@ -30,23 +28,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.companion.layout import Directory
-
-# --- dictionary
-
-FOLDER, TEXTS_FILE, COLUMNS_FILE = Path(__file__).parent, "texts.zdict", "columns.zdict"
-
-
-@cache
-def texts_of_programs() -> zstandard.ZstdCompressionDict:
-    """What strings of exported programs are likely to hold."""
-    return zstandard.ZstdCompressionDict((FOLDER / TEXTS_FILE).read_bytes())
-
-
-@cache
-def columns_of_programs() -> zstandard.ZstdCompressionDict:
-    """What columns of exported programs are likely to hold."""
-    return zstandard.ZstdCompressionDict((FOLDER / COLUMNS_FILE).read_bytes())
-
 
 # --- codecs
 
@@ -83,6 +64,19 @@ class Codec(IntEnum):
     """A zstd frame without its magic number, which refers to the texts of exported programs."""
     COLUMNS = 5
     """The same that refers to their columns."""
+
+
+DICTIONARIES = {
+    Codec.TEXTS: Path(__file__).with_name("texts.zdict"),
+    Codec.COLUMNS: Path(__file__).with_name("columns.zdict"),
+}
+"""What strings, or columns, of exported programs are likely to hold."""
+
+
+@cache
+def dictionary(codec: Codec) -> zstandard.ZstdCompressionDict:
+    """The dictionary of a codec."""
+    return zstandard.ZstdCompressionDict(DICTIONARIES[codec].read_bytes())
 
 
 def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
@@ -167,8 +161,8 @@ _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.NONE: lambda data, _: data,
     Codec.ZSTD: lambda data, level: zstd(data, _level(len(data), level)),
     Codec.LZMA: lambda data, level: lzma(data, BEST if _level(len(data), level) >= STRONGEST else GOOD),
-    Codec.TEXTS: lambda data, level: _trained(data, _level(len(data), level), texts_of_programs()),
-    Codec.COLUMNS: lambda data, level: _trained(data, _level(len(data), level), columns_of_programs()),
+    Codec.TEXTS: lambda data, level: _trained(data, _level(len(data), level), dictionary(Codec.TEXTS)),
+    Codec.COLUMNS: lambda data, level: _trained(data, _level(len(data), level), dictionary(Codec.COLUMNS)),
 }
 
 
@@ -182,10 +176,8 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
         result: bytes | memoryview = data
     elif codec == Codec.ZSTD:
         result = unzstd(data, size)
-    elif codec == Codec.TEXTS:
-        result = unzstd(data, size, texts_of_programs(), magic=False)
-    elif codec == Codec.COLUMNS:
-        result = unzstd(data, size, columns_of_programs(), magic=False)
+    elif codec in DICTIONARIES:
+        result = unzstd(data, size, dictionary(Codec(codec)), magic=False)
     elif codec == Codec.LZMA:
         result = _unlzma(data, size)
     else:
@@ -193,6 +185,25 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     if len(result) != size:
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(result)} or more")
     return result
+
+
+def inflated_section(
+    data: memoryview, directory: Directory, number: int, allowance: Allowance
+) -> bytes | memoryview:
+    """The bytes of a section that is compressed whole, checked.
+
+    Raises:
+        ArchiveError: they were changed.
+        LimitError: they take more memory than allowed.
+    """
+    section, (start, end) = directory.sections[number], directory.places[number]
+    place = f"section {number}"
+    allowance.take(section.inflated, "bytes", place=place)
+    check_crc(zlib.crc32(data[start:end]), section.checksum, place)
+    try:
+        return inflated(section.codec, data[start:end], section.inflated)
+    except ArchiveError as problem:
+        raise problem.within(place=place) from problem.__cause__
 
 
 def unzstd(
@@ -260,11 +271,4 @@ def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance)
     """
     if OBJECTS not in directory.sections:
         return b""
-    section, (start, end) = directory.sections[OBJECTS], directory.places[OBJECTS]
-    place = f"section {OBJECTS}"
-    check_crc(zlib.crc32(data[start:end]), section.checksum, place)
-    allowance.take(section.inflated, "bytes", place=place)
-    try:
-        return inflated(section.codec, data[start:end], section.inflated)
-    except ArchiveError as problem:
-        raise problem.within(place=place) from problem.__cause__
+    return inflated_section(data, directory, OBJECTS, allowance)

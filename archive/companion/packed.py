@@ -36,7 +36,7 @@ from archive.companion.codecs import (
     built_objects,
     compressed,
     encoder_bytes,
-    inflated,
+    inflated_section,
     parsed_objects,
 )
 from archive.companion.contents import Contents
@@ -52,7 +52,7 @@ from archive.companion.encodings import (
     parse_lines,
 )
 from archive.companion.hash_order import ORDERED_BYTES, is_rule
-from archive.companion.layout import OLDEST, VERSION, CompanionLayout, SectionLine, check_crc, written
+from archive.companion.layout import OLDEST, VERSION, CompanionLayout, SectionLine, written
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
 from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
@@ -230,18 +230,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         """A section that is compressed whole, inflated and checked."""
         if number not in self._directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
-        section, stored = self._directory.sections[number], self._stored(number)
-        place = f"section {number}"
-        self.allowance.take(section.inflated, "bytes", place=place)
-        check_crc(zlib.crc32(stored), section.checksum, place)
-        try:
-            return memoryview(inflated(section.codec, stored, section.inflated))
-        except ArchiveError as problem:
-            raise problem.within(place=place) from problem.__cause__
-
-    def _stored(self, number: int) -> memoryview:
-        start, end = self._directory.places[number]
-        return self._data[start:end]
+        return memoryview(inflated_section(self._data, self._directory, number, self.allowance))
 
     def __iter__(self) -> Iterator[ColumnName]:
         yield from self._lines
@@ -279,7 +268,8 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     def _column(self, name: ColumnName) -> ColumnReader:
         if name not in self._lines:
             number = BY_NAME[name].number
-            return BlockColumn(self._directory.sections[number], self._stored(number))
+            start, end = self._directory.places[number]
+            return BlockColumn(self._directory.sections[number], self._data[start:end])
         line = self._lines[name]
         size = line.rows * VALUE_BYTES
         self.allowance.take(size, "values")

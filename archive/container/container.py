@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.base.mapped import Fetched, Source
-    from archive.base.ranged import Bytes
 
 
 class Container(Closing):
@@ -39,9 +38,11 @@ class Container(Closing):
         file: name of the file, for messages.
         root: name of the folder that all records are in; "" where there is none.
         records: by their names inside of it.
+        by_place: the file's bytes by place, read only; those of a file elsewhere are fetched.
+        allowance: the memory and sizes that the file may ask for.
     """
 
-    __slots__ = ("_file", "_mapped", "file", "records", "root")
+    __slots__ = ("_mapped", "allowance", "by_place", "file", "records", "root")
 
     def __init__(self, mapped: Mapped | Fetched, allowance: Allowance, *, rooted: bool = True) -> None:
         """Read the directory of a file, and none of its records.
@@ -54,9 +55,8 @@ class Container(Closing):
         Raises:
             ArchiveError: the file is no archive, or contradicts itself. Then it is closed.
         """
-        self.file = mapped.name
+        self.file, self.by_place, self.allowance = mapped.name, mapped.data, allowance
         self._mapped = mapped
-        self._file = SharedFile(mapped.data, mapped.name, allowance)
         try:
             placed = not self.is_elsewhere
             self.root, listed = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)
@@ -64,7 +64,8 @@ class Container(Closing):
             mapped.close()
             problem.within(file=self.file)
             raise
-        self.records = {file.entry.name: Record(self._file, file) for file in listed}
+        shared = SharedFile(mapped.data, mapped.name, allowance)
+        self.records = {file.entry.name: Record(shared, file) for file in listed}
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
@@ -83,29 +84,19 @@ class Container(Closing):
         return cls(mapped, limits.allowance(mapped.weight))
 
     @property
-    def allowance(self) -> Allowance:
-        """The memory and sizes that the file may ask for."""
-        return self._file.allowance
-
-    @property
     def is_elsewhere(self) -> bool:
         """Whether the file's bytes are fetched when they are asked for."""
-        return self._file.is_elsewhere
+        return isinstance(self.by_place, RangedBytes)
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
-        return len(self._file.data)
-
-    @property
-    def by_place(self) -> Bytes:
-        """The file's bytes by place, read only; those of a file elsewhere are fetched."""
-        return self._file.data
+        return len(self.by_place)
 
     @property
     def data(self) -> memoryview:
         """The whole file, read only."""
-        return self._file.data[:]
+        return self.by_place[:]
 
     def fetch(self, names: Iterable[str]) -> None:
         """Read some records of a file elsewhere in few requests, for use right after; else do nothing.
@@ -113,8 +104,8 @@ class Container(Closing):
         Raises:
             ArchiveError: they cannot be read.
         """
-        if isinstance(self._file.data, RangedBytes):
-            self._file.data.prefetch(self.records[name].span for name in names)
+        if isinstance(self.by_place, RangedBytes):
+            self.by_place.prefetch(self.records[name].span for name in names)
 
     def check_names(self, names: Iterable[str]) -> None:
         """Compare names with those before the records, if local headers were not read yet.
@@ -122,9 +113,9 @@ class Container(Closing):
         Raises:
             ArchiveError: a local header contradicts the directory.
         """
-        if isinstance(self._file.data, RangedBytes):
+        if isinstance(self.by_place, RangedBytes):
             records = [self.records[name] for name in names]
-            self._file.data.prefetch(record.head for record in records)
+            self.by_place.prefetch(record.head for record in records)
             for record in records:
                 _ = record.place
 

@@ -176,16 +176,16 @@ class Record:
         if self._file.is_elsewhere:
             self._file.allowance.take(self.stored_size, "fetched records")
         if not self.entry.deflated:
-            return self._with_crc(self.raw())
+            view = self.raw()
+            self._check_crc(_crc32(view))
+            return view
         self._file.allowance.take(self.size, "inflated records")
         try:
-            return self._with_crc(memoryview(inflate(self.raw(), self.size)).toreadonly())
+            view = memoryview(inflate(self.raw(), self.size)).toreadonly()
+            self._check_crc(_crc32(view))
         except ArchiveError:
             self._file.allowance.give(self.size)
             raise
-
-    def _with_crc(self, view: memoryview) -> memoryview:
-        self._check_crc(_crc32(view))
         return view
 
     def _check_crc(self, actual: int) -> None:

@@ -23,10 +23,9 @@ from archive.companion.codecs import (
     SMALL,
     STRONGEST,
     Codec,
-    columns_of_programs,
     compressed,
+    dictionary,
     inflated,
-    texts_of_programs,
     zstd,
 )
 from archive.companion.encodings import EncodedColumn, Transform, decoded, encoded_by, encodings
@@ -309,7 +308,7 @@ def test_columns_of_real_archives_are_restored(path: Path) -> None:
 # --- codecs
 
 
-@pytest.mark.parametrize("words", [texts_of_programs(), columns_of_programs()])
+@pytest.mark.parametrize("words", [dictionary(Codec.TEXTS), dictionary(Codec.COLUMNS)])
 def test_a_dictionary_with_an_index_gives_the_bytes_that_zstd_gives_without(
     words: zstandard.ZstdCompressionDict,
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 import archive
 from archive.base.limits import unbounded
 from archive.check.verify import verify
-from archive.companion.codecs import columns_of_programs, texts_of_programs
+from archive.companion.codecs import Codec, dictionary
 from archive.companion.layout import OLDEST, VERSION, read_directory
 from archive.formats.record_kinds import kind_of
 from tests.support.halves import halves, joined
@@ -19,10 +19,7 @@ from tests.support.sampling import sampled
 from tools.make_companions import CASES, FOLDER, frozen_name, source, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from zstandard import ZstdCompressionDict
 
     from archive.formats.exported.program import Program
 
@@ -94,15 +91,13 @@ def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("trained", "digest"),
+    ("codec", "digest"),
     [
-        (texts_of_programs, "1a57abdc7feeec2256e552b22e46d2db7aef7b47e29b4f7834021912b510248a"),
-        (columns_of_programs, "25fce7c8b1d95508af89afa17cb05c6df969dd601b7d918c71606e6846ca49c6"),
+        (Codec.TEXTS, "1a57abdc7feeec2256e552b22e46d2db7aef7b47e29b4f7834021912b510248a"),
+        (Codec.COLUMNS, "25fce7c8b1d95508af89afa17cb05c6df969dd601b7d918c71606e6846ca49c6"),
     ],
 )
-def test_the_dictionaries_are_those_of_version_2(
-    trained: Callable[[], ZstdCompressionDict], digest: str
-) -> None:
-    words = trained().as_bytes()
+def test_the_dictionaries_are_those_of_version_2(codec: Codec, digest: str) -> None:
+    words = dictionary(codec).as_bytes()
     assert len(words) == 1 << 14
     assert hashlib.sha256(words).hexdigest() == digest

@@ -36,8 +36,8 @@ def other_compressor() -> Iterator[None]:
     others: dict[codecs.Codec, Callable[[bytes, int], bytes]] = {
         codecs.Codec.LZMA: lambda data, _: codecs.lzma(data, 0),
         codecs.Codec.ZSTD: lambda data, _: codecs.zstd(data, 1),
-        codecs.Codec.TEXTS: lambda data, _: trained(data, 1, codecs.texts_of_programs()),
-        codecs.Codec.COLUMNS: lambda data, _: trained(data, 1, codecs.columns_of_programs()),
+        codecs.Codec.TEXTS: lambda data, _: trained(data, 1, codecs.dictionary(codecs.Codec.TEXTS)),
+        codecs.Codec.COLUMNS: lambda data, _: trained(data, 1, codecs.dictionary(codecs.Codec.COLUMNS)),
     }
     with mock.patch.dict(codecs._COMPRESS, others):
         yield
