@@ -177,7 +177,7 @@ def command(
             raise click.UsageError("--tick-ns, --limit and --by instruction or delegate are for ETDumps")
         made = _stock().profile_archive(
             file,
-            *(_value(one) for one in inputs),
+            *map(_value, inputs),
             companion=companion,
             method=method or "forward",
             lite=lite,

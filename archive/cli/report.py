@@ -127,7 +127,7 @@ class _Writing:
             raise click.UsageError("-c is the companion of one FILE")
         if self.base is not None and not is_folder(self.base):
             raise click.UsageError("several files are compared with those of a folder, and BASE is none")
-        skipped = [one for one in (self.out, self.base) if one is not None]
+        skipped = [folder for folder in (self.out, self.base) if folder is not None]
         files = self.reader.listing(names, REPORTED_KINDS, skipped)
         index = joined(self.out, INDEX)
         self._check(files, index)

@@ -103,15 +103,15 @@ def pair_nodes(
         given = inputs if not now else dict(zip(_inputs(right), _inputs(left), strict=False))
         own = {name: name for name in _inputs(left)}
         keys = [_keys(site, own, weights) for site in left], [_keys(site, given, weights) for site in right]
-        pairs = [(left[one], right[other]) for one, other in sorted(paired(*keys))]
+        pairs = [(left[old_at], right[new_at]) for old_at, new_at in sorted(paired(*keys))]
         nodes.names[now] = _names(left, right, pairs, given)
         nodes.taken[now] = {*nodes.names[now].values()}
         nodes.pairs.extend(pairs)
         both = {id(site) for site in chain.from_iterable(pairs)}
         nodes.gone.extend(site for site in left if id(site) not in both)
         nodes.added.extend(site for site in right if id(site) not in both)
-        for one, other in pairs:
-            graphs = zip(graphs_of(one), graphs_of(other), strict=False)
+        for old_site, new_site in pairs:
+            graphs = zip(graphs_of(old_site), graphs_of(new_site), strict=False)
             waiting += [((*was, inner), (*now, of_other)) for inner, of_other in graphs]
     return nodes
 

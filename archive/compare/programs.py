@@ -19,8 +19,9 @@ from archive.compare.nodes import NEW, VALUES, PairedNodes, are_same, bare, grap
 from archive.compare.sameness import RELEASE_KEYS, Level
 from archive.compare.values import Values
 from archive.formats.exported.sites import named_values
-from archive.formats.record_kinds import BESIDE
+from archive.formats.record_kinds import ONLY_PROGRAM, label_in
 from archive.formats.tensors.exported import TABLE
+from archive.reader.tensors import parts_of_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,19 +55,23 @@ class Takers:
             old: a node of the old program, and its JSON.
             new: the one of the new program, and its JSON in old terms.
         """
-        (one, was), (other, now) = old, new
+        (old_site, was), (new_site, now) = old, new
         given = [named_values(each.get("inputs", [])) for each in (was, now)]
         calls = [{**each, "inputs": bare(each.get("inputs", []), {})} for each in (was, now)]
-        if not are_same(*calls) or len(given[0]) != len(given[1]) or any(graphs_of(one)):
+        if not are_same(*calls) or len(given[0]) != len(given[1]) or any(graphs_of(old_site)):
             return False
         takers: list[tuple[NodeSite, str]] = []
         for before, after in zip(*given, strict=True):
             if before == after:
                 continue
-            if _leads(self._added, (other.scopes, after), before):
-                takers.append((self._added[other.scopes, after][0], f"{other.name} in place of {before}"))
-            elif _leads(self._gone, (one.scopes, before), after):
-                takers.append((self._gone[one.scopes, before][0], f"{one.name}, which takes {after} now"))
+            if _leads(self._added, (new_site.scopes, after), before):
+                takers.append(
+                    (self._added[new_site.scopes, after][0], f"{new_site.name} in place of {before}")
+                )
+            elif _leads(self._gone, (old_site.scopes, before), after):
+                takers.append(
+                    (self._gone[old_site.scopes, before][0], f"{old_site.name}, which takes {after} now")
+                )
             else:
                 return False
         for site, words in takers:
@@ -137,9 +142,10 @@ class _ProgramComparison:
         self._name = name
         self._old, self._new = old.programs[name], new.programs[name]
         self._trees = [
-            read_json(one.records[one.programs.records[name]].view(), one.allowance) for one in (old, new)
+            read_json(archive.records[archive.programs.records[name]].view(), archive.allowance)
+            for archive in (old, new)
         ]
-        of_program = ("",) if name == "model" else tuple(f"{name}{one}:" for one in ("", *BESIDE))
+        of_program = [f"{part}:" if part else "" for part in parts_of_program(name)]
         self._tensors = {
             now.removeprefix(part): was.removeprefix(part)
             for was, now in tensors.items()
@@ -150,12 +156,12 @@ class _ProgramComparison:
         by_tensor = {_tensor(spec): value for value, spec in was.items() if _tensor(spec)}
         # Tensors of classes of their own are pickled, and no tensors of the archives.
         pickled = by_tensor.keys() & set(map(_tensor, now.values()))
-        for one in (old, new):
-            pickled -= {name.removeprefix(part) for name in one.tensors for part in of_program}
+        for archive in (old, new):
+            pickled -= {name.removeprefix(part) for name in archive.tensors for part in of_program}
         self._tensors |= {name: name for name in pickled}
         inputs = {value: value for value, spec in now.items() if value in was and not _tensor(spec)}
         old_tensors = {value: self._tensors.get(_tensor(spec), "") for value, spec in now.items()}
-        inputs |= {value: by_tensor[one] for value, one in old_tensors.items() if one in by_tensor}
+        inputs |= {value: by_tensor[tensor] for value, tensor in old_tensors.items() if tensor in by_tensor}
         self._nodes = pair_nodes(self._old, self._new, inputs, set(by_tensor.values()))
 
     def changes(self) -> Iterator[Change]:
@@ -166,16 +172,18 @@ class _ProgramComparison:
 
     def _of_nodes(self) -> Iterator[Change]:
         takers = Takers(self._nodes)
-        for one, other in self._nodes.pairs:
-            was = PairedNodes().in_old_terms(one.record)
-            now = self._nodes.in_old_terms(other.record, other.scopes, other.name)
-            if not are_same(was, now) and not takers.explains((one, was), (other, now)):
-                yield _node(self._name, other.key, Status.CHANGED, _told(one, was), _told(other, now))
+        for old_site, new_site in self._nodes.pairs:
+            was = PairedNodes().in_old_terms(old_site.record)
+            now = self._nodes.in_old_terms(new_site.record, new_site.scopes, new_site.name)
+            if not are_same(was, now) and not takers.explains((old_site, was), (new_site, now)):
+                yield _node(
+                    self._name, new_site.key, Status.CHANGED, _told(old_site, was), _told(new_site, now)
+                )
         for site in self._nodes.gone:
             yield _node(self._name, site.key, Status.GONE, _told(site) + takers.told(site), "")
         for site in self._nodes.added:
             yield _node(self._name, site.key, Status.ADDED, "", _told(site) + takers.told(site))
-        renamed = [(one, other) for one, other in self._nodes.pairs if one.name != other.name]
+        renamed = [(before, after) for before, after in self._nodes.pairs if before.name != after.name]
         if renamed:
             yield changed(
                 Level.IDS,
@@ -200,8 +208,8 @@ class _ProgramComparison:
         right = _by_name(now, self._nodes, new, set(self._tensors), self._tensors)
         for part in ("inputs", "input specs", "modules"):
             common = left[part].keys() & right[part].keys()
-            for one in (left, right):
-                one[f"order of {part}"] = ", ".join(name for name in one[part] if name in common)
+            for names in (left, right):
+                names[f"order of {part}"] = ", ".join(name for name in names[part] if name in common)
         values = Values("program", is_tensor=lambda _: False, ordered=False)
         yield from values.changes(left, right, self._name)
 
@@ -335,7 +343,7 @@ def _of_metadata(program: str, pairs: Iterable[tuple[NodeSite, NodeSite]]) -> It
 
 
 def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
-    name = key if program == "model" else f"{program}:{key}"
+    name = label_in(program, key)
     return Change(level=Level.MODEL, what="node", name=name, status=status, old=old, new=new)
 
 
@@ -378,14 +386,14 @@ def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str,
         tensors: the new archive's names of tensors by the old one's.
     """
     program = TABLE.fullmatch(record)
-    part = "" if program is None or program[2] == "model" else f"{program[2]}:"
+    part = "" if program is None or program[2] == ONLY_PROGRAM else f"{program[2]}:"
     names = {now: was for was, now in tensors.items()}
-    was, now = (read_json(one.records[record].view(), one.allowance) for one in (old, new))
-    left = {name: _payload(one) for name, one in was["config"].items() if _is_told(one, part + name, tensors)}
+    was, now = (read_json(archive.records[record].view(), archive.allowance) for archive in (old, new))
+    left = {name: _payload(row) for name, row in was["config"].items() if _is_told(row, part + name, tensors)}
     right = {
-        names.get(part + name, part + name).removeprefix(part): _payload(one)
-        for name, one in now["config"].items()
-        if _is_told(one, part + name, names)
+        names.get(part + name, part + name).removeprefix(part): _payload(row)
+        for name, row in now["config"].items()
+        if _is_told(row, part + name, names)
     }
     values = Values("table of tensors", is_tensor=lambda _: False, ordered=False)
     yield from values.changes({**was, "config": left}, {**now, "config": right}, record)

@@ -270,7 +270,7 @@ class Tensors(Mapping[str, "Tensor"]):
             if table:
                 with in_file(self._source.file, name):
                     rows = list(exported_tensors(name, record.view(), self._source.allowance))
-                yield "" if table[2] == "model" else table[2], rows
+                yield "" if table[2] == ONLY_PROGRAM else table[2], rows
             elif self.is_saved(name):
                 yield name, self._of_inner(record)
         programs = {table[2] for table in map(TABLE.fullmatch, container.records) if table}

@@ -85,7 +85,7 @@ def _saved(model: example.Example, folder: Path, *, force: bool) -> DemoStep:
         "handles": handles,
         "backend_handles": own,
         "files": [
-            {"file": name, "path": str(folder / name), "bytes": one.size} for name, one in saved.items()
+            {"file": name, "path": str(folder / name), "bytes": file.size} for name, file in saved.items()
         ],
     }
     return DemoStep("saved", f"A part of a model, lowered to the backend {DEMO_BACKEND}", text, facts)

@@ -104,8 +104,8 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
     facts: dict[str, Any] = json.loads(done.stdout)
     check(not facts["importable"], "a stock process cannot import this library")
     runs = [
-        StockRun(name, one["difference"], one["error"])
-        for name, one in zip(names, facts["runs"], strict=True)
+        StockRun(name, run["difference"], run["error"])
+        for name, run in zip(names, facts["runs"], strict=True)
     ]
     for run in runs:
         check_same(run.difference, f"the result of {run.file} in stock PyTorch")

@@ -71,8 +71,11 @@ def _parts(archive: Archive) -> Iterator[tuple[str, str]]:
         yield f"ranges/{name}", _digest((offset, place) for offset, _, place in rows)
     if archive.handles:
         entries = sorted(archive.handles.items())
-        calls = ((at, one, [_call(call, places) for call in one.stack]) for at, one in entries)
-        yield "handles", _digest((at, str(one.op), places.get(one.tag), stack) for at, one, stack in calls)
+        calls = ((at, entry, [_call(call, places) for call in entry.stack]) for at, entry in entries)
+        yield (
+            "handles",
+            _digest((at, str(entry.op), places.get(entry.tag), stack) for at, entry, stack in calls),
+        )
     for name, numbers in archive.methods.items():
         yield f"methods/{name}", _digest(map(int, numbers))
     for name, paths in archive.module_paths.items():
@@ -80,7 +83,7 @@ def _parts(archive: Archive) -> Iterator[tuple[str, str]]:
     for name, program in archive.programs.items():
         numbering = IdNumbering()
         sites = (
-            (key, sorted(numbering.numbered(one.metadata).items())) for key, one in program.sites.items()
+            (key, sorted(numbering.numbered(site.metadata).items())) for key, site in program.sites.items()
         )
         yield f"nodes/{name}", _digest(sites)
 

@@ -93,7 +93,7 @@ def of_python(literal: bytes) -> InlineText | None:
         # With a quote of the other kind in it, repr takes this kind.
         body = shown(b'"' + value if isinstance(value, bytes) else '"' + value)[2 + bool(kind) : -1]
         if quote == b'"':
-            body = ESCAPE_OR_QUOTE.sub(lambda one: {"\\'": "'", '"': '\\"'}.get(one[0], one[0]), body)
+            body = ESCAPE_OR_QUOTE.sub(lambda match: {"\\'": "'", '"': '\\"'}.get(match[0], match[0]), body)
         return kind + quote + body.encode("utf-8", "surrogateescape") + quote
 
     for shown in (repr, ascii):
@@ -126,7 +126,9 @@ BACKSLASHES = (
 def of_backslashes(data: bytes) -> InlineText | None:
     """The text of escapes that are in no quotes."""
     text = unescaped(data, is_text=False)
-    return next((one for tokens in BACKSLASHES if (one := _checked(data, text, _escapes(tokens)))), None)
+    return next(
+        (encoded for tokens in BACKSLASHES if (encoded := _checked(data, text, _escapes(tokens)))), None
+    )
 
 
 OCTAL = re.compile(rb"#(0[0-3][0-7]|177)")

@@ -31,14 +31,14 @@ def shown_with(error: BaseException) -> Iterator[BaseException]:
     """An error and those that Python shows with it, each once: causes, contexts and members of groups."""
     waiting, seen = deque([error]), set[int]()
     while waiting and len(seen) < MOST_ERRORS:
-        one = waiting.popleft()
-        if id(one) in seen:
+        error = waiting.popleft()
+        if id(error) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        if isinstance(one, BaseExceptionGroup):
-            waiting.extend(one.exceptions)
-        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        seen.add(id(error))
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         if before is not None:
             waiting.append(before)
 

@@ -146,13 +146,15 @@ def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
 def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:
     """A value whose paths are what rules say."""
     data = value.encode()
-    found = [
-        (one.at, one.text) for one in paths_in(data) if one.kind in PATHS and goes(one.kind, one.text, rules)
+    going = [
+        (detection.at, detection.text)
+        for detection in paths_in(data)
+        if detection.kind in PATHS and goes(detection.kind, detection.text, rules)
     ]
-    became = rules.renamed(text for _, text in found)
+    became = rules.renamed(text for _, text in going)
     removed.renamed(became)
     pieces, end = [], 0
-    for at, text in sorted(found):
+    for at, text in sorted(going):
         if at >= end:
             pieces += [data[end:at], became[text]]
             end = at + len(text)
