@@ -145,7 +145,7 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
 
 
 def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as a manifest has them: profiles and levels by their names, releases by their numbers.
+    """Options as a manifest has them: layouts by their names, releases by their numbers.
 
     Kinds and fingerprints are left out where none are given, as in manifests from before there were some.
     """

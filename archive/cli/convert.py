@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("convert")
 @making.takes_files
-@making.profile_option()
+@making.layout_option()
 @click.option(
     "--canonical",
     is_flag=True,

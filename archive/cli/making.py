@@ -393,7 +393,7 @@ def kinds_options(command: FC) -> FC:
     return keep(drop(command))
 
 
-def profile_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as click takes them)
+def layout_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as click takes them)
     """``--layout``, with click's settings for whether it must be given."""
     return click.option(
         "--layout",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 )
 @making.handles_options("unique")
 @making.kinds_options
-@making.profile_option(default="packed", show_default=True)
+@making.layout_option(default="packed", show_default=True)
 @making.max_option
 @click.option(
     "--fingerprints",

@@ -59,13 +59,13 @@ class Container(Closing):
         self._mapped = mapped
         try:
             placed = not self.is_elsewhere
-            self.root, listed = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)
+            self.root, files = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)
         except ArchiveError as problem:
             mapped.close()
             problem.within(file=self.file)
             raise
         shared = SharedFile(mapped.data, mapped.name, allowance)
-        self.records = {file.entry.name: Record(shared, file) for file in listed}
+        self.records = {file.entry.name: Record(shared, file) for file in files}
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:

@@ -271,10 +271,10 @@ def _read_entries(
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
-            listed = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
-            if placed_entries.setdefault(entry.name, listed) is not listed:
+            file = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
+            if placed_entries.setdefault(entry.name, file) is not file:
                 _refuse(entry.start, "every name once", shown(entry.name))
-            behind = listed.end
+            behind = file.end
             if behind > stop:
                 _expect("its bytes to end before what follows, at byte", stop, behind, entry.start)
             used += behind - entry.start
@@ -284,7 +284,7 @@ def _read_entries(
             problem.within(record=one_line(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
     _check_apart(placed_entries.values())
-    files = [listed for listed in placed_entries.values() if not listed.entry.is_folder]
+    files = [file for file in placed_entries.values() if not file.entry.is_folder]
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
@@ -391,7 +391,7 @@ def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -
 
 def _check_apart(entries: Iterable[PlacedEntry]) -> None:
     """Refuse files that overlap, and note where each must end: where the next one begins."""
-    for first, second in pairwise(sorted(entries, key=lambda listed: listed.entry.start)):
+    for first, second in pairwise(sorted(entries, key=lambda file: file.entry.start)):
         first.stop = second.entry.start
         if first.stop < first.end:
             raise ArchiveError(

@@ -61,11 +61,11 @@ class Record:
         entry: what the directory says of it.
     """
 
-    __slots__ = ("_file", "_listed", "_view", "entry")
+    __slots__ = ("_file", "_placed", "_view", "entry")
 
-    def __init__(self, file: SharedFile, listed: PlacedEntry) -> None:
-        self.entry = listed.entry
-        self._listed = listed
+    def __init__(self, file: SharedFile, placed: PlacedEntry) -> None:
+        self.entry = placed.entry
+        self._placed = placed
         self._file = file
         self._view: memoryview | None = None
 
@@ -114,26 +114,26 @@ class Record:
         Raises:
             ArchiveError: its local header contradicts the directory.
         """
-        listed = self._listed
-        if listed.place is None:
+        placed = self._placed
+        if placed.place is None:
             with in_file(self._file.name, one_line(self.name)):
-                listed.place = read_place(self._file.data, self.entry, listed.stop)
-        return listed.place
+                placed.place = read_place(self._file.data, self.entry, placed.stop)
+        return placed.place
 
     @property
     def head(self) -> tuple[int, int]:
         """The bytes of the file with its local header: the first, and the one behind the last."""
         start = self.entry.start
-        return start, min(start + LOCAL.size + len(self.entry.path) + EXTRA_BYTES, self._listed.stop)
+        return start, min(start + LOCAL.size + len(self.entry.path) + EXTRA_BYTES, self._placed.stop)
 
     @property
     def span(self) -> tuple[int, int]:
         """All of the file that is the record's: the first byte, and the one behind the last."""
-        return self.entry.start, min(self.entry.least_end + EXTRA_BYTES, self._listed.stop)
+        return self.entry.start, min(self.entry.least_end + EXTRA_BYTES, self._placed.stop)
 
     def raw(self) -> memoryview:
         """The stored bytes, unchecked: a deflate stream if the record is deflated."""
-        if self._listed.place is None and isinstance(self._file.data, RangedBytes):
+        if self._placed.place is None and isinstance(self._file.data, RangedBytes):
             self._file.data.prefetch([self.span])
         begin = self.place.data
         return self._file.data[begin : begin + self.entry.stored_size]
@@ -150,7 +150,7 @@ class Record:
                 with in_file(self._file.name, one_line(self.name)):
                     self._view = self._checked()
             except ArchiveError as problem:
-                where = f"byte {self.entry.start if self._listed.place is None else self._listed.place.data}"
+                where = f"byte {self.entry.start if self._placed.place is None else self._placed.place.data}"
                 problem.within(file=self._file.name, record=one_line(self.name), place=where)
                 raise
         return self._view
