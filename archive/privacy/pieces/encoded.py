@@ -10,10 +10,8 @@ from __future__ import annotations
 import base64
 import math
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
@@ -22,7 +20,9 @@ from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
+
+    from archive.privacy.pieces.joined import Joined
 
 ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 FILES = re.compile(
@@ -227,23 +227,17 @@ def runs(text: bytes, ways: Iterable[Letters]) -> Iterator[EncodedRun]:
                 yield EncodedRun(at, end, data, is_masked, way.name)
 
 
-def ways_in(joined: bytes, texts: Sequence[bytes]) -> dict[int, list[Letters]]:
-    """The ways in which texts may be encoded in part, by their numbers: by their letters and first letters.
-
-    Args:
-        joined: the texts with NUL between them.
-        texts: the same.
-    """
+def ways_in(joined: Joined) -> dict[int, list[Letters]]:
+    """The ways in which texts, with NUL between them, may be encoded in part, by their numbers."""
     ways: dict[int, list[Letters]] = defaultdict(list)
-    starts: list[int] = []
-    for way in WAYS:
-        for at, end in way.stretches(joined):
-            if way.head.match(joined, at) or (
+    data = joined.data
+    for way in WAYS:  # by their letters, and by the first ones
+        for at, end in way.stretches(data):
+            if way.head.match(data, at) or (
                 way is BASE64
-                and (end - at >= MASKED or (end - at >= LINE and joined[end : end + 1] in b"\r\n"))
+                and (end - at >= MASKED or (end - at >= LINE and data[end : end + 1] in b"\r\n"))
             ):
-                starts = starts or [0, *accumulate(len(text) + 1 for text in texts)]
-                number = bisect_right(starts, at) - 1
+                number = joined.number(at)
                 if way not in ways[number]:
                     ways[number].append(way)
     return ways

@@ -14,11 +14,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
-from itertools import accumulate, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +25,11 @@ import numpy as np
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.privacy.pieces.joined import Joined
 
 SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
@@ -317,18 +317,11 @@ class EscapeLayer(Layer):
         return self._parent.place(self._raws[raw], shift(raw, position))
 
 
-def escaped(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
-    """The numbers of texts that have escapes.
-
-    Args:
-        joined: the texts with NUL between them.
-        texts: the same.
-    """
-    if not any(mark in joined for mark in MARKS):
-        return
-    places = [escape.start() for escape in ESCAPE.finditer(joined)]
-    starts = [0, *accumulate(len(text) + 1 for text in texts)] if places else []
-    yield from sorted({bisect_right(starts, at) - 1 for at in places})
+def escaped(joined: Joined) -> list[int]:
+    """The numbers of texts, with NUL between them, that have escapes."""
+    if not any(mark in joined.data for mark in MARKS):
+        return []
+    return sorted({joined.number(escape.start()) for escape in ESCAPE.finditer(joined.data)})
 
 
 def shift(

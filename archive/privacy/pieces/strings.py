@@ -11,13 +11,12 @@ be a layer's bytes itself: JSON in JSON.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from functools import cached_property, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, is_file, runs, ways_in
+from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.layers import (
     JSON,
     SHORTEST,
@@ -110,13 +109,13 @@ def layers_within(
     """
     json = [string for string in strings if is_json(string.text)]
     if json:
-        starts = [0, *accumulate(len(string.text) + len(SEAM) for string in json)]
+        joined = Joined([string.text for string in json], SEAM)
 
         def outer(position: int) -> int:
-            number = bisect_right(starts, position) - 1
-            return layer.place(json[number].raw, position - starts[number])
+            number, within = joined.place(position)
+            return layer.place(json[number].raw, within)
 
-        yield of_json(SEAM.join(string.text for string in json), allowance, outer, shortest)
+        yield of_json(joined.data, allowance, outer, shortest)
     for string in strings:
         if not is_json(string.text):
             yield from layers(string.text, allowance, partial(layer.place, string.raw), shortest)
@@ -212,23 +211,19 @@ class PieceStrings:
         first = next(iter(self.layers), None)
         return first.data if isinstance(first, JsonLayer) else None
 
-    @cached_property
+    @property
     def data(self) -> bytes:
         """The lines, each once, with NULs between them."""
+        return self._joined.data
+
+    @cached_property
+    def _joined(self) -> Joined:
         self._allowance.take(sum(map(len, self._times)), "lines of strings")
-        return b"\0".join(self._times)
-
-    @cached_property
-    def _lines(self) -> list[bytes]:
-        return list(self._times)
-
-    @cached_property
-    def _at(self) -> Sequence[int]:
-        return [0, *accumulate(len(line) + 1 for line in self._times)]
+        return Joined(list(self._times), b"\0")
 
     def line(self, position: int) -> bytes:
         """The line that stands at a position in ``data``."""
-        return self._lines[bisect_right(self._at, position) - 1]
+        return self._joined.texts[self._joined.number(position)]
 
     def times(self, position: int) -> int:
         """How often the line is there that stands at a position in ``data``."""
@@ -236,9 +231,9 @@ class PieceStrings:
 
     def place(self, position: int) -> int:
         """The first byte of the record at which there is what stands at a position in ``data``."""
-        number = bisect_right(self._at, position) - 1
-        layer, raw, begin = self._first[self._lines[number]]
-        return layer.place(raw, begin + position - self._at[number])
+        number, within = self._joined.place(position)
+        layer, raw, begin = self._first[self._joined.texts[number]]
+        return layer.place(raw, begin + within)
 
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers of those that have their own."""
@@ -257,11 +252,11 @@ class PieceStrings:
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
         with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
-            joined = b"\0".join(texts)
-        lines = len(texts) + joined.count(b"\n")
-        self._allowance.take(LINE * lines + len(joined), "lines of strings")
-        with self._allowance.lent(len(joined), "letters of what is encoded"):
-            ways = ways_in(joined, texts)
+            joined = Joined(texts, b"\0")
+        lines = len(texts) + joined.data.count(b"\n")
+        self._allowance.take(LINE * lines + len(joined.data), "lines of strings")
+        with self._allowance.lent(len(joined.data), "letters of what is encoded"):
+            ways = ways_in(joined)
         latin = {number for number, whole in enumerate(wholes) if whole.startswith(LATIN_HEADS)}
         for number in sorted(latin | ways.keys()):
             string = StringInLayer(layer, raws[number])
@@ -270,7 +265,7 @@ class PieceStrings:
             if number in ways:
                 texts[number] = self._decoded(string, texts[number], ways[number])
         self._add(layer, raws, texts, counts)
-        numbers = list(escaped(joined, texts)) if depth < DEEPEST else []
+        numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
             by_text = {texts[at]: raws[at] for at in numbers}
             times_of = {texts[at]: counts[at] for at in numbers}

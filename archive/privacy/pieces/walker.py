@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from bisect import bisect_right
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
 from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
+from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.packed import (
     PackedStream,
     how_packed,
@@ -396,12 +396,12 @@ class Walker:
         for how in dict.fromkeys(part.how for part in encoded):
             texts = [part for part in encoded if part.how == how and not part.is_file]
             if texts:
-                starts = [0, *accumulate(len(part.data) + 1 for part in texts)]
-                data = memoryview(b"\0".join(part.data for part in texts))
-                self.read += len(data)
+                joined = Joined([part.data for part in texts], b"\0")
+                self.read += len(joined.data)
+                name, data = f"{piece.record}{INSIDE}{how}", memoryview(joined.data)
                 with self._allowance.part() as memory:
-                    place = partial(_place_in, texts, starts)
-                    yield FilePiece(f"{piece.record}{INSIDE}{how}", piece.kind, data, memory, place=place)
+                    place = partial(_place_in, texts, joined)
+                    yield FilePiece(name, piece.kind, data, memory, place=place)
         for part in encoded:
             inside = f"{piece.record}{INSIDE}{part.how}"
             if part.is_file and self._bounds.may_unpack(inside, depth):
@@ -439,9 +439,9 @@ class Walker:
             self._bounds.tell(name, f"{problem}")
 
 
-def _place_in(texts: Sequence[EncodedPart], starts: Sequence[int], position: int) -> int:
-    """The place of the text that a position is in."""
-    return texts[bisect_right(starts, position) - 1].place
+def _place_in(parts: Sequence[EncodedPart], joined: Joined, position: int) -> int:
+    """The place of the part that a position is in."""
+    return parts[joined.number(position)].place
 
 
 def _is_object(record: Record) -> bool:

@@ -16,8 +16,7 @@ be taken out, and then nothing is written.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -29,6 +28,7 @@ from archive.formats.tensor_files.safetensors import build_header, header_of, me
 from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
+from archive.privacy.pieces.joined import Joined
 from archive.privacy.redact.promises import goes, targets, to_remove
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.result import MetadataRedaction, check_clean, proven
@@ -134,11 +134,10 @@ def _redacted(
 
 def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
     """The numbers of lines, each a member, that have become an entry with a name that has to go."""
-    joined, meant = b"\n".join(lines), targets(rules)
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    joined, meant = Joined(lines, b"\n"), targets(rules)
     return {
-        bisect_right(starts, at) - 1
-        for kind, at, text in entries(joined, TELLING.among(joined))
+        joined.number(at)
+        for kind, at, text in entries(joined.data, TELLING.among(joined.data))
         if goes(kind, text, rules) and text not in meant
     }
 

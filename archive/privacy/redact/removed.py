@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import field
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.facts import dataclass
 from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks.vocabulary import NAMES
+from archive.privacy.pieces.joined import Joined
 from archive.privacy.redact.rules import ABSOLUTE, LEAST_FOLDERS
 from archive.privacy.redact.search import SHORTEST, Search, name_around
 
@@ -55,12 +55,11 @@ class Telling:
         if not self.by_kind:
             return set()
         search, names = self._search
-        joined = b"\n".join(lines)
-        starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        joined = Joined(lines, b"\n")
         return {
-            bisect_right(starts, at) - 1
-            for at, text in search.found(memoryview(joined.lower()))
-            if text not in names or name_around(joined, at, len(text))
+            joined.number(at)
+            for at, text in search.found(memoryview(joined.data.lower()))
+            if text not in names or name_around(joined.data, at, len(text))
         }
 
 

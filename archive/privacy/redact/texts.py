@@ -8,11 +8,11 @@ comments: those of a module, of a function, or a single one.
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from archive.formats.exported.traces import Trace, build_trace, parse_trace
 from archive.privacy.leaks.paths import DRIVE, POSIX, ROOTED, TRIMMED, UNC
+from archive.privacy.pieces.joined import Joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,18 +100,12 @@ TOKEN = re.compile(
 
 def without_comments(lines: Sequence[bytes]) -> list[bytes]:
     """Lines with blanks in the place of comments; each keeps its length."""
-    text = b"\n".join(lines)
-    starts = [token.start() for token in TOKEN.finditer(text) if token["comment"]]
-    if not starts:
-        return list(lines)
-    first, made = [0, *accumulate(len(line) + 1 for line in lines)], list(lines)
-    at = 0
-    for start in starts:
-        while first[at + 1] <= start:
-            at += 1
-        column = start - first[at]
-        made[at] = lines[at][:column] + b" " * (len(lines[at]) - column)
-    return made
+    joined, bare = Joined(lines, b"\n"), list(lines)
+    for token in TOKEN.finditer(joined.data):
+        if token["comment"]:
+            number, column = joined.place(token.start())
+            bare[number] = lines[number][:column] + b" " * (len(lines[number]) - column)
+    return bare
 
 
 def comment_of(line: bytes, bare: bytes) -> bytes:

@@ -1,0 +1,39 @@
+"""Many texts as one, so that a search goes through all of them at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Joined:
+    """Texts one behind the other, with a seam between any two.
+
+    Attributes:
+        texts: as given.
+        data: all of them.
+    """
+
+    def __init__(self, texts: Sequence[bytes], seam: bytes) -> None:
+        self.texts = texts
+        self.data = seam.join(texts)
+        self._seam = len(seam)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each text begins, and where one more would."""
+        return [0, *accumulate(len(text) + self._seam for text in self.texts)]
+
+    def number(self, position: int) -> int:
+        """The number of the text that a position is in; of the one before, where that is in a seam."""
+        return bisect_right(self._starts, position) - 1
+
+    def place(self, position: int) -> tuple[int, int]:
+        """The same number, and the position in that text."""
+        number = self.number(position)
+        return number, position - self._starts[number]
