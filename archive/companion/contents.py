@@ -7,10 +7,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
-from archive.container.names import decoded
+from archive.container.names import decoded, encoded
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
@@ -29,6 +31,14 @@ OBJECT_TABLE: tuple[ColumnName, ...] = ("object.start", "object.sections", "obje
 
 REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
+
+
+def raw_columns(raw: Mapping[str, bytes], pool: Pool) -> Columns:
+    """The columns of the records that are kept as they were, by name; none where there are none."""
+    if not raw:
+        return {}
+    lengths = np.array([len(data) for data in raw.values()], np.int64)
+    return {"raw.name": pool.numbers(map(encoded, raw)), "raw.length": lengths}
 
 
 def redacted_id(digits: str | None) -> bytes | None:

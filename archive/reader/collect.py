@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import NothingToDoError
-from archive.companion.contents import OBJECT_TABLE, Contents
+from archive.companion.contents import OBJECT_TABLE, Contents, raw_columns
 from archive.companion.members import ORIGIN_BY_NAME, MemberKind, Origin
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME, serialization_id
@@ -91,9 +91,7 @@ def collect(
     for name in (*others, *archive.spare.records):
         raw[name] = _raw(records[name], form.allowance)
     raw = {name: raw[name] for name in records if name in raw}
-    if raw:
-        form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
-        form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
+    form.columns |= raw_columns(raw, form.pool)
     cuts = {name: cut for name, cut in archive.spare.cuts.items() if name not in raw}
     if cuts:
         rows = [(len(cut.behind), *cut.table) for cut in cuts.values()]

@@ -12,17 +12,14 @@ from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from archive.base.bounded import bounded
 from archive.base.errors import ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
-from archive.companion.contents import Contents
+from archive.companion.contents import Contents, raw_columns
 from archive.companion.layout import CompanionLayout
 from archive.container.container import Container
-from archive.container.names import encoded
 from archive.container.write import new_member, write_archive
 from archive.formats.exported.program import Program
 from archive.formats.record_kinds import RecordKind, kind_in_exported
@@ -140,9 +137,7 @@ def _contents(opened: Archive, companion: Companion, rules: Rules, removed: Remo
         kind = kind_in_exported(record)
         if data is not None and kind in LEADING and not (kind is RecordKind.CPP and rules.source == "none"):
             raw[record] = data
-    if raw:
-        form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
-        form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
+    form.columns |= raw_columns(raw, form.pool)
     return Contents(before.archive_id, form.form(), b"".join(raw.values()))
 
 
