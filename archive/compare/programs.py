@@ -343,8 +343,8 @@ def _of_metadata(program: str, pairs: Iterable[tuple[NodeSite, NodeSite]]) -> It
 
 
 def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
-    name = label_in(program, key)
-    return Change(level=Level.MODEL, what="node", name=name, status=status, old=old, new=new)
+    label = label_in(program, key)
+    return Change(level=Level.MODEL, what="node", name=label, status=status, old=old, new=new)
 
 
 def _told(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, in_file
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
@@ -52,10 +52,8 @@ def write_original(file: BinaryIO, migrated: Container) -> None:
     Raises:
         ArchiveError: the record is broken, or the archive was changed since.
     """
-    try:
+    with in_file(migrated.file, MIGRATED):
         contents = parse_companion(migrated.records[MIGRATED].view(), migrated.allowance)
-    except ArchiveError as problem:
-        raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
     records = {
         name: record
         for name, record in migrated.records.items()
