@@ -160,10 +160,6 @@ class CompanionLookup:
         ends = np.array([self._handles.at(0), self._handles.at(len(self._handles) - 1)])
         return HandleForm(common_prefix(ends), tabled=True)
 
-    def has(self, name: ColumnName) -> bool:
-        """Whether the companion has a column."""
-        return name in self._columns
-
     def at(self, name: ColumnName, row: int) -> int:
         """The value of a column's row.
 

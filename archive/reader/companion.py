@@ -139,7 +139,7 @@ class Companion(Closing):
         Raises:
             ArchiveError: the companion has no archive id in its place.
         """
-        if not self.opened.lookup.has("file.redacted"):
+        if not self._has("file.redacted"):
             return None
         with in_file(self.file):
             return redacted_id(self._name("file.redacted"))
@@ -148,7 +148,7 @@ class Companion(Closing):
     def replaced(self) -> Mapping[str, str]:
         """The records that a redacted archive has under other names, by these, and the names here."""
         with in_file(self.file):
-            return self.contents.replaced if self.opened.lookup.has("replaced.name") else {}
+            return self.contents.replaced if self._has("replaced.name") else {}
 
     @cached_property
     def salt(self) -> bytes:
@@ -157,7 +157,7 @@ class Companion(Closing):
         Raises:
             ArchiveError: the companion has no key in its place.
         """
-        if not self.opened.lookup.has("file.salt"):
+        if not self._has("file.salt"):
             return b""
         with in_file(self.file):
             return salt_of(self._name("file.salt"))
@@ -165,7 +165,7 @@ class Companion(Closing):
     @cached_property
     def line_digests(self) -> Mapping[str, LineDigests]:
         """Digests of the lines of each code record; none where they were not asked for."""
-        if not self.opened.lookup.has("code.name"):
+        if not self._has("code.name"):
             return {}
         columns, names = self.contents.columns, self.contents.strings
         digests = np.split(columns["digest.line"], np.cumsum(columns["code.lines"])[:-1])
@@ -196,7 +196,7 @@ class Companion(Closing):
     @cached_property
     def metadata(self) -> Metadata | None:
         """The metadata of exported programs; None where it has none."""
-        if "program.name" not in self.opened.columns:
+        if not self._has("program.name"):
             return None
         with in_file(self.file):
             return self.contents.form.metadata
@@ -260,6 +260,10 @@ class Companion(Closing):
     def qualified_top(self) -> str:
         """The same with its module."""
         return self._name("file.qualified_top")
+
+    def _has(self, column: ColumnName) -> bool:
+        with in_file(self.file):
+            return column in self.opened.columns
 
     def _name(self, column: ColumnName) -> str:
         with in_file(self.file):

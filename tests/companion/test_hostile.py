@@ -255,6 +255,14 @@ def test_errors_name_the_file_and_a_place(layout: CompanionLayout) -> None:
         assert all(error.place for error in errors.values())
 
 
+def test_what_first_asks_whether_there_is_a_column_names_the_file() -> None:
+    with archive.open(solid(b"\1\2\3"), name=FILE) as opened:
+        for name in ("salt", "redacted_id", "replaced", "line_digests", "metadata"):
+            with pytest.raises(ArchiveError) as caught:
+                getattr(opened.companion, name)
+            assert caught.value.file == FILE
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
