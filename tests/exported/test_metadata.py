@@ -100,6 +100,16 @@ def test_a_trace_of_non_strict_export_without_a_line() -> None:
     assert parse_trace(text) == Trace(frames, indented=False, ended=False)
 
 
+@pytest.mark.parametrize("file", ["<stdin>", "<console>", "<python-input-0>", "<ipython-input-3-0f5bcbcf>"])
+def test_code_that_a_person_typed_is_the_models(file: str) -> None:
+    inner = "/env/lib/python3.11/site-packages/torch/nn/functional.py"
+    frames = [
+        TraceFrame(name, 3, "f", None, None)
+        for name in ("a.py", file, inner, "<eval_with_key>.11", "<string>")
+    ]
+    assert Trace(tuple(frames), indented=True, ended=True).of_model.file == file
+
+
 def test_what_this_python_prints_is_a_trace() -> None:
     def divided(value: int) -> float:
         return (value

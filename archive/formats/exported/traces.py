@@ -19,8 +19,10 @@ from typing import NamedTuple
 HEAD = re.compile(r'  File "(?P<file>[^\n]*)", line (?P<line>0|[1-9][0-9]{0,17}), in (?P<function>[^\n]*)')
 MARK = re.compile(r"    (?P<blank> *)(?P<before>~*)(?P<at>\^+)(?P<after>~*)")
 INDENT = "    "
-OWN_FILES = re.compile(r"<|.*(?:site|dist)-packages[/\\]torch[/\\]", re.DOTALL)
-"""Files of PyTorch, as it is installed, and names of generated code."""
+OWN_FILES = re.compile(
+    r"<(?!stdin>|console>|i?python-input)|.*(?:site|dist)-packages[/\\]torch[/\\]", re.DOTALL
+)
+"""Files of PyTorch, as it is installed, and names of generated code, unlike those of code that was typed."""
 
 
 class FrameMark(NamedTuple):

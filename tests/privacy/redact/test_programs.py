@@ -86,6 +86,15 @@ def test_paths_in_all_metadata_go() -> None:
     assert program(out)["graph_module"]["metadata"] == {}
 
 
+def test_names_of_functions_that_a_person_typed_become_hashes_too() -> None:
+    def type_in(tree: dict[str, Any]) -> None:
+        for node in nodes(tree):
+            node["metadata"] = {"stack_trace": '  File "<stdin>", line 3, in secret_gate\n'}
+
+    out = redacted(edited(SHOP, type_in), names="hash", paths="none").out
+    assert all(", in a" in trace for trace in metadata(out, "stack_trace"))
+
+
 def test_all_else_stays_as_it_was() -> None:
     before, after = (program(data) for data in (SHOP.read_bytes(), redacted(SHOP, paths="basename")[0]))
     for tree in (before, after):
