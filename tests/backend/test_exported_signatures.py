@@ -360,7 +360,7 @@ def test_operators_by_their_other_names_are_lowered(name: str) -> None:
 
 def test_another_overload_than_the_program_s_is_refused() -> None:
     program = exported(lambda _, x: x + x, X)
-    graphs = program_of(program).original.graphs
+    graphs = program_of(program)[0].graphs
     lowered = lower(program, "aten")._c.getattr("__loweredModule__")
     check_overloads(lowered, graphs)
     (added,) = (each for each in graphs["forward"].operations() if each.kind == "aten::add")

@@ -124,7 +124,8 @@ class Subject:
     def graphs(self) -> Mapping[str, Graph]:
         """The model's own graphs, as backends get them."""
         if isinstance(self.model, torch.export.ExportedProgram):
-            return exported(self.model).original.graphs
+            original, _ = exported(self.model)
+            return original.graphs
         known = isinstance(self.model, torch.jit.ScriptModule)
         scripted = self.model if known else torch.jit.script(self.model)
         places = RangeFinder.of(scripted._c)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +14,7 @@ from archive.backend.registry import Original
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from archive.backend.graph.graphs import Graph
 
@@ -24,22 +23,12 @@ UNNAMED = "ExportedProgram"
 """The class of a program whose nodes do not tell the model's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: ANN401 (an ExportedProgram)
     """An exported program as a backend gets it.
 
-    Attributes:
-        original: its class, graph and schema.
-        checks: for each method that has parameters, statements of TorchScript that raise where an argument is
-            not like that of the export.
-    """
-
-    original: Original
-    checks: Mapping[str, Sequence[str]]
-
-
-def exported(program: Any) -> Exported:  # noqa: ANN401 (an ExportedProgram)
-    """An exported program as a backend gets it.
+    Returns:
+        Its class, graph and schema; and for each method that has parameters, statements of TorchScript that
+        raise where an argument is not like that of the export.
 
     Raises:
         LoweringError: nodes, parameters or results cannot be lowered; the error names all nodes, with their
@@ -61,7 +50,7 @@ def exported(program: Any) -> Exported:  # noqa: ANN401 (an ExportedProgram)
     type_name = torchscript_name(next(classes, UNNAMED))
     schema = schema_of(METHOD, parameters, result)
     checks = {METHOD: checks_of(parameters, given)} if parameters else {}
-    return Exported(Original(type_name, {METHOD: graph}, {METHOD: schema}), checks)
+    return Original(type_name, {METHOD: graph}, {METHOD: schema}), checks
 
 
 def _leaf(node: Any, argument: Any) -> object:  # noqa: ANN401

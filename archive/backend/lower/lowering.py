@@ -65,7 +65,6 @@ from archive.effects.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.backend.exported.program import Exported
     from archive.backend.lower.effects import WithEffects
     from archive.backend.registry import Backend
 
@@ -282,9 +281,9 @@ def lower(
     if isinstance(module, torch.export.ExportedProgram):
         if paths is not None or effects:
             raise LoweringError("an exported program is lowered as a whole, and by its graph alone")
-        made = exported(module)
-        spec = checked_spec(method_compile_spec, made.original.graphs.__contains__)
-        return _lowered(chosen, made.original, spec, recorder, program=made)
+        original, checks = exported(module)
+        spec = checked_spec(method_compile_spec, original.graphs.__contains__)
+        return _lowered(chosen, original, spec, recorder, checks=checks)
     if not isinstance(module, torch.nn.Module):
         raise LoweringError(f"expected a module or an exported program, found {module!r}")
     if calls and (example_inputs or not effects):
@@ -324,7 +323,7 @@ def _lowered(
     recorder: DebugHandles | None,
     *,
     captured: WithEffects | None = None,
-    program: Exported | None = None,
+    checks: Mapping[str, Sequence[str]] | None = None,
 ) -> torch.jit.ScriptModule:
     """The wrapper of a lowered module.
 
@@ -334,7 +333,7 @@ def _lowered(
         spec: the compile spec, checked.
         recorder: as for :func:`lower`.
         captured: the module with its effects.
-        program: the exported program that it is.
+        checks: statements that check the arguments of methods, which exported programs have; None for others.
     """
     recorder = DebugHandles.of(whole.graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
@@ -346,7 +345,6 @@ def _lowered(
         {handle: operation for handle, operation in recorder.operations.items() if handle not in before},
         record,
     )
-    checks = {} if program is None else program.checks
     unit = torch._C.CompilationUnit()
     info = torch.classes.backendutils.BackendDebugInfo()
     lowered = _module_of(
@@ -363,13 +361,13 @@ def _lowered(
             *parts.sources,
             *(
                 codegen.method(codegen.CHECK_PREFIX + method, whole.schemas[method], statements)
-                for method, statements in checks.items()
+                for method, statements in (checks or {}).items()
             ),
             *(codegen.with_comment(method, carrying(table)) for method in parts.methods),
         ],
         parts.names,
     )
-    if program is not None and isinstance(processed, Ahead):
+    if checks is not None and isinstance(processed, Ahead):
         check_overloads(lowered, processed.graphs)
     _set_up(lowered, backend.name, (spec, parts.state, False))
     state: list[tuple[str, Any, Any]] = []
@@ -384,7 +382,7 @@ def _lowered(
         f"torch.jit.LoweredWrapper.{backend.name}.{whole.type_name}",
         [("__loweredModule__", lowered._type(), lowered), *state],
         [
-            codegen.forwarding(method, schema, checked=method in checks)
+            codegen.forwarding(method, schema, checked=method in (checks or {}))
             for method, schema in whole.schemas.items()
         ],
         TORCHSCRIPT_NAMES,
