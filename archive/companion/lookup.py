@@ -41,7 +41,6 @@ from archive.normalform.pool import record_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.base.strings import Strings
     from archive.normalform.column_names import ColumnName
@@ -295,18 +294,6 @@ class CompanionLookup:
     def _row(self, handle: int) -> int:
         """The row of a debug handle; -1 for an unknown one."""
         return self._handles.find(self.handle_form.known_as(handle)) if self._handles else -1
-
-    def tags_of(self, handles: Ints) -> Ints:
-        """The tags of many debug handles, -1 for unknown ones (n)."""
-        if not self._handles:
-            return np.full(len(handles), -1)
-        known, tag = self._handles.all(), self._columns["handle.tag"].all()
-        first, last = int(known[0]), int(known[-1])
-        row = handles - first if last - first == len(known) - 1 else np.searchsorted(known, handles)
-        inside = (row >= 0) & (row < len(known))
-        row = np.where(inside, row, 0)
-        # A mapped column has the narrowest type, in which there may be no -1.
-        return np.where(inside & (known[row] == handles), tag[row].astype(np.int64), -1)
 
 
 class _Text(Text):

@@ -50,11 +50,9 @@ class Difference:
     """How much elements differ so far: see :class:`~archive.compare.changes.TensorChange`.
 
     Attributes:
-        dtype: of the elements.
         changed: elements, or blocks of them.
     """
 
-    dtype: str
     changed: int = 0
     bits: int = 0
     unordered: int = 0
@@ -75,7 +73,7 @@ def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
         stretches: bytes of elements, those of the old tensor and as many of the new one; of blocks a single
             stretch, as :func:`~archive.formats.tensors.elements.elements` gives them.
     """
-    result = Difference(dtype)
+    result = Difference()
     if dtype in BLOCKS or dtype in BITS:
         size = BLOCKS[dtype][1] if dtype in BLOCKS else BITS[dtype]
         for old, new in stretches:

@@ -239,7 +239,7 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
 
 def handles(folder: Path) -> Iterator[Row | Aim]:
     """Look-ups of debug handles, in a map as it is and in one of about a million."""
-    yield ("encoder48.ptl", "handles", "one handle's range, mapped", "bulk, a handle", "peak of one, packed")
+    yield ("encoder48.ptl", "handles", "one handle's range, mapped", "peak of one, packed")
     with archive.open(built("encoder48.ptl", folder)) as opened:
         once = collect(opened)
     small, handle = folder / "small.ptdbg", "1445"
@@ -253,18 +253,16 @@ def handles(folder: Path) -> Iterator[Row | Aim]:
         known = companion.opened.lookup
         listed = chosen.tolist()
         one = best(lambda: [known.range_of(known.tag_of(handle)) for handle in listed], 3) / MANY  # noqa: B023
-        bulk = best(lambda: known.tags_of(chosen), 5) / MANY  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(build_companion(facts))
             file.flush()
             command = [sys.executable, "-c", PEAK, str(small), handle, file.name, str(listed[0])]
             peak = int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)  # noqa: S603
         what = "as it is" if times == 1 else f"{times} times"
-        yield (what, f"{count:,}", f"{one * 1e6:.1f} µs", f"{bulk * 1e9:.0f} ns", f"{peak / 1024:.1f} MB")
+        yield (what, f"{count:,}", f"{one * 1e6:.1f} µs", f"{peak / 1024:.1f} MB")
         yield Aim(
             f"a look-up in {count:,} handles", one * 1e6, 10, " µs", reason="memory is not in the cache"
         )
-        yield Aim(f"look-ups in bulk in {count:,} handles", bulk * 1e9, 100, " ns")
 
 
 def tiled(facts: Contents, times: int) -> Contents:

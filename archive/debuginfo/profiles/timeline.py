@@ -78,16 +78,6 @@ class TimedOperation:
     place: OperationPlace
     lane: int
 
-    @property
-    def start(self) -> float:
-        """Start in µs."""
-        return self.start_ns / 1000
-
-    @property
-    def end(self) -> float:
-        """End in µs."""
-        return self.end_ns / 1000
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:

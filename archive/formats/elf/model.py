@@ -159,12 +159,6 @@ class SharedObject:
             if segment.kind == PT_LOAD and segment.size
         )
 
-    @property
-    def pages(self) -> list[tuple[int, int]]:
-        """The bytes of the file in all pages that the loader maps, on a machine with pages of 4 KiB."""
-        ranges = ((start // PAGE * PAGE, -(-end // PAGE) * PAGE) for start, end in self.loads)
-        return [(start, min(end, self.size)) for start, end in _joined(ranges)]
-
     def in_file(self, start: int, end: int) -> tuple[int, int] | None:
         """The bytes of the file that are loaded to some addresses; None where they are of no segment."""
         for segment in self.segments:
