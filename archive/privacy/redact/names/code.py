@@ -63,13 +63,11 @@ class ClassDeclaration:
     """What a class declares.
 
     Attributes:
-        base: what it derives from: ``Module``, ``NamedTuple``, ``Enum``, ``Interface``; "" of others.
         fields: its attributes, and the members of an enum.
         types: the names with dots in the types of its attributes.
         methods: its functions by name.
     """
 
-    base: str = ""
     fields: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
     methods: dict[str, FunctionSignature] = field(default_factory=dict)
@@ -226,8 +224,7 @@ class _Reader:
         if node.decorator_list or node.keywords:
             raise self._unexpected(node)
         self._behind("class ", node, NameKind.DEFINED)
-        base = node.bases[0].id if node.bases and isinstance(node.bases[0], ast.Name) else ""
-        declared = self._code.classes[node.name] = ClassDeclaration(base)
+        declared = self._code.classes[node.name] = ClassDeclaration()
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef):
                 declared.methods[statement.name] = self._function(statement)
