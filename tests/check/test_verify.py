@@ -82,7 +82,7 @@ def test_a_file_that_is_none_is_not_checked_and_named() -> None:
     assert finding == (
         r"not checked: no known kind of file (it begins with b'no archive\n\n'): "
         "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's ETRecords and ETDumps, "
-        "and its own companions"
+        "and its own companions; `symbolicate --log` reads logs"
     )
 
 
