@@ -48,7 +48,7 @@ LISTED_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP} | POINTER_KINDS
 @click.option(
     "--inventory",
     is_flag=True,
-    help="Make an inventory of one file, too, and of JSON.",
+    help="Make an inventory also of one file, and in JSON.",
 )
 @click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes.")
 @click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes.")
@@ -74,8 +74,8 @@ def command(
 ) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
-    Of a folder, of several files and as a page it is an inventory, a row for each file and sums; JSON has all
-    that is in each, and --inventory asks for rows there and of one file.
+    Of a folder, of several files, and as a page it shows an inventory: a row for each file, and sums; JSON
+    has all that is in each file, and --inventory asks for rows there, and of one file.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of safetensors, GGUF,
     ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of an ETDump: its blocks of

@@ -25,6 +25,7 @@ were an option, with the version first. Source: ``_save`` of ``torch/serializati
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,8 @@ VERSION_RELEASES = {"1": (RELEASE_NUMBERS[0], (1, 4)), "2": ((1, 5), (1, 5))}
 """The first and last release that writes this archive version. 1.6 and later write higher ones."""
 SAVED_RECORDS = (".format_version", ".storage_alignment")
 """Records that ``torch.save`` writes since 2.7."""
+ADDRESS = re.compile("[1-9][0-9]{4,19}")
+"""A storage's key up to 1.8: its place in memory, which is never in the first 4 KiB."""
 STREAM_ROOT = "archive"
 """The folder in what is saved to a stream; up to 1.12 ``torch.save`` opened one for each file."""
 
@@ -196,15 +199,16 @@ def _by_storages(archive: Archive) -> Iterator[Evidence]:
         yield Evidence(f"{archive.root}/", "the folder is named as a file", (1, 13), LATEST)
     keys = [name.removeprefix(DATA_FOLDER) for name in records if name.startswith(DATA_FOLDER)]
     numbers = [str(number) for number in range(len(keys))]
+    as_texts = sorted(numbers)
     if not keys:
         return
-    if set(keys) == set(numbers):
+    if sorted(keys) == as_texts:
         yield Evidence(DATA_FOLDER, "storages are numbered", (1, 9), LATEST)
-        if numbers != sorted(numbers) and keys == numbers:
+        if keys == numbers != as_texts:
             yield Evidence(DATA_FOLDER, "in the order of their numbers", (2, 7), LATEST)
-        elif numbers != sorted(numbers) and keys == sorted(keys):
+        elif keys == as_texts != numbers:
             yield Evidence(DATA_FOLDER, "in the order of texts", first, (2, 6))
-    elif all(key.isascii() and key.isdigit() for key in keys):
+    elif all(map(ADDRESS.fullmatch, keys)):
         yield Evidence(DATA_FOLDER, "storages are named by addresses", first, (1, 8))
 
 
