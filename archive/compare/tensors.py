@@ -92,7 +92,7 @@ class Storages:
             was, now = self._records(pair)
             if not (isinstance(was, Record) and isinstance(now, Record)) or was.size != now.size:
                 continue
-            if _is_at_hand(was) and _is_at_hand(now) and self._may_read(was.size):
+            if was.is_at_hand and now.is_at_hand and self._may_read(was.size):
                 batch.append((pair, was, now))
                 size += was.size
             if size >= BATCH:
@@ -104,7 +104,7 @@ class Storages:
     def inflate(self, old: str, new: str) -> None:
         """Inflate or fetch two storages, which costs of an allowance: so threads may ask for their bytes."""
         for record in self._records((old, new)):
-            if not _is_at_hand(record):
+            if not (isinstance(record, Record) and record.is_at_hand):
                 with suppress(ArchiveError):  # who asks for the bytes gets it again
                     record.view()
 
@@ -114,10 +114,6 @@ class Storages:
 
 def _read_all(batch: Batch) -> dict[Names, bool]:
     return {pair: equal(was.raw(), now.raw()) for pair, was, now in batch}
-
-
-def _is_at_hand(record: ReadableRecord) -> bool:
-    return isinstance(record, Record) and record.is_at_hand
 
 
 # --- tensors

@@ -70,15 +70,9 @@ def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     told = set(map(id, shown))
     left = [finding for finding in leaks.findings if id(finding) not in told and not finding.allowed]
     allowed = sum(finding.allowed for finding in leaks.findings)
-    parts = [_number(kind, some) for kind, some in by_kind(left).items()]
-    return "; ".join(
-        finding
-        for finding in (
-            f"not counted: {', '.join(parts)}" if parts else "",
-            f"allowed: {counted(allowed, 'text')}" if allowed else "",
-        )
-        if finding
-    )
+    parts = [f"not counted: {leaks_line(left)}"] if left else []
+    parts += [f"allowed: {counted(allowed, 'text')}"] if allowed else []
+    return "; ".join(parts)
 
 
 def unlisted(leaks: Leaks) -> list[str]:
@@ -89,12 +83,8 @@ def unlisted(leaks: Leaks) -> list[str]:
 
 def leaks_line(findings: Sequence[Finding]) -> str:
     """How many texts of each kind were found, on one line."""
-    kinds = [_number(kind, some) for kind, some in by_kind(findings).items()]
+    kinds = [f"{kind} {len(some):,}" for kind, some in by_kind(findings).items()]
     return ", ".join(kinds) or "nothing found"
-
-
-def _number(kind: LeakKind, some: Sequence[Finding]) -> str:
-    return f"{kind} {len(some):,}"
 
 
 def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> LeaksFacts:

@@ -67,9 +67,8 @@ def _steps(facts: Migration) -> Iterator[str]:
     plan = facts.plan
     if not plan.is_needed:
         yield from ("", _nothing(facts))
-    for title, steps in (("mended", plan.rescues), ("rewritten", plan.changes), ("lost", plan.losses)):
-        if steps:
-            yield from ("", title, *(f"  {step}" for step in steps))
+    for title, steps in _titled(plan):
+        yield from ("", title, *(f"  {step}" for step in steps))
     if plan.remarks:
         yield from ("", "to know", *(f"  {remark}" for remark in plan.remarks))
 
@@ -86,9 +85,9 @@ def _nothing(facts: Migration) -> str:
 def _summary(plan: MigrationPlan) -> str:
     if not plan.is_needed:
         return "nothing to do"
-    parts: list[tuple[str, Sequence[object]]] = [
-        ("mended", plan.rescues),
-        ("rewritten", plan.changes),
-        ("lost", plan.losses),
-    ]
-    return ", ".join(f"{len(steps)} {what}" for what, steps in parts if steps)
+    return ", ".join(f"{len(steps)} {title}" for title, steps in _titled(plan))
+
+
+def _titled(plan: MigrationPlan) -> list[tuple[str, Sequence[object]]]:
+    titles = ("mended", plan.rescues), ("rewritten", plan.changes), ("lost", plan.losses)
+    return [(title, steps) for title, steps in titles if steps]
