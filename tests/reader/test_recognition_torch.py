@@ -20,6 +20,7 @@ from archive.reader.recognition import FileKind, recognise
 from archive.rewrite.migrate.migrate import migrate
 from tests.support.corpus import KINDS
 from tests.support.sampling import examples
+from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +159,30 @@ def test_tensors_that_are_attributes_of_tensors_are_found() -> None:
     tensors = listed(saved({"weight": weight, "rows": rows}, 2)).tensors
     shapes = {"weight": (2,), "weight.scale": (4,), "rows": (3,), "rows.sums.all": (5,)}
     assert {name: tensor.shape for name, tensor in tensors.items()} == shapes
+
+
+class Rows(torch.Tensor):  # type: ignore[name-defined]
+    """A class of tensors."""
+
+
+class OfClass:
+    """A tensor of a class, as PyTorch saved it before it kept other states than dicts."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        function, arguments = torch.ones(2, 3).__reduce_ex__(2)
+        return torch._tensor._rebuild_from_type, (function, Rows, arguments, {"note": torch.ones(4)})
+
+
+@pytest.mark.parametrize("module", [b"torch._tensor", b"torch.tensor"])
+def test_tensors_of_classes_are_found_as_older_releases_saved_them(module: bytes) -> None:
+    data = saved({"w": OfClass()}, 2)
+    data = tampered(
+        data, {"data.pkl": lambda pickle: pickle.replace(b"ctorch._tensor\n", b"c" + module + b"\n")}
+    )
+    assert type(torch.load(io.BytesIO(data), weights_only=False)["w"]) is Rows
+    facts = listed(data)
+    assert facts.kind is FileKind.STATE_DICT
+    assert {name: tensor.shape for name, tensor in facts.tensors.items()} == {"w": (2, 3), "w.note": (4,)}
 
 
 @pytest.mark.parametrize("protocol", range(2, 6))

@@ -29,7 +29,13 @@ REBUILT = [Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", 
 """Functions in ``torch/_utils.py`` that are called with storage, offset, shape and strides."""
 WRAPPED = [Global("torch._utils", f"_rebuild_parameter{ending}") for ending in ("", "_with_state")]
 """Functions whose first argument is a tensor."""
-FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
+FROM_TYPE = [
+    Global(module, f"_rebuild_from_type{ending}")
+    for module in ("torch._tensor", "torch.tensor")
+    for ending in ("_v2", "")
+]
+"""Functions that are called with a function that makes a tensor, a class, arguments and a state. The module
+was ``torch.tensor`` before PyTorch 1.9, which ``torch.load`` still takes."""
 QUANTISED = Global("torch._utils", "_rebuild_qtensor")
 META = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 SPARSE = Global("torch._utils", "_rebuild_sparse_tensor")
@@ -184,9 +190,9 @@ def tensor_parts(value: object) -> dict[str, object]:
     for _ in range(WRAPPERS):
         if not isinstance(value, PyValue) or not value.arguments:
             break
-        if value.what == FROM_TYPE:
+        if value.what in FROM_TYPE:
             own[CLASS] = value.arguments[1]
-        if value.what == FROM_TYPE or value.what in WRAPPED:
+        if value.what in FROM_TYPE or value.what in WRAPPED:
             for state in value.arguments[3:]:
                 own[f"({len(own)})" if STATE in own else STATE] = state
         if value.what not in WRAPPED:
@@ -237,7 +243,7 @@ def _unwrapped(value: object) -> object:
     for _ in range(WRAPPERS):
         if not isinstance(value, PyValue) or not value.arguments:
             return None
-        if value.what == FROM_TYPE and len(value.arguments) > 2:  # noqa: PLR2004 (function, class, arguments)
+        if value.what in FROM_TYPE and len(value.arguments) > 2:  # noqa: PLR2004 (function, class, arguments)
             inner = value.arguments[2]
             value = PyValue(value.arguments[0], inner.items if isinstance(inner, PyValue) else ())
         elif value.what in WRAPPED:
