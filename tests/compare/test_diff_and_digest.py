@@ -151,6 +151,11 @@ def test_what_tensors_and_keys_are_besides_counts_for_both() -> None:
         torch.save({"net": value}, file)
         return file.getvalue()
 
+    def module(tensor: object) -> object:
+        made = torch.nn.ReLU()
+        made.mask = tensor
+        return made
+
     ones, four = torch.ones(2), torch.ones(4)
     objects = [argparse.Namespace(tensor=torch.ones(1)) for _ in range(9)]
     cases = {
@@ -160,6 +165,7 @@ def test_what_tensors_and_keys_are_besides_counts_for_both() -> None:
         "a tensor of another shape": tuple(
             with_attribute(torch.ones(2), tensor) for tensor in (four, four.reshape(2, 2))
         ),
+        "of a module, another shape": (module(four), module(four.reshape(2, 2))),
         "a number for a text": ({"1": ones}, {1: ones}),
         "a text for a number, of others": ({1: ones, "a": 0}, {"a": 0, "1": ones}),
         "the last of many objects": (

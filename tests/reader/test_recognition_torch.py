@@ -108,11 +108,22 @@ def test_modules_are_listed_as_their_state_dict() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.LSTM(3, 1))
     facts = listed(saved(model, 2))
     assert facts.what == "a whole module of class torch.nn.modules.container.Sequential, saved by torch.save"
-    assert set(facts.tensors) >= set(model.state_dict())
+    assert set(facts.tensors) == set(model.state_dict())  # and no other names, which an LSTM has
     assert (
         listed(saved(model.state_dict(), 2)).what
         == f"a state dict of {len(model.state_dict())} tensors, saved by torch.save"
     )
+
+
+def test_attributes_of_modules_are_listed_last() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 3))
+    model[0].mask, model.heads = torch.ones(4), [torch.nn.Linear(1, 5)]
+    model[0].__dict__["same"] = model[1].weight
+    shapes = {name: tensor.shape for name, tensor in listed(saved(model, 2)).tensors.items()}
+    others = {"heads.0.weight": (5, 1), "heads.0.bias": (5,), "0.mask": (4,)}
+    own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    assert shapes == {**own, **others}
+    assert set(list(shapes)[: len(own)]) == set(own)
 
 
 class Wrapped:

@@ -11,6 +11,7 @@ A part is a tensor, called by its name. Its digest is the sha256 of a line and o
 So order, strides, shared storages, byte order, gradients and the places of elements do not count. Names do:
 formats that rename tensors, as most GGUF files, have digests of their own. So do files that leave out a name
 of tied weights. A sparse tensor is its parts, ``w.indices`` and ``w.values``; its sizes do not count.
+Of a whole module, tensors in attributes that are no parameters or buffers count, too.
 
 No weights are the constants that PyTorch numbers, of code and of exported programs, and what an exported
 program keeps among its constants: buffers that are not persistent. No state dict has them.

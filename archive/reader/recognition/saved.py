@@ -51,6 +51,8 @@ DTYPE = 7
 """Arguments of a call that makes a tensor, up to the dtype of ``_rebuild_tensor_v3``."""
 VIEW = 5
 """Of a storage before PyTorch 0.4, the place of its part: a key, where it begins, and its elements."""
+GROUPS = ("_parameters", "_buffers", "_modules")
+"""The attributes of a module that have what its ``state_dict`` names."""
 WRAPPERS = 8
 """Calls that may wrap a tensor: of a parameter, of a subclass."""
 CLASS, STATE = "(class)", "(state)"
@@ -118,29 +120,43 @@ def tensors_in(value: object) -> dict[str, Tensor]:
 
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
-    """Tensors and modules in an object, each with its path; what holds them is looked into once."""
+    """Tensors and modules in an object, each with its path; what holds them is looked into once.
+
+    Attributes of modules come last: a tensor there that is a parameter, too, is none of its own.
+    """
     seen: dict[int, object] = {}  # by id; what is held, so that nothing else gets its id
     stack: list[tuple[str, object]] = [("", top)]
-    while stack:
+    attributes: list[tuple[str, object]] = []
+    are_last = False
+    while stack or attributes:
+        if not stack:
+            stack, attributes, are_last = attributes[::-1], [], True
         path, value = stack.pop()
         if not isinstance(value, PyValue):
             continue
         if tensor_of(value) is not None:  # a tied tensor is there under each of its names
-            yield path, value
-            parts = reversed(tensor_parts(value).items())
-            stack.extend((_path(path, "" if name == STATE else name), part) for name, part in parts)
+            if not (are_last and id(value) in seen):
+                seen[id(value)] = value
+                yield path, value
+                parts = reversed(tensor_parts(value).items())
+                stack.extend((_path(path, "" if name == STATE else name), part) for name, part in parts)
             continue
         if id(value) in seen and value.what != SPARSE:  # which is tied as others are
             continue
         seen[id(value)] = value
-        if _is_module(value):
-            yield path, value
         below = []
         for part, keyed in _parts(value):
             if id(part) not in seen:  # shared by several values, perhaps
                 seen[id(part)] = part
                 below += [(_path(path, _key(key)), item) for key, item in keyed(part)]
         stack.extend(reversed(below))
+        if _is_module(value):
+            yield path, value
+            others = value.state.pairs if isinstance(value.state, PyValue) else ()
+            if id(others) not in seen:
+                seen[id(others)] = others
+                named = ((_key(key), item) for key, item in others if key not in GROUPS)
+                attributes += [(_path(path, key), item) for key, item in named]
 
 
 def _path(path: str, step: str) -> str:
@@ -155,9 +171,10 @@ def _parts(
     """The parts of a value, each with a function that names its items.
 
     A module's are its parameters, buffers and modules, which ``state_dict`` names without the dicts' names.
+    Its other attributes are none of them.
     """
     if _is_module(value):
-        groups = (_attribute(value.state, name) for name in ("_parameters", "_buffers", "_modules"))
+        groups = (_attribute(value.state, name) for name in GROUPS)
         yield from ((group.pairs, _last_of_each) for group in groups if isinstance(group, PyValue))
         return
     if value.what == SPARSE and len(value.arguments) > 1:
