@@ -13,7 +13,9 @@ import re
 from archive.base.errors import ArchiveError, shown
 
 SALT_BYTES = 16
-DIGEST_BYTES = 4
+HASH_BYTES = 4
+HASH = re.compile(rb"\b[aC][0-9a-f]{%d}\b" % (2 * HASH_BYTES))
+"""A hash in a text."""
 SALT = re.compile(f"[0-9a-f]{{{2 * SALT_BYTES}}}")
 
 
@@ -24,7 +26,7 @@ def hashed(name: str, salt: bytes) -> str:
     ('C35f12c68', 'a60d9c411')
     """
     data = name.encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(data, key=salt, digest_size=DIGEST_BYTES).hexdigest()
+    digest = hashlib.blake2b(data, key=salt, digest_size=HASH_BYTES).hexdigest()
     return ("C" if name[:1].isupper() else "a") + digest
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
+from archive.companion.hashed_names import HASH
 from archive.failures import instructions, nodes
 from archive.failures.code_records import CompanionCode, DigestedCode, FrameCode, RenamedCode
 from archive.failures.eval_frames import EvalFailure
 from archive.failures.failure import MAX_LINES, Answer, why_left
-from archive.failures.hashed_words import HASH, names_by_hash, unhashed
+from archive.failures.hashed_words import names_by_hash, unhashed
 from archive.failures.instructions import InstructionFailure
 from archive.failures.kernels import KernelFailure, source_of
 from archive.failures.lite import LiteAnswers, LiteFailure

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.strings import decoded
-from archive.companion.hashed_names import hashed
+from archive.companion.hashed_names import HASH, hashed
 from archive.container.names import encoded
 from archive.debuginfo.excerpt import CONTEXT
-from archive.failures.hashed_words import HASH
 from archive.failures.printed import CODE_FOLDERS, RANGE_MARKING
 from archive.formats.record_kinds import RANGES_SUFFIX
 

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.companion.hashed_names import hashed
+from archive.companion.hashed_names import HASH, hashed
 from archive.container.names import encoded
 from archive.formats.record_kinds import is_code
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from archive.reader.companion import Companion
 
-HASH = re.compile(rb"\b[aC][0-9a-f]{8}\b")
 WORD, QUOTED = re.compile(r"\w+"), re.compile(r'"([^"\n]+)"')
 """Names; those of attributes that are no identifiers stand in quotes."""
 WORD_BYTES = 400

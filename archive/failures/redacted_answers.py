@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
+from archive.companion.hashed_names import HASH
 from archive.container.names import encoded
 from archive.debuginfo.sites import last_part
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
 from archive.failures import nodes
 from archive.failures.failure import Answer, Cause, place_of, why_left
 from archive.failures.handles import MAX_READINGS
-from archive.failures.hashed_words import HASH
 from archive.failures.printed import HEADED
 from archive.failures.redacted import (
     EXACTLY,

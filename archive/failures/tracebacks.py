@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
+from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
 from archive.failures.failure import MAX_LINES, Cause, Failure, place_of
-from archive.failures.hashed_words import HASH
 from archive.failures.log.log_line import ending
 from archive.failures.printed import (
     CODE,
