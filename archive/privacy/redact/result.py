@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ImpossibleError, one_line, several
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
-from archive.privacy.redact.promises import judged
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -242,6 +241,8 @@ def proven(
     proof: Proof, rules: Rules, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
 ) -> dict[str, Any]:
     """What all results have of the search, and of what `leaks` finds in the result, as their attributes."""
+    from archive.privacy.redact.promises import judged  # noqa: PLC0415 (who only shows results does without)
+
     judgement = judged(proof.finder, rules)
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
