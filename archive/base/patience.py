@@ -11,13 +11,13 @@ that are not asynchronous (SFTP, SMB) have no bounds but those of their librarie
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from archive.base.deadline import check_time, seconds_left
 from archive.base.errors import ArchiveError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterable, Awaitable, Callable
 
     T = TypeVar("T")
@@ -73,8 +73,10 @@ class Patience:
         return result
 
     async def _bounded(self, work: Callable[..., Awaitable[T]], *arguments: object, **named: object) -> T:
+        from asyncio import timeout  # noqa: PLC0415 (costs start-up, and few read what is elsewhere)
+
         try:
-            async with asyncio.timeout(seconds_left(self._seconds)) as self._end:
+            async with timeout(seconds_left(self._seconds)) as self._end:
                 return await work(*arguments, **named)
         except TimeoutError:
             if not self._end.expired():  # one of the library's own
@@ -109,7 +111,9 @@ class Patience:
         Raises:
             LateError: the deadline of the work has passed.
         """
-        now = asyncio.get_running_loop().time()
+        from asyncio import get_running_loop  # noqa: PLC0415 (the same)
+
+        now = get_running_loop().time()
         left = (self._end.when() or now) - now
         self._end.reschedule(now + seconds_left(prolonged(left, size, self._seconds)))
 
