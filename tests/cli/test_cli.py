@@ -27,6 +27,12 @@ from archive.cli.commands import group
 group(["--help"], standalone_mode=False)
 sys.exit(bool({"torch", "numpy", "rich"} & set(sys.modules)))
 """
+AT_HAND = """
+import sys
+from archive.cli.commands import group
+group(sys.argv[1:], standalone_mode=False)
+sys.exit(bool({"asyncio", "ssl", "fsspec"} & set(sys.modules)))
+"""
 NESTED = FIXTURES / "releases" / "torch-2.13.0" / "nested.ptl"
 
 
@@ -42,6 +48,13 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
     )
     for command in (b"inspect", b"symbolicate", b"verify"):
         assert command in done.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "sizes", "leaks", "split"])
+def test_files_at_hand_are_read_without_what_reads_those_elsewhere(command: str, tmp_path: Path) -> None:
+    targets = ["-o", f"{tmp_path}/small.ptl", "-c", f"{tmp_path}/small.ptdbg"] if command == "split" else []
+    words = [sys.executable, "-c", AT_HAND, command, str(NESTED), *targets]
+    subprocess.run(words, capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("command", ["inspect", "symbolicate", "verify"])
