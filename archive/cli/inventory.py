@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
-from archive.base.urls import name_of
+from archive.base.urls import is_url, name_of
 from archive.batches.inputs import counts, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.reading import Reading, found_files
@@ -67,6 +69,15 @@ def _notes(manifest: str, question: Mapping[str, bool]) -> Notes[InventoryRow]:
     return Notes(manifest, asked, dumped, loaded)
 
 
+def _place(name: str) -> str:
+    """Device and inode of a file, which all links to it have; "" where there are none."""
+    with suppress(OSError):
+        if not is_url(name):
+            status = Path(name).stat()
+            return f"{status.st_dev} {status.st_ino}" if status.st_ino else ""
+    return ""
+
+
 class _Run:
     """One run: the rows of files, and their sums.
 
@@ -101,7 +112,7 @@ class _Run:
             if self._page is not None:
                 self._page.refuse(reading.error.removeprefix(f"{name}: "))
             return Row(status_of(reading), self._unread(name, why), notes=[why])
-        taken = self._inventory.take(replace(row, file=name))
+        taken = self._inventory.take(replace(row, file=name), _place(reading.file.name))
         if taken is None:
             return Row()
         return Row(facts=taken, lines=[f"{name}: {row_text(taken)}"])

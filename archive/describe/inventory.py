@@ -8,9 +8,10 @@ more, which reads all of each file: the digest of the model, what ``leaks`` find
 A row claims nothing else than it has read: a number is None where it was not looked for or cannot be known,
 `looked_at` says what was read, and `unread` what could not be, and why.
 
-Files are *likely the same* if they are zips whose records have the same names, sizes and CRC-32s. These stand
-in the directory, so nobody has checked them. Archives without them, as some writers leave them, are not
-compared. Of files with digests, nothing else counts: equal ones are of the same model.
+Two names of one file, links mostly, are told as such. Files are *likely the same* if they are zips whose
+records have the same names, sizes and CRC-32s. These stand in the directory, so nobody has checked them.
+Archives without them, as some writers leave them, are not compared. Of files with digests, nothing else
+counts: equal ones are of the same model.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class InventoryRow:
         digest: of the model, as ``digest`` prints it; of other files than zips, of their bytes; "" if it was
             not asked for.
         same_as: the first file before this one that is the same; "" for none.
-        same_by: ``digest``, or for files that are likely the same ``crc``; "" for none.
+        same_by: ``file`` for two names of one file, ``digest``, or ``crc`` for files that are likely the
+            same; "" for none.
         leaks: how many texts ``leaks`` finds of each kind that counts; null if they were not looked for.
         findings: how many findings ``verify`` has of each severity; null if the file was not checked.
         looked_at: what was read.
@@ -495,7 +497,7 @@ class Inventory:
         partly: how many models do not tell how many elements their tensors have.
         others: how many files there are of each other kind.
         unread: how many files could not be read.
-        same: of files that are the same as one before, by how that is known: ``crc`` or ``digest``.
+        same: of files that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
     """
 
     def __init__(self, kinds: Collection[FileKind]) -> None:
@@ -509,18 +511,24 @@ class Inventory:
         self.unread = 0
         self.same: dict[str, Sums] = {}
 
-    def take(self, row: InventoryRow) -> InventoryRow | None:
-        """The row with the file that it is the same as; None for a file of another kind."""
+    def take(self, row: InventoryRow, place: str = "") -> InventoryRow | None:
+        """The row with the file that it is the same as; None for a file of another kind.
+
+        Args:
+            row: of the next file.
+            place: what two names of one file have in common, such as its device and inode; "" if not known.
+        """
         if row.kind not in self._kinds:
             self.others[row.kind] += 1
             return None
-        by, value = ("digest", row.digest) if row.digest else ("crc", row.contents)
-        if value:
-            key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_BYTES).digest()
-            first = self._first.setdefault(key, row.file)
-            if first is not row.file:
-                row = replace(row, same_as=first, same_by=by)
-                self.same.setdefault(by, Sums()).add(row)
+        for by, value in (("file", place), ("digest", row.digest) if row.digest else ("crc", row.contents)):
+            if value:
+                key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_BYTES).digest()
+                first = self._first.setdefault(key, row.file)
+                if first is not row.file and not row.same_as:
+                    row = replace(row, same_as=first, same_by=by)
+        if row.same_as:
+            self.same.setdefault(row.same_by, Sums()).add(row)
         self.partly += row.elements is None and row.kind in OPENED_KINDS
         for sums in (
             self.total,

@@ -77,7 +77,7 @@ class Totals(TypedDict):
         all: of all rows.
         by_kind: of the rows of each kind.
         by_release: of those of each release; "" where that is not known.
-        same: of those that are the same as one before, by how that is known: ``crc`` or ``digest``.
+        same: of those that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
         others: how many files of each other kind are there, which have no row.
         elements_unknown: how many models do not tell how many elements their tensors have.
         unread: how many files could not be read.

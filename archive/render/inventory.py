@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLUMNS = tuple(column.name for column in fields(InventoryRow) if column.name != "file")
 MOST_GROUPS = 40
 """Kinds or releases of a table; the others are one row."""
-SAME = {"crc": "likely the same as", "digest": "the same as"}
+SAME = {"crc": "likely the same as", "digest": "the same as", "file": "the same file as"}
 """What is said of files that are the same, by how that is known."""
 HEADINGS = ("files", "bytes", "elements", "weights", "code", "debug info")
 """The columns of sums: the files, and what is summed of them."""

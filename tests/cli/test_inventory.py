@@ -127,6 +127,26 @@ def test_a_link_to_a_folder_is_left_out_and_counted(zoo: Path) -> None:
     assert done.stderr == "debug-archive: no models, and left out: 2 (HTML page: 1, link to a folder: 1)\n"
 
 
+def test_two_names_of_a_file_are_told_and_its_copy_is_another(zoo: Path) -> None:
+    """As the cache of the Hub has them: files among ``blobs``, and links to them."""
+    (zoo / "blobs").mkdir()
+    weights = zoo / "blobs" / "sha"
+    shutil.copy(KINDS / "tensors.safetensors", weights)
+    shutil.copy(weights, zoo / "copy.safetensors")
+    (zoo / "snapshots").mkdir()
+    (zoo / "snapshots" / "link.safetensors").symlink_to("../blobs/sha")
+    (zoo / "snapshots" / "hard.safetensors").hardlink_to(weights)
+    (zoo / "snapshots" / "link.ptl").symlink_to("../a.ptl")
+    found = {row["file"].removeprefix(f"{zoo}/"): row for row in rows(zoo) if row.get("same_by") == "file"}
+    assert {name: row["same_as"].removeprefix(f"{zoo}/") for name, row in found.items()} == {
+        "snapshots/hard.safetensors": "blobs/sha",
+        "snapshots/link.safetensors": "blobs/sha",
+        "snapshots/link.ptl": "a.ptl",
+    }
+    lines = called("inspect", zoo).stdout.splitlines()
+    assert lines[-2] == "the same file as a file before: 3 files, 12,962 bytes"
+
+
 def test_csv_has_the_same_rows_and_none_is_missing(zoo: Path) -> None:
     told = rows(zoo)
     done = called("inspect", zoo, "--inventory", "--format", "csv")
