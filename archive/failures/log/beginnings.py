@@ -241,11 +241,13 @@ class Beginning(NamedTuple):
         exact, line = self.stream(prefix), self.plain.text(1, is_patient=is_patient)
         if line is None or _is(is_second, exact.text_of(line)):
             return exact
-        if _is(is_second, exact.loosened.text_of(line)):
-            return _own(exact, is_second, is_patient=is_patient) or exact.loosened
-        unprefixed = self.stream()
-        second = unprefixed.text(1, is_patient=is_patient)
-        return unprefixed if prefix and _is(is_second, second) else exact
+        other, unprefixed = exact.loosened, self.stream()
+        if not _is(is_second, other.text_of(line)):
+            second = unprefixed.text(1, is_patient=is_patient) if prefix else None
+            if not _is(is_second, second):
+                return exact
+            other = unprefixed
+        return _own(exact, is_second, is_patient=is_patient) or other
 
     def framed(self, prefix: bytes, tail: bytes) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where there is none of its form.
@@ -396,7 +398,7 @@ def _own(
 ) -> LogStream | None:
     """A stream whose next line is a failure's second; None if it is not.
 
-    A line that directly follows, and differs in numbers, may be of another process that fails, too.
+    What directly follows, and differs in numbers or has no prefix, may be of another process that fails, too.
     """
     return exact if _is(is_second, exact.text(1, is_patient=is_patient)) else None
 

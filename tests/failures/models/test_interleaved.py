@@ -107,7 +107,14 @@ def test_processes_that_fail_at_once_are_all_explained(framing: Framing) -> None
         assert demultiplexed(framing, found, number) == [line.rstrip() for line in lines]
 
 
-@pytest.mark.parametrize("framing", MIXED)
+BY_NAME = Framing(
+    lambda process, _, text: f"{'_ab'[process]} | {text}",
+    lambda line: ("_ab".index(line[0]), line[4:]),
+)
+"""Prefixes that do not only differ in numbers."""
+
+
+@pytest.mark.parametrize("framing", [*MIXED, BY_NAME])
 @pytest.mark.parametrize("between", [1, 2, 3, 4])
 def test_what_directly_follows_a_heading_may_be_another_process_that_fails(
     between: int, framing: Framing
