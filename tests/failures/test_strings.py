@@ -81,3 +81,30 @@ def test_a_string_is_read_as_the_explained_text(literal: Literal, failure: str, 
     )
     assert line is not None
     assert literal.read(line.decode()) == explained
+
+
+QUOTING = FRAMED + f'    said = "{FAILURE.rpartition("  ")[2]}"'
+"""A traceback whose code has a failure in a string."""
+INLINE = {
+    "rsyslog": lambda text: text.replace("\n", "#012"),
+    "GitHub": lambda text: "::error::" + text.replace("\n", "%0A"),
+    "repr": repr,
+    "carriage returns": lambda text: text.replace("\n", "\r"),
+}
+
+
+@pytest.mark.parametrize("written", INLINE.values(), ids=INLINE)
+def test_strings_within_a_failure_are_no_failures_of_their_own(written: Callable[[str], str]) -> None:
+    given = list[bytes]()
+
+    def explain(text: bytes, *_: bytes) -> bytes:
+        given.append(text)
+        return text
+
+    line = written(f"ERROR {QUOTING}").encode()
+    assert explained_strings(line, explain) == line
+    assert [text[text.index(b"ERROR ") + 6 :] for text in given] == [QUOTING.encode()]
+    quoted = json.dumps({"m": written(QUOTING)}).encode()
+    given.clear()
+    assert explained_strings(quoted, explain) == quoted
+    assert given == [written(QUOTING).encode()]

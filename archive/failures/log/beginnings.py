@@ -17,7 +17,7 @@ from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
 from archive.failures.log.quiet import BLANK, NUMBER_MARK, has_failure
 from archive.failures.log.streams import InnerStream, PlainStream
-from archive.failures.log.strings import outer
+from archive.failures.log.strings import ESCAPED, outer
 from archive.failures.messages import known_message
 from archive.failures.printed import FRAME_HEADER, HIERARCHY, NOT_CODE, RANGE_MARKING, is_source
 
@@ -72,10 +72,6 @@ def _is_in_element(above: list[bytes], below: list[bytes]) -> bool:
 
 # --- beginnings
 
-LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
-OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
-ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
-"""A failure that PyTorch printed with newlines, which became something else."""
 MOST_NESTED = 4
 """How deep JSON in strings of JSON is looked into."""
 MOST_ABOVE = 100

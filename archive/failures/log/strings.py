@@ -57,6 +57,10 @@ PAIRED = re.compile(rb"[\xf0-\xf4]")
 """Begins a character that JSON writes as two numbers in ASCII."""
 
 
+LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
+OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
+ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
+"""A failure that PyTorch printed with newlines, which became something else."""
 AGAIN = re.compile(rb"[\n\r\\%]")
 TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
 """A failure that was escaped twice."""
@@ -71,6 +75,11 @@ def explained_strings(line: bytes, explain: Explain) -> bytes | None:
     Args:
         explain: explains a text, given what stands before its string and behind.
     """
+    escaped = ESCAPED.search(line)
+    if escaped and not _is_in_string(line, escaped.start()):  # quotes behind it are those of the model's code
+        whole = _with_regions_explained(line, explain)
+        if whole is not None:
+            return whole
     pieces, at, has_some = list[bytes](), 0, False
     for region in outer(line):
         pieces += [_with_json_explained(line, at, region.start, explain) or line[at : region.start]]
@@ -79,6 +88,18 @@ def explained_strings(line: bytes, explain: Explain) -> bytes | None:
     rest = _with_json_explained(line, at, len(line), explain)
     if rest is not None or has_some:
         return b"".join([*pieces, line[at:] if rest is None else rest])
+    return _with_regions_explained(line, explain)
+
+
+def _is_in_string(line: bytes, at: int) -> bool:
+    """Whether a byte stands in a quoted string."""
+    string = next((string for string in STRING.finditer(line) if string.end() > at), None)
+    return string is not None and string.start() < at
+
+
+def _with_regions_explained(line: bytes, explain: Explain) -> bytes | None:
+    """A line with the failures in other encodings than JSON's explained; None if there are none."""
+    pieces, at = list[bytes](), 0
     for region in regions(line):
         pieces += [line[at : region.start], region.explained(line, explain)]
         at = region.stop
