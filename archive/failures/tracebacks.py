@@ -122,6 +122,8 @@ class Traceback:
         behind = self._peek(is_patient=False) if self.frames else None
         if behind is not None and CODE.match(behind) and not self.cut:
             self.cut = len(self.raw)  # a frame's heading is missing
+        elif self.frames and stream.is_last(len(self.raw) - 1) and not self.cut:
+            self.cut = len(self.raw) - 1  # PyTorch prints a message behind the last frame
 
     def _peek(self, *, is_patient: bool = True) -> bytes | None:
         """The next line; None where the traceback ends for certain, or may end and the log pauses."""

@@ -46,6 +46,9 @@ class LogStream(Protocol):
             is_patient: whether to wait for it, however long the log pauses.
         """
 
+    def is_last(self, at: int) -> bool:
+        """Whether the log has no line behind a line whose text was asked for, or none has arrived so far."""
+
     def text_of(self, line: bytes) -> bytes | None:
         """The text of any line of the log; None if it is none of the stream."""
 
@@ -95,6 +98,10 @@ class PlainStream:
             if line.output is None:
                 self._lines.append(line)
         return without_end(self._lines[at].data)
+
+    def is_last(self, at: int) -> bool:
+        """Whether the log has no line behind a line, or none has arrived so far."""
+        return self.text(at + 1, is_patient=False) is None
 
     def text_of(self, line: bytes) -> bytes | None:
         """The text of any line."""
@@ -153,6 +160,10 @@ class InnerStream:
                 self._parts.append(part)
             self._sought += 1
         return self._parts[at].text
+
+    def is_last(self, at: int) -> bool:
+        """Whether the log has no line behind a line, or none has arrived so far."""
+        return self.parent.is_last(self._parts[at].at)
 
     def text_of(self, line: bytes) -> bytes | None:
         """The text of any line of the log; None if it is none of the stream."""
