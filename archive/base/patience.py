@@ -43,7 +43,7 @@ def prolonged(left: float, count: int, most: float) -> float:
 
 
 def too_slow(seconds: float) -> str:
-    """What a request is told to be that took too long."""
+    """What is said of a request that took too long."""
     return f"no answer in {round(seconds, 1):,g} s, or less than {SLOWEST >> 10} KiB a second"
 
 
@@ -52,7 +52,7 @@ class Patience:
 
     Args:
         fs: the file system of fsspec, an asynchronous one.
-        moved: bytes that are moved without being told of.
+        moved: bytes that it sends or receives, where nobody gives them (:meth:`give`).
     """
 
     def __init__(self, fs: Any, moved: int = 0) -> None:  # noqa: ANN401 (fsspec has no types)

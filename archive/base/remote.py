@@ -1,8 +1,8 @@
 """Files elsewhere: their bytes by ranges, each of the version that was opened, and copies of them here.
 
 A file that is opened stays one version. Each answer must be whole, and of the version that was opened. An
-HTTP server names the version (ETag, Last-Modified, size) in the answer itself; S3 is asked for this version
-only (``If-Match``); elsewhere the file's facts are asked for again after each range.
+HTTP server names the version (ETag, Last-Modified, size) in the answer itself, and so does S3; elsewhere the
+file's facts are asked for again after each range.
 
 From HTTP servers, one request for a range brings the size of the file, its version and its first bytes. So
 presigned URLs, which are for one method, serve; and so do servers without HEAD.

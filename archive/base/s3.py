@@ -1,7 +1,6 @@
 """What S3 is asked for piece by piece, since pieces show that it is alive: ranges of an object, and lists.
 
-Ranges are of one version. The server is asked for this one only (``If-Match``), and its answer must name it:
-not all that speak S3's language know the condition. An answer that breaks off is asked for again, as often as
+Each answer must name the version that was opened. An answer that breaks off is asked for again, as often as
 s3fs tries. Lists come in pages of a thousand; a list without end is not read to its end.
 """
 
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BYTES_LISTED = 512
-"""Bytes of a list for each object, at least about."""
+"""Bytes of an object in a list, about."""
 MOST_FILES = 1 << 20
 """Files of a list."""
 TOO_MANY = f"more than {MOST_FILES:,} files"
-PRECONDITION_FAILED = 412
-"""Status of an answer that says that the object is of another version by now."""
 
 
 class S3Object:
@@ -40,8 +37,6 @@ class S3Object:
         bucket, key, _ = fs.split_path(path)
         self._etag, self._size = facts["ETag"], facts["size"]
         self._wanted = {"Bucket": bucket, "Key": key}
-        if not getattr(fs, "local_expiry_check", False):
-            self._wanted["IfMatch"] = self._etag
         if fs.version_aware and facts.get("VersionId"):
             self._wanted["VersionId"] = facts["VersionId"]
 
@@ -62,15 +57,8 @@ class S3Object:
         return told
 
     async def _range(self, start: int, stop: int, patience: Patience) -> bytes:
-        try:
-            answer = await self._fs._call_s3(  # noqa: SLF001 (what its methods call)
-                "get_object", Range=f"bytes={start}-{stop - 1}", **self._wanted
-            )
-        except OSError as error:
-            told = getattr(error.__cause__, "response", {}).get("ResponseMetadata", {})
-            if told.get("HTTPStatusCode") == PRECONDITION_FAILED:
-                raise ArchiveError(CHANGED, file=self._name) from None
-            raise
+        span = f"bytes={start}-{stop - 1}"
+        answer = await self._fs._call_s3("get_object", Range=span, **self._wanted)  # noqa: SLF001 (as s3fs does)
         async with answer["Body"] as body:
             total = answer.get("ContentRange", "").rpartition("/")[2]
             if answer.get("ETag") != self._etag or total not in {"", "*", str(self._size)}:
@@ -97,7 +85,7 @@ def files_below(fs: Any, path: str, depth: int | None, name: str) -> dict[str, d
     async def list_folder(folder: str, patience: Patience) -> None:
         bucket, key, _ = fs.split_path(folder)
         prefix, delimiter = f"{key.rstrip('/')}/" if key else "", "" if depth is None else "/"
-        async for facts in fs._iterdir(bucket, delimiter=delimiter, prefix=prefix):  # noqa: SLF001 (what its methods list by)
+        async for facts in fs._iterdir(bucket, delimiter=delimiter, prefix=prefix):  # noqa: SLF001 (as s3fs does)
             listed.append(facts)
             if len(listed) > MOST_FILES:
                 raise ArchiveError(TOO_MANY, file=name)

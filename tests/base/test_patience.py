@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 import selectors
+from contextlib import contextmanager
 from threading import Thread
+from time import sleep
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from aiohttp import ClientTimeout
 from fsspec.config import conf
+from fsspec.implementations.http import HTTPFileSystem
 
 import archive
 from archive.base import patience
@@ -20,12 +24,14 @@ from archive.base.errors import ArchiveError
 from archive.base.location import Location
 from archive.base.patience import SECONDS, SLOWEST, Patience, SilentError
 from archive.base.remote import opened_remote
+from archive.base.s3 import files_below
 from archive.batches import places
 from archive.batches.manifest import Growing
 from archive.store.bucket import Bucket
 from archive.store.objects import Objects
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
+from tests.support.range_server import served
 from tests.support.stalling import http_answer, stalling, stalling_bucket
 
 if TYPE_CHECKING:
@@ -61,6 +67,18 @@ class Slow:
         self.loop = asyncio.SelectorEventLoop(self._clock)
         self.loop.time = lambda: self._clock.now  # type: ignore[method-assign]
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = Thread(target=self.loop.run_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            thread.join()
+            self.loop.close()
+            self.ended = self._clock.now
+
     def received(self, pieces: Iterable[tuple[float, int]], moved: int = 0) -> int:
         """The bytes of an answer whose pieces come after some seconds each."""
         patience = Patience(self, moved)
@@ -70,26 +88,39 @@ class Slow:
                 await asyncio.sleep(seconds)
                 yield bytes(size)
 
-        thread = Thread(target=self.loop.run_forever)
-        thread.start()
-        try:
-            return len(patience.run(patience.gathered, coming(), 1 << 30, "m"))
-        finally:
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            thread.join()
-            self.loop.close()
-            self.ended = self._clock.now
+        with self.running():
+            return len(patience.run(patience.gathered, coming(), 1 << 25, "m"))
 
 
-def forever(seconds: float, size: int) -> Iterator[tuple[float, int]]:
-    while True:
-        yield seconds, size
+class SlowBucket(Slow):
+    """One that lists a page of objects after each pause.
+
+    Args:
+        pages: the seconds of each pause, and the objects of the page behind it.
+    """
+
+    def __init__(self, pages: Iterable[tuple[float, int]]) -> None:
+        super().__init__()
+        self._pages = pages
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        return path, "", None
+
+    async def _iterdir(self, bucket: str, **_: str) -> AsyncIterator[dict[str, object]]:
+        for page, (seconds, count) in enumerate(self._pages):
+            await asyncio.sleep(seconds)
+            for number in range(count):
+                yield {"name": f"{bucket}/{page}/{number}", "type": "file"}
+
+    def listed(self) -> int:
+        with self.running():
+            return len(files_below(self, "models", None, "s3://models"))
 
 
 def test_silence_is_waited_for_a_minute_and_no_longer() -> None:
     slow = Slow()
     assert slow.received([(59.0, 9)]) == 9
-    for silent in ([(61.0, 9)], [(0, 9), (61.0, 9)], [(0, 1 << 29), (61.0, 9)]):
+    for silent in ([(61.0, 9)], [(0, 9), (61.0, 9)], [(0, 1 << 24), (61.0, 9)]):
         slow = Slow()
         with pytest.raises(SilentError, match=r"^no answer in 60 s, or less than 8 KiB a second$"):
             slow.received(silent)
@@ -100,7 +131,7 @@ def test_silence_is_waited_for_a_minute_and_no_longer() -> None:
 def test_a_place_that_drips_is_left_soon_after(seconds: float, size: int) -> None:
     slow = Slow()
     with pytest.raises(SilentError):
-        slow.received(forever(seconds, size))
+        slow.received([(seconds, size)] * 10_000)
     assert slow.ended <= SECONDS * 2 + 1
 
 
@@ -136,7 +167,18 @@ def test_it_waits_as_long_as_fsspec_is_configured_to(options: dict[str, object],
 
 def test_more_bytes_than_were_asked_for_are_not_kept() -> None:
     with pytest.raises(ArchiveError, match="the server sends more bytes than it says"):
-        Slow().received(forever(0.001, 1 << 22))
+        Slow().received([(0, 1 << 24), (0, 1 << 24), (0, 1)])
+
+
+def test_a_list_is_waited_for_while_it_comes() -> None:
+    slow = SlowBucket([(50.0, 1_000)] * 20)
+    assert slow.listed() == 20_000
+    assert slow.ended == 1_000
+    for silent in ([(50.0, 1_000), (61.0, 1_000)], [(10.0, 1)] * 10, [(10.0, 0)] * 10):
+        slow = SlowBucket(silent)
+        with pytest.raises(SilentError):
+            slow.listed()
+        assert slow.ended < SECONDS * 2
 
 
 # --- servers
@@ -272,6 +314,18 @@ def test_a_command_ends_in_one_line_that_names_the_place(words: tuple[str, ...])
     assert done.returncode == 2
     assert line.startswith(f"debug-archive: {url}")
     assert "no answer in 0.2 s" in line
+
+
+def test_an_http_answer_has_not_the_five_minutes_of_aiohttp() -> None:
+    HTTPFileSystem.clear_instance_cache()
+    with (
+        mock.patch("aiohttp.client.DEFAULT_TIMEOUT", ClientTimeout(total=0.1)),
+        served({"/m.ptl": STACK.read_bytes()}) as server,
+    ):
+        server.before = lambda _: sleep(0.2)
+        with archive.open(f"{server.url}/m.ptl") as opened:
+            assert opened.handles
+    HTTPFileSystem.clear_instance_cache()
 
 
 def test_work_under_a_deadline_waits_no_longer_for_a_bucket() -> None:

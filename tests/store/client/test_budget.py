@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from http.client import HTTPMessage
+from http.client import HTTPConnection, HTTPMessage
 from io import BytesIO
 from itertools import count
 from socket import gaierror
@@ -17,7 +17,7 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.base.json_text import parsed_json
-from archive.base.patience import SLOWEST
+from archive.base.patience import SECONDS, SLOWEST
 from archive.store.client import connection
 from archive.store.client.connection import BESIDE_BODIES, Connection, RequestBudget, _Redirections
 from archive.store.client.server import Server
@@ -137,13 +137,27 @@ def test_bytes_that_come_give_a_request_more_time_but_never_more_than_it_had() -
     budget = RequestBudget(60.0, clock)
     for _ in range(100):
         clock.pass_(10)
-        budget.prolong(10 * SLOWEST)
+        budget.take(10 * SLOWEST)
+        budget.give(10 * SLOWEST)  # to the room for what is no body
     clock.pass_(59)
     assert not budget.is_spent
     budget.prolong(1 << 30)
     clock.pass_(61)
     with pytest.raises(ArchiveError, match="no answer in 60 s, or less than 8 KiB a second"):
         _ = budget.silence
+
+
+def test_a_body_is_sent_for_as_long_as_it_moves(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = HTTPConnection.send
+
+    def slowly(self: HTTPConnection, data: bytes) -> None:
+        clock.pass_(len(data) / SLOWEST)
+        send(self, data)
+
+    monkeypatch.setattr(HTTPConnection, "send", slowly)
+    with saying(lambda *_: Said(200, b"taken")) as url:
+        assert Connection(url).ask("/", most=MOST, body=bytes(1 << 20)).data == b"taken"
+    assert clock.now > 2 * SECONDS
 
 
 @pytest.mark.parametrize("silence", [0.1, 9.0])
