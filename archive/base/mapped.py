@@ -183,13 +183,16 @@ class Fetched:
             return Mapped(copy, self.name)
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None where this was not opened by a URL.
+        """Open a file by its path below this one's folder; None where none is there, or this has no URL.
 
         Raises:
             ArchiveError: the URL leads nowhere.
             OSError: it cannot be read.
         """
-        return by_ranges(_joined(self._source, path), most=self._most) if is_url(self._source) else None
+        if is_url(self._source):
+            with suppress(FileNotFoundError):
+                return by_ranges(_joined(self._source, path), most=self._most)
+        return None
 
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened.

@@ -342,6 +342,13 @@ def test_s3_is_read_by_ranges_of_one_version() -> None:
             archive.open(f"{BUCKET}/n.ptl")
 
 
+def test_a_model_elsewhere_opens_without_the_file_beside_it(memory: MemoryFileSystem) -> None:
+    memory.pipe_file("/m.onnx", (FIXTURES / "zoo" / "outside.onnx").read_bytes())
+    with archive.open("memory://m.onnx") as opened:
+        assert opened.tensor_file is not None
+        assert [*opened.tensor_file.missing] == ["outside.bin"]
+
+
 def test_a_listing_of_a_state_dict(memory: MemoryFileSystem) -> None:
     path = next(path for path in FILES if recognise(path).kind is FileKind.STATE_DICT)
     memory.pipe_file("/m", path.read_bytes())
