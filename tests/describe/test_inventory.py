@@ -51,6 +51,10 @@ def memory() -> Generator[MemoryFileSystem]:
     store.store.clear()
 
 
+OUTSIDE = FIXTURES / "zoo" / "outside.bin"
+"""The elements of the model beside it, which are in no other file."""
+
+
 def row_of(path: Path | str) -> InventoryRow | str:
     try:
         return dataclasses.replace(inventoried(path), file="m")
@@ -69,7 +73,8 @@ def test_a_row_says_what_the_other_readers_say(path: Path) -> None:
     assert row.unread == []
     account = archive.sizes(path)
     weights = [size for size in account.by("weights").values() if isinstance(size, WeightSize)]
-    assert row.size == account.size == path.stat().st_size
+    files = [path, OUTSIDE] if path == OUTSIDE.with_suffix(".onnx") else [path]
+    assert row.size == account.size == sum(file.stat().st_size for file in files)
     if row.elements is not None:
         assert row.elements == sum(size.elements for size in weights)
         with archive.open(path) as opened:
@@ -180,6 +185,7 @@ def test_no_release_is_told_of_a_zip_that_pytorch_would_not_load(tmp_path: Path)
 
 
 def test_a_row_is_the_same_by_url_as_on_disk(memory: MemoryFileSystem) -> None:
+    memory.pipe_file(f"/{OUTSIDE.name}", OUTSIDE.read_bytes())
     for path in SAMPLE:
         memory.pipe_file("/m", path.read_bytes())
         here, there = row_of(path), row_of("memory://m")
