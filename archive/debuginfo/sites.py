@@ -18,11 +18,26 @@ SEPARATOR = re.compile(rb"[/\\]")
 """Stands between the parts of a path, of Linux or of Windows."""
 PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
 """Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
+LOCAL = re.compile(r"[^.]+\.<locals>\.")
+"""Matches a function in the qualified name of a class that is local to it."""
 
 
 def is_pytorchs(filename: str) -> bool:
     """Whether a source file is part of PyTorch."""
     return PYTORCH_FILE.search(filename) is not None
+
+
+def torchscript_name(of: type | str) -> str:
+    """A class of Python by its name in TorchScript, as ``torch._jit_internal._qualified_name`` makes it.
+
+    It has no ``__main__``, and nothing of the functions and classes around the class. A text, which is
+    ``module.qualname``, does not tell what is the module: classes around the class stay in it.
+
+    >>> torchscript_name("__main__.make.<locals>.Model")
+    '__torch__.Model'
+    """
+    name = LOCAL.sub("", of) if isinstance(of, str) else f"{of.__module__}.{of.__name__}"
+    return f"__torch__.{name.removeprefix('__main__.')}"
 
 
 def last_part(path: bytes) -> bytes:

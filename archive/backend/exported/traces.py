@@ -16,7 +16,7 @@ from functools import cache
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.debuginfo.sites import FX_FILE, CallStep, Site, Span, is_pytorchs
+from archive.debuginfo.sites import FX_FILE, CallStep, Site, Span, is_pytorchs, torchscript_name
 from archive.formats.exported.traces import parse_trace
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ class TracedModule(NamedTuple):
 
     path: str
     class_name: str
-
-
-def torchscript_name(class_name: str) -> str:
-    """A qualified class as TorchScript writes it: without ``__main__``, and without ``<locals>``."""
-    return f"__torch__.{class_name.replace('<locals>.', '').removeprefix('__main__.')}"
 
 
 def module_stack(node: Any) -> tuple[TracedModule, ...]:  # noqa: ANN401 (a torch.fx.Node)

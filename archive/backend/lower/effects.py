@@ -18,6 +18,7 @@ import torch
 from archive.backend.graph.graphs import Operation
 from archive.backend.graph.placing import Placing
 from archive.backend.members import members_of
+from archive.debuginfo.sites import torchscript_name
 from archive.effects.capture.entries import capture_entries
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
@@ -223,8 +224,7 @@ def with_effects(module: torch.nn.Module, calls: Sequence[Sequence[Any]], most: 
         sites = {key: site for method in captured for key, site in _sites(method).items()}
         raise _refused(str(error), sites) from error
     relocating = {name: Relocating(_sites(method)) for name, method in zip(names, captured, strict=True)}
-    kind = type(module)
-    type_name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
+    type_name = torchscript_name(type(module))
     return WithEffects(module, scripted, type_name, relocating, side_effects, _arguments(module))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from archive.debuginfo.sites import torchscript_name
 from archive.effects.capture.graph.graph_builder import GraphBuilder
 from archive.effects.capture.graph.guards import Guards, TensorCopies
 from archive.effects.capture.graph.scalars import ShapeProxy
@@ -288,11 +289,9 @@ class CapturedCall:
         original = self.real.get(variable) if variable is not None else None
         if not isinstance(original, torch.nn.Module) or variable is None:
             return None
-        cls = type(original)
         source = variable.source
         instance = source.name if isinstance(source, Attribute | Local) else ""
-        package = "" if cls.__module__ == "__main__" else f"{cls.__module__}."
-        return Owner(id(original), f"__torch__.{package}{cls.__qualname__}", instance)
+        return Owner(id(original), torchscript_name(type(original)), instance)
 
     def refuse(self, message: str) -> NoReturn:
         """Give up, naming the model's line. The refusal holds even if the model catches the error.
