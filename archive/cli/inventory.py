@@ -14,6 +14,7 @@ from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.reading import Reading, found_files
 from archive.cli import printing
 from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
+from archive.cli.status import ExitStatus
 from archive.describe.inventory import Inventory, InventoryRow, inventoried
 from archive.reader.recognition.kinds import COMMAND_KINDS, FileKind
 from archive.render.documents import Unread
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from archive.batches.noted import Notes
     from archive.cli.printing import FactsText
     from archive.cli.reading import FileReader
-    from archive.cli.status import ExitStatus
     from archive.page.inventory import InventoryPage
     from archive.render.documents import Totals
 
@@ -115,7 +115,8 @@ class _Run:
         taken = self._inventory.take(replace(row, file=name), _place(reading.file.name))
         if taken is None:
             return Row()
-        return Row(facts=taken, lines=[f"{name}: {row_text(taken)}"])
+        status = ExitStatus.FAILED if taken.problems else ExitStatus.WELL
+        return Row(status, taken, lines=[f"{name}: {row_text(taken)}"])
 
     def _unread(self, name: str, why: str) -> object:
         """What the document says of a file that could not be read; rows of CSV have its kind as unknown."""

@@ -155,6 +155,11 @@ class InventoryRow:
     looked_at: Sequence[str] = ()
     unread: Sequence[str] = ()
 
+    @property
+    def problems(self) -> Sequence[str]:
+        """What of ``unread`` would have been read of a sound file of this kind."""
+        return [why for why in self.unread if why not in {NO_LEAKS, NO_FINDINGS}]
+
 
 @bounded
 def inventoried(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line
-from archive.describe.inventory import NO_FINDINGS, NO_LEAKS, SUMMED, InventoryRow, largest
+from archive.describe.inventory import SUMMED, InventoryRow, largest
 from archive.reader.recognition import FileKind
 from archive.render.as_csv import CsvTable
 from archive.render.as_json import as_json
@@ -135,7 +135,7 @@ INVENTORY = CsvTable(COLUMNS, _rows)
 
 def dumped(row: InventoryRow) -> Mapping[str, Any] | None:
     """A row for a manifest; None of one to be read again, of which not all was read or is in one file."""
-    if set(row.unread) - {NO_LEAKS, NO_FINDINGS} or row.files > 1 or row.kind is FileKind.SHARDED:
+    if row.problems or row.files > 1 or row.kind is FileKind.SHARDED:
         return None
     facts: dict[str, Any] = json.loads(as_json(row))
     del facts["file"]

@@ -17,7 +17,7 @@ import archive
 from archive.describe.inventory import NO_FINDINGS, SUMMED, InventoryRow, inventoried
 from tests.page.browser import data_of
 from tests.support.commands import called, run
-from tests.support.corpus import FIXTURES, KINDS
+from tests.support.corpus import CALLSTACKS, FIXTURES, KINDS
 from tests.support.documents import files_of
 from tests.support.object_store import s3
 from tests.support.range_server import served
@@ -86,6 +86,16 @@ def test_a_file_that_is_named_is_to_be_a_model(zoo: Path) -> None:
     page, model = files_of(done.stdout)
     assert page == {"file": f"{zoo}/page.pt", "error": f"{zoo}/page.pt: expected a model, found HTML page"}
     assert model["kind"] == "lite archive"
+
+
+@pytest.mark.parametrize(("changes", "status"), [({CALLSTACKS: b"no pickle"}, 2), ({}, 0)])
+def test_a_row_that_lacks_what_could_not_be_read_is_no_good_end(
+    zoo: Path, changes: dict[str, bytes], status: int
+) -> None:
+    (zoo / "a.ptl").write_bytes(tampered(STACK, changes))
+    done = called("inspect", zoo / "a.ptl", zoo / "state_dict.pt", "--inventory", "--verify")
+    assert ("not read: debug records: " in done.stdout, done.exit_code) == (bool(changes), status)
+    assert NO_FINDINGS in done.stdout
 
 
 def test_a_folder_without_models_is_told(zoo: Path) -> None:
