@@ -178,7 +178,7 @@ def test_an_index_hides_no_index(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_bytes(index({"a": "a.json", "b": "b.json"}))
     done = called("inspect", tmp_path)
     assert done.exit_code == ExitStatus.FAILED
-    assert done.stdout == "2 files: 0 bytes, 0 of debug info, 0 handles; 2 could not be read\n"
+    assert done.stdout.endswith("\ncould not be read: 2 files\n")
 
 
 def test_a_folder_lists_a_model_in_shards_once(folder: Path) -> None:
