@@ -29,7 +29,7 @@ from archive.privacy.leaks.sources import NO_LINES, SourceLines
 from archive.privacy.leaks.vocabulary import SHORTEST_NAME
 from archive.privacy.pieces.walker import BETWEEN, Walker
 from archive.privacy.redact.promises import SOUGHT, What
-from archive.privacy.redact.search import Search, forms_of, name_around
+from archive.privacy.redact.search import Search, forms_of, name_around, spellings_of
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
@@ -62,7 +62,17 @@ AROUND = 8
 """Bytes before a word and behind that are looked at."""
 FORM_BYTES, COPIES = 900, 1
 """Bytes of memory that a search takes for each form of a text, and copies of it."""
-Forms = dict[bytes, tuple[What, bytes]]
+
+
+class Sought(NamedTuple):
+    """A text that is looked for: what it is, itself, and the spelling that is meant."""
+
+    what: What
+    text: bytes
+    spelling: bytes
+
+
+Forms = dict[bytes, Sought]
 """The texts that are looked for, by the bytes that they may stand as."""
 
 
@@ -139,8 +149,9 @@ def prove(
         proof.unsought += ((what, text) for text in sorted(every.difference(sought)))
         for text in sought:
             in_letters = what == "text" or text in telling.get(what, ())
-            written = forms_of(text, in_letters=in_letters, either_slash=what == "path")
-            forms |= dict.fromkeys(written, (what, text))
+            for spelling in spellings_of(text) if what in IN_ANY_CASE else {text}:
+                written = forms_of(spelling, in_letters=in_letters, either_slash=what == "path")
+                forms |= dict.fromkeys(written, Sought(what, text, spelling))
     with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
         pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)
         _search(pieces, forms, proof, allowance, walker)
@@ -152,8 +163,8 @@ def _search(
     pieces: Iterable[FilePiece], forms: Forms, proof: Proof, allowance: Allowance, walker: Walker
 ) -> None:
     """Search all pieces of a file, and the strings in them, as they are without escapes."""
-    folded: Forms = {form.lower(): text for form, text in forms.items() if text[0] in IN_ANY_CASE}
-    exact: Forms = {form: text for form, text in forms.items() if text[0] not in IN_ANY_CASE}
+    folded: Forms = {form.lower(): sought for form, sought in forms.items() if sought.what in IN_ANY_CASE}
+    exact: Forms = {form: sought for form, sought in forms.items() if sought.what not in IN_ANY_CASE}
     whole, small, large = Search(forms), Search(exact), Search(folded)
 
     def take(piece: FilePiece, data: memoryview, byte: Callable[[int], int]) -> None:
@@ -182,7 +193,7 @@ class _Hit(NamedTuple):
     what: What
     text: bytes
     around: bytes
-    """The longer name of which it is a part, where it names a person or a machine."""
+    """The longer name of which it is a part, where it names a person or a machine; else b""."""
 
 
 def _hits(
@@ -190,7 +201,7 @@ def _hits(
 ) -> Iterator[_Hit]:
     """The texts that were found in some bytes, without those that stand there by chance."""
     for at, form in places:
-        what, text = forms[form]
+        what, text, spelling = forms[form]
         end = at + len(form)
         if what == "name":
             if tensor and len(form) < SHORTEST_IN_TENSORS:
@@ -207,11 +218,13 @@ def _hits(
         if what in OF_PEOPLE:
             if tensor and len(text) < SHORTEST_IN_TENSORS:
                 continue
-            if len(form) == len(text):
+            if form.lower() == spelling.lower():
                 low = max(at - LONGEST_CARRIER, 0)
                 around = name_around(bytes(data[low : end + LONGEST_CARRIER]), at - low, len(form))
                 if not around:
                     continue
+                if around.lower() == spelling.lower():
+                    around = b""
         yield _Hit(at, what, text, around)
 
 
@@ -222,7 +235,7 @@ def _note(piece: FilePiece, hits: Iterable[_Hit], proof: Proof, byte: Callable[[
     """
     is_model = is_code(piece.record) or piece.record == BYTECODE
     for at, what, text, around in hits:
-        if around.lower() != text.lower() and around and len(proof.carriers) < MOST_CARRIERS:
+        if around and len(proof.carriers) < MOST_CARRIERS:
             proof.carriers[f"{one_line(decoded(around))} ({one_line(decoded(text))})"] = None
         if is_model and what == "line":
             proof.in_code.add(text)

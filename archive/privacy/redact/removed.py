@@ -12,7 +12,7 @@ from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks.vocabulary import NAMES
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.redact.rules import ABSOLUTE, LEAST_FOLDERS
-from archive.privacy.redact.search import SHORTEST, Search, name_around
+from archive.privacy.redact.search import SHORTEST, Search, name_around, spellings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,10 @@ class Telling:
     @cached_property
     def _search(self) -> tuple[Search, set[bytes]]:
         """Finds the texts in lower case, and those of them that are names."""
-        lowered = {kind: {text.lower() for text in texts} for kind, texts in self.by_kind.items()}
+        lowered = {
+            kind: {spelling.lower() for text in texts for spelling in spellings_of(text)}
+            for kind, texts in self.by_kind.items()
+        }
         every = set[bytes]().union(*lowered.values())
         names = set[bytes]().union(*(lowered[kind] for kind in NAMES & lowered.keys()))
         return Search(text for text in every if len(text) >= SHORTEST), names

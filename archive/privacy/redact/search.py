@@ -1,8 +1,12 @@
 """Texts that are looked for: the bytes that a text may stand as, and a search for many of them at once.
 
-*Forms.* A text may stand in several encodings, with escapes, and in base64 and the like. These have three,
-five or four ways to write a text, by where it begins among others; letters that depend on what stands around
-it are left out.
+*Spellings.* Unicode has two ways to write ``ë``: as one character (NFC), or as ``e`` and what stands above
+it (NFD), as macOS names files. Bytes have small letters and capitals for ASCII alone, so other letters are
+spelled in both.
+
+*Forms.* A spelling may stand in several encodings, with escapes, and in base64 and the like. These have
+three, five or four ways to write a text, by where it begins among others; letters that depend on what stands
+around it are left out.
 
 *Search, in columns.* A text of 15 bytes or more has 8 bytes that begin at a multiple of 8, wherever it
 stands. So only each eighth place is looked up, in a table of the 8 bytes that begin at each text's first 8
@@ -16,7 +20,9 @@ import base64
 import json
 import re
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 import numpy as np
 
@@ -39,6 +45,19 @@ NAME_BEFORE, NAME_BEHIND = re.compile(rb"[\w.$-]+\Z"), re.compile(rb"[\w.$-]+")
 SLASH = re.compile(r"/|\\+")
 
 
+def spellings_of(text: bytes) -> set[bytes]:
+    """A text as Unicode may spell it otherwise: composed or not, in small letters and capitals."""
+    if text.isascii():
+        return {text}
+    try:
+        string = text.decode(errors="surrogatepass")[:LONGEST]
+    except UnicodeDecodeError:
+        return {text}
+    cases = (string, string.lower(), string.upper(), string.title())
+    strings = {normalize(way, case) for way in ("NFC", "NFD") for case in cases}
+    return {text, *(spelling.encode(errors="surrogatepass") for spelling in strings)}
+
+
 def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]:
     """The bytes that a text may stand as.
 
@@ -57,6 +76,9 @@ def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]
     once = {json.dumps(form, ensure_ascii=pure)[1:-1] for form in strings for pure in (True, False)}
     twice = {json.dumps(form)[1:-1] for form in once}
     forms = {form.encode(codec, "surrogatepass") for form in strings | once | twice for codec in CODECS}
+    if not text.isascii() and len(string) >= SHORTEST_PART:
+        with suppress(UnicodeEncodeError):
+            forms.add(string.encode("latin-1"))  # as it is where Python's ``\xeb`` stood, too
     return forms | set(_in_letters(text)) if in_letters else forms
 
 

@@ -144,10 +144,12 @@ def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
         (b"x = self.blocks(x)", True),
         (b"x = load('/home/zqannxz/a.pt')", False),
         (b"x = zqannxz_net(x)", False),
+        ("x = load('ZQZOËXZ')".encode(), False),
     ],
 )
 def test_a_vendor_gets_no_line_that_tells_of_people(line: bytes, *, stays: bool) -> None:
-    telling = Telling({LeakKind.HOME: {b"/home/zqannxz/a.pt"}, LeakKind.USER: {b"zqannxz"}})
+    users = {b"zqannxz", "zqzoëxz".encode()}
+    telling = Telling({LeakKind.HOME: {b"/home/zqannxz/a.pt"}, LeakKind.USER: users})
     (made,) = _blanked([line], {0}, Removed(telling=telling), keeps=True)
     assert made == (line if stays else b" " * len(line))
 

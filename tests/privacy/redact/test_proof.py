@@ -9,18 +9,21 @@ import io
 import json
 import lzma
 import pickle
+import urllib.parse
 import zipfile
 import zlib
+from unicodedata import normalize
 
 import pytest
 import zstandard
 
 import archive
+from archive import LeakKind
 from archive.base.limits import unbounded
 from archive.container.container import Container
 from archive.container.write import new_member
 from archive.privacy.redact.proof import Proof, prove
-from archive.privacy.redact.removed import Removed
+from archive.privacy.redact.removed import Removed, Telling
 from archive.privacy.redact.search import WINDOW
 from tests.support.canaries import rewritten
 from tests.support.corpus import RELEASES
@@ -63,6 +66,30 @@ def test_a_path_is_found(data: bytes, shift: int) -> None:
     found = proof_of(b"x" * shift + data)
     assert [text for what, text in found.left if what == "path"] == [PATH.encode()]
     assert found.left["path", PATH.encode()].startswith("extra/x")
+
+
+ZOE = "zoëkramer"
+
+
+@pytest.mark.parametrize("original", [normalize("NFC", ZOE), normalize("NFD", ZOE)], ids=["nfc", "nfd"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(normalize(way, case) for way in ("NFC", "NFD") for case in (ZOE, ZOE.upper(), ZOE.title())),
+        *(
+            ascii(ZOE)[1:-1],
+            ascii(normalize("NFD", ZOE))[1:-1],
+            urllib.parse.quote(normalize("NFD", ZOE.upper())),
+        ),
+    ],
+    ids=ascii,
+)
+def test_a_name_is_found_however_unicode_spells_it(original: str, written: str) -> None:
+    user, path = original.encode(), f"/home/{original}/net.py".encode()
+    for text in (written, f"/home/{written}/net.py"):
+        found = proof_of(text.encode(), Removed({path}, telling=Telling({LeakKind.USER: {user}})))
+        assert ("user name", user) in found.left
+        assert (("path", path) in found.left) == ("/" in text)
 
 
 def test_zips_in_records_are_searched_and_broken_ones_named() -> None:
