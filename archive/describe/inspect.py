@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
@@ -212,21 +212,19 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
     """The contents of debug records, in words, by name."""
     held = archive.range_summary
     for name, layout, rows in zip(held.names, held.layouts, held.rows.tolist(), strict=True):
-        yield name, f"{layout}, {rows:,} rows"
+        yield name, f"{layout}, {counted(rows, 'row')}"
     handles = archive.handle_table
     if handles is not None:
         stacks = int((handles.stack >= 0).sum())
-        yield (
-            CALLSTACK_MAP,
-            f"{callstack_map.generation(handles)}, {len(handles):,} handles, {stacks:,} with a call stack",
-        )
+        generation = callstack_map.generation(handles)
+        yield CALLSTACK_MAP, f"{generation}, {counted(len(handles), 'handle')}, {stacks:,} with a call stack"
     for name, table in archive.method_records.items():
-        yield name, f"{len(table.value):,} instructions of {len(table):,} methods"
+        yield name, f"{counted(len(table.value), 'instruction')} of {counted(len(table), 'method')}"
     if archive.effects is not None:
         count = sum(len(method.effects) for method in archive.effects.methods)
         yield EFFECTS, f"effects: {count:,}, places of state: {len(archive.effects.state):,}"
     if archive.bytecode is not None:
         yield (
             BYTECODE,
-            f"version {archive.bytecode.version}, {len(archive.bytecode.instructions):,} methods",
+            f"version {archive.bytecode.version}, {counted(len(archive.bytecode.instructions), 'method')}",
         )

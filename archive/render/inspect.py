@@ -84,7 +84,7 @@ def inspection_text(facts: Inspection) -> Printed:
         tail.append(f"debug handles: {runs(facts.handles)}")
     if facts.prefix:
         tail.append(f"unique handles: they name the archive, {facts.prefix}")
-    tail += [f"method {name}: {count:,} handles" for name, count in facts.methods.items()]
+    tail += [f"method {name}: {counted(count, 'handle')}" for name, count in facts.methods.items()]
     tail += [
         f"lowered {path or '(the top module)'}: backend {state.backend}, "
         + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
