@@ -17,7 +17,8 @@ from archive.failures.code_records import BLOCK, CodeLines
 from archive.failures.explainer import LogExplainer
 from archive.failures.failure import why_left
 from archive.failures.log.beginnings import MAX_ABOVE, MOST_ABOVE, Above
-from archive.failures.log.forms import Prefixed, Quoted
+from archive.failures.log.forms import Ended, Prefixed, Quoted
+from archive.failures.log.streams import MAX_BETWEEN
 from tests.support.commands import well
 from tests.support.reports import case
 
@@ -161,15 +162,16 @@ HOSTILE = {
     "headings in JSON": b'{"a": "w%d", "m": "Traceback of TorchScript (most recent call last):\\n"}\n',
     "torn frames": b'[%d] Traceback of TorchScript (most recent call last):\n[%d]   File "a.py", line 1\n',
 }
+FRAME = b'  File "code/__torch__/net.py", line 8, in forward\n'
+HEADINGS = (
+    b"Traceback of TorchScript (most recent call last):\n",
+    b"Traceback of TorchScript, serialized code (most recent call last):\n",
+)
 
 
-@pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE)
-def test_each_failure_looks_at_a_bounded_number_of_lines(
-    line: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    most, looked = 20, 0
-    monkeypatch.setattr("archive.failures.log.streams.MAX_BETWEEN", most)
-    monkeypatch.setattr("archive.failures.log.beginnings.MOST_ABOVE", most)
+def looks(log: list[bytes]) -> int:
+    """How often a line of the log is taken apart while it is explained."""
+    looked = 0
 
     def counting(part: Callable[..., LinePart | None]) -> Callable[..., LinePart | None]:
         def counted(*args: object) -> LinePart | None:
@@ -179,11 +181,47 @@ def test_each_failure_looks_at_a_bounded_number_of_lines(
 
         return counted
 
-    for form in (Prefixed, Quoted):
-        monkeypatch.setattr(form, "part", counting(form.part))
-    log = [line.replace(b"%d", b"%d" % number) for number in range(1_000)]
-    list(explainer(Limits()).explain(log))
-    assert looked < 1_000 * 5 * most
+    with pytest.MonkeyPatch.context() as patch:
+        for form in (Prefixed, Quoted):
+            patch.setattr(form, "part", counting(form.part))
+        list(explainer(Limits()).explain(log))
+    return looked
+
+
+@pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE)
+def test_each_failure_looks_at_a_bounded_number_of_lines(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 20
+    monkeypatch.setattr("archive.failures.log.streams.MAX_BETWEEN", most)
+    monkeypatch.setattr("archive.failures.log.beginnings.MOST_ABOVE", most)
+    assert looks([line.replace(b"%d", b"%d" % number) for number in range(1_000)]) < 1_000 * 5 * most
+
+
+@pytest.mark.parametrize("prefix", [b"[%d] ", b"2026-03-01T10:00:00Z ERROR w%d: "])
+@pytest.mark.parametrize("heading", HEADINGS, ids=["traceback", "serialized code"])
+@pytest.mark.parametrize("second", [FRAME, b""], ids=["torn", "alone"])
+def test_lines_of_other_processes_are_not_taken_apart(prefix: bytes, heading: bytes, second: bytes) -> None:
+    """A process' own next line is sought among them, by what its prefix has."""
+    failure = [line for line in (heading, second) if line]
+    log = [prefix % number + failure[number % len(failure)] for number in range(1_000)]
+    assert 1_000 < looks(log) < 1_000 * 20 < 1_000 * MAX_BETWEEN
+
+
+PREFIX = st.lists(
+    st.sampled_from([b"[1] ", b"a", b" ", b"INFO ", b"E ", b"10:00:00 ", b"1700000000", b"w2: ", b"|"]),
+    max_size=4,
+).map(b"".join)
+
+
+@given(PREFIX, PREFIX, st.sampled_from(["E ", "", "text", '"text"', '"a\\n"']).map(str.encode))
+def test_each_line_of_a_form_has_its_mark(first: bytes, other: bytes, text: bytes) -> None:
+    for form in (Prefixed(first), Ended(first, b" |"), Quoted(first, b" INFO |")):
+        for around in (form, form.loosened):
+            for line in (b"", text, text + b" |", text + b" ERROR |"):
+                for prefix in (first, first.rstrip(b" "), other, other.rstrip(b" ")):
+                    if around.part(0, prefix + line) is not None:
+                        assert around.mark in prefix + line
 
 
 @given(st.lists(st.sampled_from([b"plain", b'a "', b"<b", bytes(MAX_ABOVE // 2)])), st.integers(0, 4))

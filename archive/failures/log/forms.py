@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.facts import dataclass
@@ -100,6 +101,10 @@ class Form(Protocol):
     """The form of a stream's lines."""
 
     @property
+    def mark(self) -> bytes:
+        """Bytes that each line of the form has; b"" where it may lack any."""
+
+    @property
     def loosened(self) -> Form:
         """The form of lines that differ in numbers, too."""
 
@@ -122,6 +127,13 @@ class Prefixed:
         self._prefix = prefix
         self._shape = shape_of(prefix, varying)
         self._alone = shape_of(prefix.rstrip(b" "), varying)
+
+    @cached_property
+    def mark(self) -> bytes:
+        """The longest of the prefix's literals, as far as it stands in front of an empty text, too."""
+        literals = (literal.rstrip(b" ") for literal in self._shape.literals)
+        common = (one for one in literals if any(one in other for other in self._alone.literals))
+        return max(common, key=len, default=b"")
 
     @property
     def loosened(self) -> Form:
@@ -158,6 +170,11 @@ class Ended:
         self._tail = b" " * (not self._is_filled and blanks) + self._end
 
     @property
+    def mark(self) -> bytes:
+        """That of the prefix."""
+        return self._prefix.mark
+
+    @property
     def loosened(self) -> Form:
         """The form of lines that differ in numbers, too."""
         return Ended(*self._around, NUMBERS)
@@ -192,6 +209,11 @@ class Recoded:
 
     def __init__(self, read: Callable[[bytes], bytes | None], write: Callable[[bytes], bytes]) -> None:
         self._read, self._write = read, write
+
+    @property
+    def mark(self) -> bytes:
+        """None is known."""
+        return b""
 
     @property
     def loosened(self) -> Form:
@@ -258,6 +280,11 @@ class Quoted:
         self._around = head, tail
         self._head = shape_of(head, varying)
         self._tail = shape_of(tail, varying)
+
+    @cached_property
+    def mark(self) -> bytes:
+        """The longest literal of what stands around the string."""
+        return max(*self._head.literals, *self._tail.literals, key=len)
 
     @property
     def loosened(self) -> Form:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.failures.log.cut_lines import whole_lines
@@ -58,6 +59,15 @@ class Lines:
                 self._ahead.append(line)
                 self._size += len(line.data)
         return self._ahead[at] if at < len(self._ahead) else None
+
+    def ahead(self, at: int, most: int) -> Iterator[LogLine]:
+        """Some lines of those that were read ahead.
+
+        Args:
+            at: how many lines the first one is behind the next one.
+            most: how many lines.
+        """
+        return islice(self._ahead, at, at + most)
 
     def _next(self) -> LogLine | None:
         """The next line that was not read ahead; of quiet ones, the first that is left."""

@@ -16,6 +16,7 @@ follow one another, and differ in numbers.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from archive.failures.log.log_line import LogLine, ending, without_end
@@ -44,6 +45,15 @@ class LogStream(Protocol):
         Args:
             at: its number in the stream; 0 is the first line.
             is_patient: whether to wait for it, however long the log pauses.
+        """
+
+    def first_with(self, mark: bytes, at: int, stop: int) -> int:
+        """The first of some lines that may have a mark, or was not read so far; none is read for it.
+
+        Args:
+            mark: bytes of a line's text.
+            at: the number of the first of these lines; the texts of those above were asked for.
+            stop: the number behind the last one, which is returned where all lack the mark.
         """
 
     def is_last(self, at: int) -> bool:
@@ -99,6 +109,19 @@ class PlainStream:
                 self._lines.append(line)
         return without_end(self._lines[at].data)
 
+    def first_with(self, mark: bytes, at: int, stop: int) -> int:
+        """The first of some lines that has a mark, or was not read so far."""
+        for number, line in enumerate(islice(self._lines, at, stop), at):
+            if mark in line.data:
+                return number
+        for line in self._ahead.ahead(self._seen, max(0, stop - len(self._lines))):
+            if line.output is None:
+                if mark in line.data:
+                    break
+                self._lines.append(line)
+            self._seen += 1
+        return min(stop, len(self._lines))
+
     def is_last(self, at: int) -> bool:
         """Whether the log has no line behind a line, or none has arrived so far."""
         return self.text(at + 1, is_patient=False) is None
@@ -151,6 +174,11 @@ class InnerStream:
             between = self._sought - last - 1
             if between > self._most_between:
                 return None
+            if between and self.form.mark:  # spares the rest for nearly all lines of others
+                stop = last + self._most_between + 2
+                self._sought = self.parent.first_with(self.form.mark, self._sought, stop)
+                if self._sought == stop:
+                    return None
             # Behind lines of others a pause ends the stream: they are not held back for long.
             text = self.parent.text(self._sought, is_patient=is_patient and not between)
             if text is None:
@@ -160,6 +188,10 @@ class InnerStream:
                 self._parts.append(part)
             self._sought += 1
         return self._parts[at].text
+
+    def first_with(self, mark: bytes, at: int, stop: int) -> int:  # noqa: ARG002 (none is known to lack it)
+        """The first of the lines: a text may have what its line has not."""
+        return at
 
     def is_last(self, at: int) -> bool:
         """Whether the log has no line behind a line, or none has arrived so far."""
