@@ -145,7 +145,8 @@ BASE64 = Letters(
     re.compile(
         rb"(?:"
         + ASCII
-        + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eAE|eF4|eJw|eNo|f0VM|XQAA|[fX][XS]|K[FG]",
+        + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eA[E-H]|eF[4-7]|eJ[w-z]|eN[o-r]|f0VM|XQAA"
+        + rb"|[fX][XS]|K[FG]",
         re.DOTALL,
     ),
     re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}"),

@@ -388,20 +388,24 @@ class Walker:
             self._bounds.tell(name, f"compressed by {how}, which is not read")
 
     def _texts(self, piece: FilePiece, depth: int) -> Iterator[FilePiece]:
-        """A piece, and what base64 and the like in it stand for."""
+        """A piece, and what base64 and the like in it stand for, which may hold such letters again."""
         self.read += len(piece.data)
         yield piece
         # What letters stand for: all texts of one way in one piece, and each file.
         encoded = piece.strings.encoded
+        if depth > DEEPEST:
+            if encoded:
+                self._bounds.may_unpack(piece.record, depth)
+            return
         for how in dict.fromkeys(part.how for part in encoded):
             texts = [part for part in encoded if part.how == how and not part.is_file]
             if texts:
                 joined = Joined([part.data for part in texts], b"\0")
-                self.read += len(joined.data)
                 name, data = f"{piece.record}{INSIDE}{how}", memoryview(joined.data)
                 with self._allowance.part() as memory:
-                    place = partial(_place_in, texts, joined)
-                    yield FilePiece(name, piece.kind, data, memory, place=place)
+                    place = partial(_place_in, piece, texts, joined)
+                    inner = FilePiece(name, piece.kind, data, memory, place=place)
+                    yield from self._texts(inner, depth + 1)
         for part in encoded:
             inside = f"{piece.record}{INSIDE}{part.how}"
             if part.is_file and self._bounds.may_unpack(inside, depth):
@@ -439,9 +443,9 @@ class Walker:
             self._bounds.tell(name, f"{problem}")
 
 
-def _place_in(parts: Sequence[EncodedPart], joined: Joined, position: int) -> int:
-    """The place of the part that a position is in."""
-    return parts[joined.number(position)].place
+def _place_in(piece: FilePiece, parts: Sequence[EncodedPart], joined: Joined, position: int) -> int:
+    """The place of the part of a piece that a position is in."""
+    return piece.place(parts[joined.number(position)].place)
 
 
 def _is_object(record: Record) -> bool:

@@ -24,6 +24,8 @@ from tests.support.cost import loops_below
 from tests.support.elf_files import elf_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive import Leaks
 
 PATH = b"/home/ann/secret/model.py"
@@ -46,6 +48,36 @@ def elf_with(section: bytes, flags: int) -> bytes:
     data = bytearray(made.data.replace(b"W" * SIZE, section.ljust(SIZE, b"\0")))
     struct.pack_into("<Q", data, made.sections + DWARF * SECTION_HEADER + FLAGS_AT, flags)
     return bytes(data)
+
+
+IN_LETTERS = (base64.b64encode, base64.b32encode, base64.b85encode, base64.a85encode, base64.b16encode)
+
+
+@pytest.mark.parametrize("level", [1, 6, 9])
+def test_zlib_is_read_in_base64_whatever_its_third_byte(level: int) -> None:
+    texts = [str(list(range(count))).encode() + b" " + PATH for count in (0, 20, 50, 99)]
+    letters = [base64.b64encode(zlib.compress(text, level)) for text in texts]
+    assert len({some[:3] for some in letters}) > 1, "several kinds of blocks"
+    for text, some in zip(texts, letters, strict=True):
+        assert homes(of_record(b"note: " + some)) == [f"extra/x!base64!zlib, byte {text.index(PATH)}"]
+
+
+@pytest.mark.parametrize("inner", IN_LETTERS)
+@pytest.mark.parametrize("outer", IN_LETTERS)
+def test_letters_in_letters_are_read(
+    inner: Callable[[bytes], bytes], outer: Callable[[bytes], bytes]
+) -> None:
+    for text in (PATH, b"a note: %s\n" % PATH):
+        assert homes(of_record(outer(inner(text))))
+
+
+def test_letters_too_deep_are_named() -> None:
+    data, found = PATH, []
+    for _ in range(8):
+        data = base64.b64encode(data)
+        found.append(of_record(data))
+    assert [bool(homes(one)) for one in found] == [True] * 5 + [False] * 3
+    assert [bool(one.problems) for one in found] == [False] * 5 + [True] * 3
 
 
 @pytest.mark.parametrize(
