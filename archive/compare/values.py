@@ -16,6 +16,7 @@ from archive.compare.pairing import Pairing
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
+from archive.formats.tensors.script import quantised_parts, tensor_in
 from archive.reader.recognition.saved import STATE, class_of, tensor_parts
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ MOST_HANDLES = 3
 NOTHING = object()
 
 
+def is_script_tensor(value: object) -> bool:
+    """Whether a value of TorchScript is a tensor, perhaps a quantised one."""
+    return isinstance(value, TensorInfo) or (isinstance(value, Inert) and tensor_in(value) is not None)
+
+
 class Values:
     """The comparison of values of two archives.
 
@@ -54,7 +60,7 @@ class Values:
         self,
         what: str,
         names: Pairing | None = None,
-        is_tensor: Callable[[object], bool] = lambda value: isinstance(value, TensorInfo),
+        is_tensor: Callable[[object], bool] = is_script_tensor,
         *,
         ordered: bool = True,
         handles: re.Pattern[str] | None = None,
@@ -86,7 +92,9 @@ class Values:
                 if device_of(was) != device_of(now):
                     row = self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
                     yield replace(row, level=Level.LAYOUT)
-                stack += _pairs(path, tensor_parts(was), tensor_parts(now))
+                stack += _pairs(
+                    path, *(tensor_parts(tensor) or quantised_parts(tensor) for tensor in (was, now))
+                )
             elif type(was) is not type(now):
                 yield self._row(path, summary(was), summary(now))
             elif not isinstance(was, (*HOLDERS, tuple)):
@@ -236,8 +244,11 @@ def summary(value: object) -> str:
 
 def device_of(tensor: object) -> str:
     """The device that a tensor was saved from; "" where it is not known."""
-    if isinstance(tensor, TensorInfo):
-        return tensor.device
+    match tensor:
+        case TensorInfo(device=device):
+            return device
+        case Inert(arguments=[(("storage", _, _, str(device), *_),), *_]):  # a quantised one
+            return device
     while isinstance(tensor, PyValue) and tensor.arguments:  # a parameter, a call, a storage's persistent id
         told = tensor.arguments[0]
         if tensor.what == "persistent" and isinstance(told, PyValue) and len(told.items) > DEVICE:

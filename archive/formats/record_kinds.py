@@ -395,7 +395,7 @@ def is_code(name: str) -> bool:
 
 def holds_ranges(name: str) -> bool:
     """Whether a record holds source ranges."""
-    return name.endswith(RANGES_SUFFIX) or is_legacy(name)
+    return (name.endswith(RANGES_SUFFIX) and not name.startswith(EXTRA_FOLDER)) or is_legacy(name)
 
 
 def is_legacy(name: str) -> bool:

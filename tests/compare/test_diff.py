@@ -7,6 +7,7 @@ import io
 import pickletools
 import struct
 import sys
+import warnings
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -309,6 +310,52 @@ def test_nan_and_signed_zero_are_told_apart() -> None:
     assert isinstance(change, TensorChange)
     assert (change.changed, change.unordered, change.max_abs) == (2, 1, 0.0)
     assert archive.diff(saved([0.0]), saved([-0.0])).changes[0].told == "0.0 → -0.0"
+
+
+class Quantised(torch.nn.Module):
+    """A module with quantised tensors, and perhaps another before them."""
+
+    def __init__(self, *, first: bool, scale: float = 0.5) -> None:
+        super().__init__()
+        if first:
+            self.register_buffer("first", torch.ones(5))
+        scales, zeros = torch.tensor([scale, 0.25]), torch.zeros(2, dtype=torch.long)
+        self.register_buffer(
+            "each", torch.quantize_per_channel(torch.zeros(2, 2), scales, zeros, 0, torch.qint8)
+        )
+        self.register_buffer("one", torch.quantize_per_tensor(torch.zeros(3), scale, 0, torch.qint8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.one.dequantize()
+
+
+def quantised(folder: Path, *, first: bool = False, scale: float = 0.5) -> Path:
+    path = folder / f"{first}{scale}.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(Quantised(first=first, scale=scale)).save(path)
+    return path
+
+
+def test_a_quantised_tensor_of_a_script_is_told_as_a_tensor_alone(tmp_path: Path) -> None:
+    plain = quantised(tmp_path)
+    tensors = [row for row in model_of(plain, quantised(tmp_path, first=True)) if "class" not in row]
+    assert tensors == ["tensor first added"]  # PyTorch numbers the storages of the others anew
+    assert sorted(model_of(plain, quantised(tmp_path, scale=0.125))) == [
+        "tensor each.q_per_channel_scales changed",
+        "tensor one changed",
+    ]
+
+
+def test_the_device_of_a_quantised_tensor_is_layout(tmp_path: Path) -> None:
+    path = quantised(tmp_path)
+    moved = tampered(path, {"data.pkl": lambda data: data.replace(b"\x03\0\0\0cpu", b"\x03\0\0\0xpu")})
+    found = archive.diff(path, moved)
+    assert found.same_model
+    assert [row.name for row in of_level(found, Level.LAYOUT) if row.what == "attribute"] == [
+        *("each", "each.q_per_channel_scales", "each.q_per_channel_zero_points", "one"),
+    ]
+    assert archive.digest(path).value == archive.digest(moved).value
 
 
 def test_another_device_is_told() -> None:

@@ -30,6 +30,7 @@ KINDS = {
     "data/aotinductor/model/kernel.so": RecordKind.OTHER,
     "data/sample_inputs/model.pt": RecordKind.OTHER,
     "extra/notes.txt": RecordKind.EXTRA,
+    "extra/code/m.py.debug_pkl": RecordKind.EXTRA,
     "extra/debug.ptdbg": RecordKind.COMPANION,
     "extra/migrated.ptdbg": RecordKind.ASIDE,
     "version": RecordKind.FORMAT,

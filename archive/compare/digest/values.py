@@ -100,7 +100,7 @@ class ValueBytes:
         tensor = tensor_of(value) if isinstance(value, PyValue) else tensor_in(value)
         if tensor is not None:
             digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
-            parts = tensor_parts(value).values() if isinstance(value, PyValue) else quantised_parts(value)
+            parts = (tensor_parts(value) if isinstance(value, PyValue) else quantised_parts(value)).values()
             return _numbered(b"T", len(parts)) + digest, list(parts)
         return self._held_by(value)
 

@@ -102,9 +102,10 @@ def tensor_in(value: object) -> Tensor | None:
     return None
 
 
-def quantised_parts(value: object) -> list[object]:
-    """The tensors that a quantised tensor's scales and zero points are; none of other values."""
+def quantised_parts(value: object) -> dict[str, object]:
+    """The tensors that a quantised tensor's scales and zero points are, by name; none of other values."""
     match value:
         case Inert(what=Global("torch._utils", "_rebuild_qtensor"), arguments=(_, _, _, _, (*parts,), *_)):
-            return [part for part in parts if isinstance(part, TensorInfo)]
-    return []
+            named = zip(QUANTISER_PARTS, parts, strict=False)
+            return {name: part for name, part in named if name is not None and isinstance(part, TensorInfo)}
+    return {}

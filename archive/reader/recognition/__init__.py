@@ -57,6 +57,7 @@ from archive.formats.record_kinds import (
     STORAGE,
     VERSION_RECORDS,
     RecordKind,
+    holds_ranges,
     is_code,
     kind_of,
 )
@@ -432,7 +433,7 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
 
 def _gone(container: Container) -> str:
     """The fate of the debug info of code that has none; "" where some is there, or no code."""
-    if any(name.endswith(RANGES_SUFFIX) for name in container.records):
+    if any(map(holds_ranges, container.records)):
         return ""
     kinds = {kind_of(name) for name in container.records}
     if kinds & KINDS_TO_SOURCE or RecordKind.CODE not in kinds:
