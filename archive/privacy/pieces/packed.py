@@ -1,9 +1,11 @@
 """Compressed streams and sections: found by their first bytes, unpacked within a budget.
 
 gzip, zlib, xz, lzma and bzip2 are read by Python's own modules, zstd by zstandard. Bare deflate has no first
-bytes: it is tried where a record begins as nothing else does, and counts if text comes out. Sections of
-shared objects may be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI, chapter 4, "Section
-Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the size.
+bytes: it is tried where a record begins as nothing else does, and counts if text comes out. Those of zlib are
+two, which stand anywhere: behind the first byte of a record, a stream counts if text comes out, or if it does
+not break off. Sections of shared objects may be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI,
+chapter 4, "Section Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the
+size.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ ELSEWHERE = (
     *((how, magic, 0) for magic, how in HEADS.items() if how not in ("zlib", "bzip2")),
     ("bzip2", b"1AY&SY", 4),
 )
-"""What streams have near their first byte, and how far behind: those of zlib begin as anything does."""
+"""What streams have near their first byte, and how far behind."""
+ZLIB = re.compile(rb"x[\x01\x5e\x9c\xda]")
+"""The first bytes of a stream of zlib; anything may begin so."""
 UNREAD = {b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4", b"\x1f\x9d": "compress", b"Rar!": "RAR"}
 """The first bytes of compressed files that are not unpacked."""
 SHF_COMPRESSED = 0x800
@@ -96,10 +100,18 @@ def how_packed(data: memoryview) -> str:
 
 def is_deflate(data: memoryview) -> bool:
     """Whether bytes that begin like nothing else are a bare stream of deflate that holds text."""
+    return _holds("deflate", data)
+
+
+def _holds(how: str, data: memoryview) -> bool:
+    """Whether what may be a stream begins with text; for zlib it is enough that it does not break off."""
+    stream = zlib.decompressobj(WBITS[how])
     try:
-        made = zlib.decompressobj(-zlib.MAX_WBITS).decompress(bytes(data[:TRIED]), TRIED)
+        made = stream.decompress(bytes(data[:TRIED]), TRIED)
     except zlib.error:
         return False
+    if how == "zlib" and (stream.eof or 2 * len(made) >= TRIED):  # random bytes break off long before
+        return len(made) >= SHORTEST
     return len(made) >= SHORTEST and len(made.translate(None, ASCII_TEXT)) * 8 <= len(made)
 
 
@@ -114,6 +126,10 @@ def streams(data: bytes) -> Iterator[PackedStream]:
             at = data.find(magic, at + 1)
     for head in ALONE.finditer(data, 1):
         yield PackedStream("lzma", head.start())
+    whole = memoryview(data)
+    for head in ZLIB.finditer(data, 1):
+        if _holds("zlib", whole[head.start() :]):
+            yield PackedStream("zlib", head.start())
 
 
 def unread(data: memoryview) -> str:
