@@ -3,8 +3,8 @@
 An instruction is a line with its operator or constant.
 
 Numbers that a method's tables give to operators, constants, types and attributes are replaced by what they
-stand for, so a new constant changes no line that does not load it. The numbers of warnings are PyTorch's
-counter, and left out.
+stand for, so a new constant changes no line that does not load it. Entries that no instruction names have
+lines of their own: defaults of operators, say. The numbers of warnings are PyTorch's counter, and left out.
 
 Side effects differ in what they do, in the places that they name, or in debug handles only.
 """
@@ -39,6 +39,7 @@ TABLES = {
     "OP": "operators",
     "OPN": "operators",
     "LOADC": "constants",
+    "INTERFACE_CALL": "constants",
     "CREATE_OBJECT": "types",
     "ISINSTANCE": "types",
     "TUPLE_CONSTRUCT": "",
@@ -114,12 +115,19 @@ def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]
     instructions = table.get("instructions")
     rows = instructions if isinstance(instructions, tuple | list) else ()
     archive.allowance.take(LINE_BYTES * len(rows), "instructions", record=BYTECODE)
+    named: set[tuple[str, int]] = set()
     for row in rows:
         match row:
             case (str() as code, int() as first, *others):
+                named.add((TABLES.get(code, ""), first))
                 yield _line(archive, table, (code, first, *others))
             case _:
                 yield shown(row)
+    for kind in SHARED_TABLES:
+        entries = table.get(kind)
+        for at, entry in enumerate(entries if isinstance(entries, tuple | list) else ()):
+            if (kind, at) not in named:
+                yield f"{kind}, not named: {_entry(archive, kind, entry)}"
     for key, value in table.items():
         if key not in ("instructions", *SHARED_TABLES):
             yield f"{key}: {_plain(archive, value)}"
@@ -139,13 +147,20 @@ def _argument(archive: Archive, table: Mapping[str, object], code: str, number: 
     """What the first number of an instruction stands for."""
     if code == "WARN":
         return ""
-    entries = table.get(TABLES.get(code, ""))
+    kind = TABLES.get(code, "")
+    entries = table.get(kind)
     if not isinstance(entries, tuple | list) or not 0 <= number < len(entries):
         return str(number)
-    entry = entries[number]
-    if code in ("OP", "OPN") and isinstance(entry, tuple):
-        name, overload, *arguments = entry
-        return f"{name}.{overload}".removesuffix(".") + "".join(f" of {argument}" for argument in arguments)
+    return _entry(archive, kind, entries[number])
+
+
+def _entry(archive: Archive, kind: str, entry: object) -> str:
+    """An entry of one of a method's tables."""
+    match entry:
+        case (name, overload, *arguments) if kind == "operators":
+            return f"{name}.{overload}".removesuffix(".") + "".join(
+                f" of {argument}" for argument in arguments
+            )
     return _plain(archive, entry)
 
 

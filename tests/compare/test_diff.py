@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import pickletools
+import re
 import struct
 import sys
 import warnings
@@ -156,6 +157,23 @@ def test_one_operator_of_bytecode_is_told_by_method() -> None:
     lines = [line for one in methods if isinstance(one, TextChange) for line in one.lines]
     assert any(line.startswith("-OP aten::mul") for line in lines)
     assert any(line.startswith("+OP aten::sub") for line in lines)
+
+
+def test_a_constant_that_no_instruction_loads_counts(tmp_path: Path) -> None:
+    class Default(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.add(x, x, alpha=1)  # without its default, 1: aten::add of two arguments
+
+    path = tmp_path / "default.ptl"
+    torch.jit.script(Default())._save_for_lite_interpreter(str(path))
+    other = tampered(path, {"bytecode.pkl": lambda data: re.sub(rb"(?s)(?<=constantsq.K)\x01", b"\2", data)})
+    (change,) = of_level(archive.diff(path, other), Level.MODEL)
+    assert isinstance(change, TextChange)
+    assert [line for line in change.lines if line.startswith(("-", "+"))] == [
+        "-constants, not named: 1",
+        "+constants, not named: 2",
+    ]
+    assert archive.digest(path).value != archive.digest(other).value
 
 
 def test_a_renamed_class_is_one_and_its_methods_are_the_same() -> None:
