@@ -263,7 +263,8 @@ def joined_members(
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
     raw, left, allowance = contents.records.raw, left or {}, contents.form.allowance
-    gone = raw.keys() | contents.replaced.keys()
+    rows_by_program = _program_rows(contents, records)
+    gone = raw.keys() | contents.replaced.keys() | rows_by_program.keys()
     kept = iter([records[name] for name in counted_names(records) if name not in gone])
     # Kept records have their names; those from elsewhere are named in the archive's order.
     names: dict[Origin, Iterator[str]] = {
@@ -271,7 +272,7 @@ def joined_members(
         Origin.RAW: iter(raw),
         **{origin: iter([name]) for name, origin in ORIGIN_BY_NAME.items()},
     }
-    programs, objects = _program_metadata(contents), iter(contents.objects)
+    programs, objects = iter(rows_by_program.items()), iter(contents.objects)
     members: list[Member] = []
     try:
         kinds = [MemberKind.of(value) for value in values]
@@ -279,9 +280,10 @@ def joined_members(
             if kind.origin is Origin.PROGRAM:
                 from archive.formats.exported.program import filled  # noqa: PLC0415 (few archives have programs)
 
-                record, metadata = next(kept), next(programs)
-                stripped = memoryview(left[record.name]) if record.name in left else record.view()
-                member = _member(record.name, filled(stripped, metadata, allowance), deflated=kind.deflated)
+                name, rows = next(programs)
+                metadata = [contents.form.metadata.of(row) for row in rows]
+                stripped = memoryview(left[name]) if name in left else records[name].view()
+                member = _member(name, filled(stripped, metadata, allowance), deflated=kind.deflated)
             elif kind.origin is Origin.OBJECT:
                 record, (table, behind) = next(kept), next(objects)
                 member = _object(record, table, behind, allowance, deflated=kind.deflated)
@@ -306,13 +308,19 @@ def joined_members(
     return complete
 
 
-def _program_metadata(contents: Contents) -> Iterator[list[dict[str, str]]]:
-    """The metadata of each program's nodes, in the archive's order; raw ones have theirs."""
-    if "program.name" in contents.columns:
-        metadata = contents.form.metadata
-        for name, rows in metadata.programs.items():
-            if contents.records.raw.keys().isdisjoint(records_of_program(name)):
-                yield [metadata.of(row) for row in rows]
+def _program_rows(contents: Contents, records: Mapping[str, Record]) -> dict[str, range]:
+    """The rows of each program's metadata by its record, in the archive's order; raw ones have theirs.
+
+    A program is found by its name, since whoever writes the zip anew may order its records otherwise.
+    """
+    if "program.name" not in contents.columns:
+        return {}
+    raw, rows_by_program = contents.records.raw.keys(), {}
+    for name, rows in contents.form.metadata.programs.items():
+        possible = records_of_program(name)
+        if raw.isdisjoint(possible):
+            rows_by_program[max(possible & records.keys(), key=len, default=name)] = rows
+    return rows_by_program
 
 
 def _object(

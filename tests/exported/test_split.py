@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 import pytest
 
@@ -12,6 +13,7 @@ from archive.base import json_text
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.base.json_text import read_json
 from archive.companion.layout import CompanionLayout
+from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.failures.lookups.nodes import found_nodes
@@ -43,6 +45,20 @@ def test_a_join_gives_the_file_to_the_byte(path: Path, tmp_path: Path) -> None:
         small, aside = halves(path, tmp_path, layout)
         assert archive.join(small, aside, tmp_path / "back", force=True).exact
         assert (tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_each_program_gets_its_own_metadata_back_in_a_zip_of_another_order(tmp_path: Path) -> None:
+    path, turned, back = EXPORTED / "several.pt2", tmp_path / "turned.pt2", tmp_path / "back.pt2"
+    small, aside = halves(path, tmp_path)
+    with ZipFile(small) as ours, ZipFile(turned, "w") as zipped:
+        for name in reversed(ours.namelist()):
+            zipped.writestr(name, ours.read(name))
+    assert archive.join(turned, aside, back).another
+    with ZipFile(path) as before, ZipFile(back) as after:
+        names = [
+            name for name in before.namelist() if not name.endswith(RECORD_NAME)
+        ]  # an id of all, in order
+        assert {name: after.read(name) for name in names} == {name: before.read(name) for name in names}
 
 
 @pytest.mark.parametrize("path", sampled(PROGRAMS), ids=lambda path: path.stem)
