@@ -16,15 +16,8 @@ NO_FILE = b"?"
 """Stands for the name of every file in what ``redact --paths none`` made."""
 SEPARATOR = re.compile(rb"[/\\]")
 """Stands between the parts of a path, of Linux or of Windows."""
-PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
-"""Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
 LOCAL = re.compile(r"[^.]+\.<locals>\.")
 """Matches a function in the qualified name of a class that is local to it."""
-
-
-def is_pytorchs(filename: str) -> bool:
-    """Whether a source file is part of PyTorch."""
-    return PYTORCH_FILE.search(filename) is not None
 
 
 def torchscript_name(of: type | str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.facts import dataclass
+from archive.base.source_files import is_pytorchs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from archive.failures.log.streams import LogStream
     from archive.reader.facts import Facts
 
-PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
-"""The path of a file of PyTorch."""
 MAX_LINES = 10_000
 """Lines of a failure, or of an explanation that a log has already, that are read."""
 EXPLAINED_BY = ("output", "work")
@@ -109,7 +107,7 @@ def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
     places = [(str(span.source.filename), span) for span in known]
     if not places:
         return "", 0
-    file, span = next((place for place in places if not PYTORCH_FILE.search(place[0])), places[0])
+    file, span = next((place for place in places if not is_pytorchs(place[0])), places[0])
     return file, span.line
 
 

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from archive.backend import BackendError, Delegate, lower, lowered_archive
 from archive.backend.conformance.subject import Dispatches
-from archive.debuginfo.sites import is_pytorchs
+from archive.base.source_files import is_pytorchs
 from tests.backend.exported_models import MODELS, made
 from tests.support.sampling import crossed, sampled
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.formats.exported.traces import OWN_FILES
+from archive.base.source_files import is_no_models
 from archive.page.shown import Shown
 from tests.page.test_facts import Pair, cut, facts_of, units
 from tests.support.commands import called, told
@@ -204,7 +204,7 @@ def test_nodes_lead_to_the_line_of_their_innermost_own_frame(path: Path) -> None
             if site.frames is None:
                 assert link is None
                 continue
-            own = [frame for frame in site.frames.frames if not OWN_FILES.match(frame.file)]
+            own = [frame for frame in site.frames.frames if not is_no_models(frame.file)]
             frame = (own or site.frames.frames)[-1]
             assert (node["File"], node["Line"]) == (frame.file, frame.line)
             if frame.code is not None and "\n" not in frame.code:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend import LoweringError, lower, save_lowered
-from archive.debuginfo.sites import GENERATED_FILE, is_pytorchs
+from archive.base.source_files import is_pytorchs
+from archive.debuginfo.sites import GENERATED_FILE
 from tests.zoo import state_program, stock_program
 from tests.zoo.stock_program import UNOPTIMIZED, difference, plain
 

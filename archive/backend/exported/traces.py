@@ -16,7 +16,8 @@ from functools import cache
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.debuginfo.sites import FX_FILE, CallStep, Site, Span, is_pytorchs, torchscript_name
+from archive.base.source_files import is_pytorchs
+from archive.debuginfo.sites import FX_FILE, CallStep, Site, Span, torchscript_name
 from archive.formats.exported.traces import parse_trace
 
 if TYPE_CHECKING:

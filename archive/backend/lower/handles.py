@@ -18,8 +18,9 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from archive.backend.lower.carried import write_table
+from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
-from archive.debuginfo.sites import Site, Span, is_pytorchs
+from archive.debuginfo.sites import Site, Span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

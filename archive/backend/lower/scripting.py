@@ -18,7 +18,7 @@ from torch.nn.utils import parametrize
 
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.codegen import CHANGES_STATE
-from archive.debuginfo.sites import is_pytorchs
+from archive.base.source_files import is_pytorchs
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import one_line
+from archive.base.source_files import is_pytorchs
 from archive.debuginfo.profiles.places import (
     INSTANCES_WITHOUT_LEVEL,
     ModuleLevel,
@@ -32,7 +33,6 @@ from archive.debuginfo.profiles.places import (
     model_line,
     place_of,
 )
-from archive.debuginfo.sites import is_pytorchs
 from archive.formats.record_kinds import CODE, code_of, code_record, module_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
+from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
-from archive.debuginfo.sites import GENERATED_FILE, SELF, is_pytorchs
+from archive.debuginfo.sites import GENERATED_FILE, SELF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

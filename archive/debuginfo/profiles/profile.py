@@ -26,11 +26,11 @@ from archive.base.amounts import human_amount
 from archive.base.errors import ArchiveError, one_line
 from archive.base.notebooks import shown_by
 from archive.base.output import replacing
+from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
 from archive.debuginfo.profiles.places import NO_SOURCE
 from archive.debuginfo.profiles.stacks import folded_stacks, speedscope
 from archive.debuginfo.profiles.timeline import VIEWS, Timeline
-from archive.debuginfo.sites import is_pytorchs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

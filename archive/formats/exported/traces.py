@@ -16,13 +16,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from archive.base.source_files import is_no_models
+
 HEAD = re.compile(r'  File "(?P<file>[^\n]*)", line (?P<line>0|[1-9][0-9]{0,17}), in (?P<function>[^\n]*)')
 MARK = re.compile(r"    (?P<blank> *)(?P<before>~*)(?P<at>\^+)(?P<after>~*)")
 INDENT = "    "
-OWN_FILES = re.compile(
-    r"<(?!stdin>|console>|i?python-input)|.*(?:site|dist)-packages[/\\]torch[/\\]", re.DOTALL
-)
-"""Files of PyTorch, as it is installed, and names of generated code, unlike those of code that was typed."""
 
 
 class FrameMark(NamedTuple):
@@ -75,7 +73,7 @@ class Trace(NamedTuple):
     @property
     def of_model(self) -> TraceFrame:
         """The innermost frame that is not PyTorch's, or else the innermost one."""
-        own = (frame for frame in reversed(self.frames) if not OWN_FILES.match(frame.file))
+        own = (frame for frame in reversed(self.frames) if not is_no_models(frame.file))
         return next(own, self.frames[-1])
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from archive.base.columns import firsts, windows
 from archive.base.errors import ArchiveError
+from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
 from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
-from archive.privacy.leaks.vocabulary import CALL, PACKAGES, Detection, LeakKind, places_of
+from archive.privacy.leaks.vocabulary import CALL, Detection, LeakKind, places_of
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
-OWN = re.compile(
-    rb"[\\/]" + PACKAGES + rb"[\\/]torch[\\/]"
-    rb"|(?:^|[\\/])torch[\\/](?:nn[\\/]modules[\\/]\w+|nn[\\/](?:functional|init)|jit[\\/]_\w+|_?[a-z]\w+)\.py\Z"
-)
-"""Files of PyTorch itself."""
 DEFINED = re.compile(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
 STATEMENT = re.compile(
     rb"(?m)(?:^|(?<=\0))[ \t]*(?:return\b|import \w|from [\w.]+ import|assert\b|raise\b|with \w[^\n\0]*:|"
@@ -95,7 +91,7 @@ def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None
     if kind not in HOLD_SOURCE:
         return
     for frame in TRACED.finditer(data):
-        if not OWN.search(frame[1]):
+        if not is_pytorchs(decoded(frame[1])):
             yield Detection(LeakKind.SOURCE, frame.start(2), frame[2])
             if kind is RecordKind.PROGRAM:
                 yield from _comments(frame[2], frame.start(2))
@@ -269,7 +265,7 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
     no_name[-1] = True  # sources without a file have the number -1
     names = _distinct(table.filename, len(strings))
     for number, name in zip(names.tolist(), strings.copies(names), strict=True):
-        own_name[number] = OWN.search(decoded(name).encode()) is not None
+        own_name[number] = is_pytorchs(decoded(name))
         no_name[number] = name in NO_FILE
     pieces = _distinct(table.piece, len(strings))
     for number, text in zip(pieces.tolist(), strings.copies(pieces), strict=True):

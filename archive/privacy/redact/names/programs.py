@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import counted
 from archive.base.json_text import read_json
+from archive.base.source_files import is_no_models
 from archive.formats.exported.modules import build_modules, parse_modules
 from archive.formats.exported.node_metadata import (
     FUNCTIONS,
@@ -21,7 +22,7 @@ from archive.formats.exported.node_metadata import (
     parse_functions,
 )
 from archive.formats.exported.program import graph_of, nodes
-from archive.formats.exported.traces import OWN_FILES, build_trace, parse_trace
+from archive.formats.exported.traces import build_trace, parse_trace
 from archive.privacy.redact.names.words import WORDS
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _renamed(key: str, text: str, words: ModelNames) -> str:
         )
     if key == STACK_TRACE and (trace := parse_trace(text)):
         frames = (
-            frame if OWN_FILES.match(frame.file) else frame._replace(function=words.new(frame.function))
+            frame if is_no_models(frame.file) else frame._replace(function=words.new(frame.function))
             for frame in trace.frames
         )
         return build_trace(trace._replace(frames=tuple(frames)))
@@ -115,7 +116,7 @@ def _names_in(key: str, text: str, *, own: bool = False) -> Iterator[str]:
     if key == STACK_TRACE:
         trace = parse_trace(text)
         frames = trace.frames if trace else ()
-        yield from (entry.function for entry in frames if bool(OWN_FILES.match(entry.file)) == own)
+        yield from (entry.function for entry in frames if is_no_models(entry.file) == own)
         return
     dotted: list[str] = []
     if key == MODULES:
