@@ -219,11 +219,11 @@ def test_failures_of_made_nodes_are_explained_as_pytorch_does(
     small = tmp_path / "small.pt2"
     archive.split(whole, small, tmp_path / "model.ptdbg")
     program = torch.export.load(whole)
-    before, after = program.module(), torch.export.load(small).module()
-    expected = printed(torch.fx.Interpreter(before), BAD[model])
-    log = printed(torch.fx.Interpreter(after), BAD[model])
     with archive.open(whole) as opened:
-        check(opened, {"model": program})
+        check(opened, {"model": program})  # before .module(), which takes nodes out of inner graphs
+        before, after = program.module(), torch.export.load(small).module()
+        expected = printed(torch.fx.Interpreter(before), BAD[model])
+        log = printed(torch.fx.Interpreter(after), BAD[model])
         assert failure(explained(opened, log)) == failure(expected)
         if NO_SOURCE in expected:  # PyTorch makes some nodes without a source
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from archive.failures.models.explaining import explainer_of
@@ -76,6 +76,7 @@ def test_a_log_that_is_explained_already_stays_as_it_is(form: LogForm) -> None:
 
 
 @patient
+@example(["repr behind a prefix", "repr of bytes"], "plain_unicode")  # b"…" has single quotes in it
 @given(st.lists(st.sampled_from(RECORDS), min_size=2, max_size=2, unique=True), st.sampled_from([*REPORTS]))
 def test_forms_within_forms_are_explained_exactly_or_told(names: list[str], which: str) -> None:
     assume(sum(name in HIDING for name in names) <= 1)

@@ -236,8 +236,11 @@ def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 def _literal(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """A string of Python's."""
-    literals = (_around(text, PYTHON, quote, least, mark) for quote in (SINGLE, DOUBLE))
-    for literal in chain.from_iterable(literals):
+    singles, doubles = (list(_around(text, PYTHON, quote, least, mark)) for quote in (SINGLE, DOUBLE))
+    # b"…" is sure to be one: it goes before what stands in it between single quotes.
+    outermost = singles[-1].start() if singles else len(text)
+    around = [literal for literal in doubles if literal["kind"] and literal.start() < outermost]
+    for literal in chain(around, singles, doubles):
         if region := _made(text, *literal.span(), of_python):
             return region
         if literal[0].startswith(b"'"):
