@@ -28,7 +28,7 @@ from archive.failures.models import models
 
 models.MOST_OPEN = int(sys.argv[3])
 failures = json.load(open(sys.argv[2]))
-explainer = archive.Explainer(sys.argv[1]).warm()
+explainer = archive.Explainer(sys.argv[1], seconds=60).warm()  # a slow machine is not what is tested
 done = threading.Event()
 
 def explain(start, step, most=None):
@@ -92,7 +92,7 @@ import os, sys, threading
 import archive
 from archive.failures import tracebacks
 
-explainer, text = archive.Explainer(sys.argv[1]).warm(), open(sys.argv[2]).read()
+explainer, text = archive.Explainer(sys.argv[1], seconds=60).warm(), open(sys.argv[2]).read()
 entered, done, read = threading.Event(), threading.Event(), tracebacks.Traceback
 
 def slow(*given):
