@@ -6,9 +6,9 @@ The record is made up: a pickle of ``(("north", 3), ("south", 5))``, shops and h
 import pickle
 
 import numpy as np
+from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
 
 from archive import ArchiveError, Limits
-from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 

@@ -30,9 +30,6 @@ from archive.container.headers import (
     U32_MAX,
     ZIP64_END,
     ZIP64_LOCATOR,
-    CentralHeader,
-    EndRecord,
-    LocalHeader,
     possible_descriptors,
     widened,
 )
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
+    from archive.schema.binary import Row
 
 
 ENTRY_BYTES = 1_000
@@ -73,7 +71,7 @@ def bytes_behind(data: Bytes) -> int:
     at = tail.rfind(END.magic)
     if at < 0 or at + END.size > len(tail):
         return 0
-    behind = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
+    behind: int = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
     if behind <= 0:
         return 0
     try:
@@ -83,7 +81,7 @@ def bytes_behind(data: Bytes) -> int:
     return behind
 
 
-def read_end(data: Bytes, size: int | None = None) -> EndRecord:
+def read_end(data: Bytes, size: int | None = None) -> Row:
     """The end record, with the zip64 end record's values if there is one.
 
     Args:
@@ -98,9 +96,9 @@ def read_end(data: Bytes, size: int | None = None) -> EndRecord:
     located = at - ZIP64_LOCATOR.size
     if located >= 0 and data[located : located + 4] == ZIP64_LOCATOR.magic:
         at, end = _read_zip64_end(data, located, end)
-    if end.disk or end.directory_disk or end.entries_here != end.entries:
+    if end.disk or end.directory_disk or end.disk_entries != end.entries:
         _refuse(at, "an archive in one part", "one of several")
-    behind = end.directory_position + end.directory_size
+    behind = end.directory_offset + end.directory_size
     _refuse_others_before(data, at - behind)
     _expect("the directory to end at byte", at, behind, at)
     return end
@@ -124,23 +122,23 @@ def _find_end(data: Bytes, size: int | None = None) -> int:
     )
 
 
-def _read_zip64_end(data: Bytes, located: int, end: EndRecord) -> tuple[int, EndRecord]:
+def _read_zip64_end(data: Bytes, located: int, end: Row) -> tuple[int, Row]:
     """Position and values of the zip64 end record, whose locator stands at byte ``located``."""
     locator = ZIP64_LOCATOR.read(data, located)
-    _refuse_others_before(data, located - ZIP64_END.size - locator.position)
-    wide = ZIP64_END.read(data, locator.position, located)
-    behind = locator.position + ZIP64_END.offset("made_by") + wide.length
-    _expect("the zip64 end record to end at byte", located, behind, locator.position)
+    _refuse_others_before(data, located - ZIP64_END.size - locator.end_offset)
+    wide = ZIP64_END.read(data, locator.end_offset, located)
+    behind = locator.end_offset + ZIP64_END.offset("version_made_by") + wide.record_size
+    _expect("the zip64 end record to end at byte", located, behind, locator.end_offset)
     if locator.disk or locator.disks > 1:
         _refuse(located, "an archive in one part", "one of several")
     for what, narrow, true, most in (
         ("number of entries", end.entries, wide.entries, U16_MAX),
         ("directory size", end.directory_size, wide.directory_size, U32_MAX),
-        ("directory position", end.directory_position, wide.directory_position, U32_MAX),
+        ("directory position", end.directory_offset, wide.directory_offset, U32_MAX),
     ):
         if narrow != most:
             _expect(what, true, narrow, located + ZIP64_LOCATOR.size)
-    return locator.position, EndRecord(*wide[3:], end.comment_length)
+    return locator.end_offset, END.row(*wide[3:], end.comment_length)
 
 
 def _refuse_others_before(data: Bytes, begin: int) -> None:
@@ -260,10 +258,10 @@ def read_directory(
 
 
 def _read_entries(
-    data: Bytes, end: EndRecord, allowance: Allowance, *, rooted: bool, placed: bool
+    data: Bytes, end: Row, allowance: Allowance, *, rooted: bool, placed: bool
 ) -> tuple[str, list[PlacedEntry]]:
     """The root folder and the files; "" for the root where none is asked for."""
-    stop = end.directory_position
+    stop = end.directory_offset
     placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
     for at, header, raw_path, extra in central_headers(data, end, allowance):
@@ -291,10 +289,10 @@ def _read_entries(
 
 
 def central_headers(
-    data: Bytes, end: EndRecord, allowance: Allowance
-) -> Iterator[tuple[int, CentralHeader, bytes, memoryview]]:
+    data: Bytes, end: Row, allowance: Allowance
+) -> Iterator[tuple[int, Row, bytes, memoryview]]:
     """Position, header, path and extra fields of each entry of the directory."""
-    at, stop = end.directory_position, end.directory_position + end.directory_size
+    at, stop = end.directory_offset, end.directory_offset + end.directory_size
     for _ in range(end.entries):
         header = CENTRAL.read(data, at, stop)
         if header.name_length > allowance.limits.name_bytes:
@@ -311,14 +309,16 @@ def central_headers(
     _expect("the directory to end at byte", stop, at, at)
 
 
-def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> DirectoryEntry:
+def _entry(header: Row, path: bytes, extra: memoryview, name: str) -> DirectoryEntry:
     """The entry of a central header; refuses encryption, unknown methods, several parts, two sizes."""
-    size, stored_size, start = widened((header.size, header.stored_size, header.position), extra)
+    size, stored_size, start = widened(
+        (header.uncompressed_size, header.compressed_size, header.header_offset), extra
+    )
     if header.flags & FLAGS_ENCRYPTED:
         _refuse(start, "no encryption", f"flags {header.flags:#06x}")
     if header.method not in (STORED, DEFLATED):
         _refuse(start, "method 0 (stored) or 8 (deflated)", str(header.method))
-    if header.disk:
+    if header.disk_start:
         _refuse(start, "an archive in one part", "one of several")
     entry = DirectoryEntry(
         name=name,
@@ -372,13 +372,15 @@ def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:
     raise ArchiveError(expected="a descriptor with the directory's crc and sizes", found="other bytes")
 
 
-def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -> None:
+def _check_local(entry: DirectoryEntry, local: Row, extra: memoryview) -> None:
     """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
     _expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
     _expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
-    if local.flags & FLAG_DESCRIPTOR and not (local.crc32 or local.size or local.stored_size):
+    if local.flags & FLAG_DESCRIPTOR and not (
+        local.crc32 or local.uncompressed_size or local.compressed_size
+    ):
         return
-    size, stored_size = widened((local.size, local.stored_size), extra)
+    size, stored_size = widened((local.uncompressed_size, local.compressed_size), extra)
     unknown = 0 if local.flags & FLAG_DESCRIPTOR else None
     for what, said, true in (
         ("the crc to be", local.crc32, entry.crc32),

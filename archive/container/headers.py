@@ -9,8 +9,8 @@ An archive is, with nothing between the parts::
 It is written by ``caffe2/serialize/inline_container.cc`` (``PyTorchStreamWriter::writeRecord``,
 ``getPadding``) through ``third_party/miniz-*/miniz.c``, and read by ``PyTorchStreamReader`` in the same file.
 
-Integers are little-endian. Each header starts with its four magic bytes; its fields are those of the tuple of
-its name below. PyTorch fills them so:
+Integers are little-endian. Fields have the names of APPNOTE.TXT, PKWARE's specification of zip files. PyTorch
+fills them so:
 
 - *local header*: version needed 20 when deflated, else 0; flags 0x0800 (UTF-8 name), and 0x0008 (a
   descriptor follows) unless the record is empty; method 0 (stored) or 8 (deflated); crc and sizes 0.
@@ -38,11 +38,12 @@ zip64 end; other extra fields; comments; entries for folders. All of that can be
 
 from __future__ import annotations
 
-from struct import iter_unpack, pack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from construct import Const, Int16ul, Int32ul, Int64ul, Struct
 
 from archive.base.errors import ArchiveError
-from archive.base.layout import U16, U32, U64, BinaryLayout
+from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,112 +64,111 @@ ZIP64_FIELD, PADDING_FIELD = 0x0001, 0x4246
 """Kinds of extra fields; the second one reads ``FB``."""
 
 
-class LocalHeader(NamedTuple):
-    """The header before a record's bytes; ``modified`` is MS-DOS time and date."""
-
-    needed: U16
-    flags: U16
-    method: U16
-    modified: U32
-    crc32: U32
-    stored_size: U32
-    size: U32
-    name_length: U16
-    extra_length: U16
-
-
-class CentralHeader(NamedTuple):
-    """A record's entry in the directory; ``position`` is that of its local header."""
-
-    made_by: U16
-    needed: U16
-    flags: U16
-    method: U16
-    modified: U32
-    crc32: U32
-    stored_size: U32
-    size: U32
-    name_length: U16
-    extra_length: U16
-    comment_length: U16
-    disk: U16
-    internal: U16
-    external: U32
-    position: U32
-
-
-class ExtraField(NamedTuple):
-    """What stands before the bytes of an extra field."""
-
-    kind: U16
-    length: U16
-
-
-class Descriptor(NamedTuple):
-    """What PyTorch puts behind a record's own bytes."""
-
-    crc32: U32
-    stored_size: U32
-    size: U32
-
-
-class WideDescriptor(NamedTuple):
-    """The same where the local header has a zip64 field."""
-
-    crc32: U32
-    stored_size: U64
-    size: U64
-
-
-class Zip64End(NamedTuple):
-    """The end record with wide fields; ``length`` counts the bytes behind it."""
-
-    length: U64
-    made_by: U16
-    needed: U16
-    disk: U32
-    directory_disk: U32
-    entries_here: U64
-    entries: U64
-    directory_size: U64
-    directory_position: U64
-
-
-class Zip64Locator(NamedTuple):
-    """The position of the zip64 end record."""
-
-    disk: U32
-    position: U64
-    disks: U32
-
-
-class EndRecord(NamedTuple):
-    """The position and size of the directory, saturated."""
-
-    disk: U16
-    directory_disk: U16
-    entries_here: U16
-    entries: U16
-    directory_size: U32
-    directory_position: U32
-    comment_length: U16
-
-
-LOCAL = BinaryLayout("local header", LocalHeader, magic=b"PK\3\4")
-CENTRAL = BinaryLayout("central header", CentralHeader, magic=b"PK\1\2")
-EXTRA = BinaryLayout("extra field", ExtraField)
-DESCRIPTOR = BinaryLayout("descriptor", Descriptor, magic=b"PK\7\x08")
-WIDE_DESCRIPTOR = BinaryLayout("descriptor", WideDescriptor, magic=b"PK\7\x08")
-ZIP64_END = BinaryLayout("zip64 end record", Zip64End, magic=b"PK\6\6")
-ZIP64_LOCATOR = BinaryLayout("zip64 locator", Zip64Locator, magic=b"PK\6\7")
-END = BinaryLayout("end record", EndRecord, magic=b"PK\5\6")
+LOCAL = Layout(
+    "local header"
+    / Struct(
+        "signature" / Const(b"PK\3\4"),
+        "version_needed" / Int16ul * "to extract, times 10",
+        "flags" / Int16ul * "0x0001, 0x0040, 0x2000: encrypted; 0x0008: a descriptor follows; 0x0800: UTF-8",
+        "method" / Int16ul * "0 stored, 8 deflated",
+        "modified" / Int32ul * "MS-DOS time (low 16 bits) and date",
+        "crc32" / Int32ul * "of the inflated bytes; 0 where a descriptor has it",
+        "compressed_size" / Int32ul * "as stored; 0 where a descriptor has it, 0xFFFFFFFF in the zip64 field",
+        "uncompressed_size" / Int32ul * "the same of the inflated bytes",
+        "name_length" / Int16ul * "bytes of the name, which follows the header",
+        "extra_length" / Int16ul * "bytes of the extra fields, which follow the name",
+    )
+)
+CENTRAL = Layout(
+    "central header"
+    / Struct(
+        "signature" / Const(b"PK\1\2"),
+        "version_made_by" / Int16ul * "high byte: the system, 3 is Unix",
+        "version_needed" / Int16ul * "as in the local header, like all up to extra_length",
+        "flags" / Int16ul,
+        "method" / Int16ul,
+        "modified" / Int32ul,
+        "crc32" / Int32ul * "true, as the sizes are",
+        "compressed_size" / Int32ul,
+        "uncompressed_size" / Int32ul,
+        "name_length" / Int16ul,
+        "extra_length" / Int16ul,
+        "comment_length" / Int16ul * "bytes of the comment, which follows the extra fields",
+        "disk_start" / Int16ul * "0: archives in several parts are refused",
+        "internal_attributes" / Int16ul * "bit 0: a text",
+        "external_attributes" / Int32ul * "high half: the mode of a file of Unix",
+        "header_offset" / Int32ul * "where the local header begins; 0xFFFFFFFF: in the zip64 field",
+    )
+)
+EXTRA = Layout(
+    "extra field"
+    / Struct(
+        "header_id" / Int16ul * "1 zip64, 0x4246 PyTorch's padding",
+        "data_size" / Int16ul * "bytes of the field, which follow",
+    )
+)
+ZIP64_VALUE = Layout("zip64 value" / Struct("value" / Int64ul * "the next of the values that are saturated"))
+DESCRIPTOR = Layout(
+    "descriptor"
+    / Struct(
+        "signature" / Const(b"PK\7\x08"),
+        "crc32" / Int32ul,
+        "compressed_size" / Int32ul,
+        "uncompressed_size" / Int32ul,
+    )
+)
+WIDE_DESCRIPTOR = Layout(
+    "wide descriptor"
+    / Struct(
+        "signature" / Const(b"PK\7\x08"),
+        "crc32" / Int32ul,
+        "compressed_size" / Int64ul * "64 bits, where the local header has a zip64 field",
+        "uncompressed_size" / Int64ul,
+    )
+)
+ZIP64_END = Layout(
+    "zip64 end record"
+    / Struct(
+        "signature" / Const(b"PK\6\6"),
+        "record_size" / Int64ul * "bytes of this record that follow this field",
+        "version_made_by" / Int16ul,
+        "version_needed" / Int16ul,
+        "disk" / Int32ul,
+        "directory_disk" / Int32ul,
+        "disk_entries" / Int64ul * "central headers on this disk",
+        "entries" / Int64ul * "central headers in all",
+        "directory_size" / Int64ul * "bytes of the central headers",
+        "directory_offset" / Int64ul * "where they begin",
+    )
+)
+ZIP64_LOCATOR = Layout(
+    "zip64 locator"
+    / Struct(
+        "signature" / Const(b"PK\6\7"),
+        "disk" / Int32ul * "with the zip64 end record",
+        "end_offset" / Int64ul * "where the zip64 end record begins",
+        "disks" / Int32ul,
+    )
+)
+END = Layout(
+    "end record"
+    / Struct(
+        "signature" / Const(b"PK\5\6"),
+        "disk" / Int16ul,
+        "directory_disk" / Int16ul,
+        "disk_entries" / Int16ul * "0xFFFF or more: in the zip64 end record, like the following three",
+        "entries" / Int16ul,
+        "directory_size" / Int32ul,
+        "directory_offset" / Int32ul,
+        "comment_length" / Int16ul * "bytes of the comment, which ends the file",
+    )
+)
 
 
 def descriptor(crc32: int, stored_size: int, size: int, *, wide: bool) -> bytes:
     """The descriptor of a record; ``wide``: its sizes take 64 bits."""
-    if wide:
-        return WIDE_DESCRIPTOR.pack(WideDescriptor(crc32, stored_size, size))
-    return DESCRIPTOR.pack(Descriptor(crc32, stored_size, size))
+    layout = WIDE_DESCRIPTOR if wide else DESCRIPTOR
+    return layout.build(crc32=crc32, compressed_size=stored_size, uncompressed_size=size)
 
 
 def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[bytes]:
@@ -181,14 +181,14 @@ def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[by
 
 def zip64_field(*values: int) -> bytes:
     """The zip64 extra field of some u64 values; nothing for none."""
-    true = pack(f"<{len(values)}Q", *values)
-    return EXTRA.pack(ExtraField(ZIP64_FIELD, len(true))) + true if values else b""
+    true = b"".join([ZIP64_VALUE.build(value=value) for value in values])
+    return EXTRA.build(header_id=ZIP64_FIELD, data_size=len(true)) + true if values else b""
 
 
 def padding_field(position: int, alignment: int = RECORD_ALIGNMENT) -> bytes:
     """The padding field that ends at a multiple of a number if it starts at this byte of the file."""
     length = -(position + EXTRA.size) % alignment
-    return EXTRA.pack(ExtraField(PADDING_FIELD, length)) + b"Z" * length
+    return EXTRA.build(header_id=PADDING_FIELD, data_size=length) + b"Z" * length
 
 
 def extra_fields(extra: memoryview) -> Iterator[tuple[int, int, int]]:
@@ -206,7 +206,8 @@ def zip64_values(extra: memoryview) -> list[int]:
     for kind, start, end in extra_fields(extra):
         if kind == ZIP64_FIELD:
             true = extra[start + EXTRA.size : end]
-            return [value for (value,) in iter_unpack("<Q", true[: len(true) // 8 * 8])]
+            whole = true[: len(true) // ZIP64_VALUE.size * ZIP64_VALUE.size]
+            return [value for (value,) in ZIP64_VALUE.read_all(whole)]
     return []
 
 

@@ -29,11 +29,6 @@ from archive.container.headers import (
     U32_MAX,
     ZIP64_END,
     ZIP64_LOCATOR,
-    CentralHeader,
-    EndRecord,
-    LocalHeader,
-    Zip64End,
-    Zip64Locator,
     descriptor,
     padding_field,
     zip64_field,
@@ -224,34 +219,41 @@ class _ZipWriter:
             zip64 = zip64_field(*((member.size, 0) if large else ()), *where)
             crc32 = size = stored = 0
         padding = self.padding(start + LOCAL.size + len(path) + len(zip64), member)
-        extra_length = len(zip64) + len(padding)
-        local = LocalHeader(
-            needed, flags, method, member.modified, crc32, stored, size, len(path), extra_length
+        local = LOCAL.build(
+            version_needed=needed,
+            flags=flags,
+            method=method,
+            modified=member.modified,
+            crc32=crc32,
+            compressed_size=stored,
+            uncompressed_size=size,
+            name_length=len(path),
+            extra_length=len(zip64) + len(padding),
         )
-        self.write(LOCAL.pack(local) + path + zip64 + padding)
+        self.write(local + path + zip64 + padding)
         self.write(member.data)
         if described:
             self.write(descriptor(member.crc32, len(member.data), member.size, wide=large or far))
 
         zip64 = zip64_field(*(sizes if large else ()), *where)
-        central = CentralHeader(
-            made_by=BY_PYTHON if self.is_plain else 0,
-            needed=needed,
+        central = CENTRAL.build(
+            version_made_by=BY_PYTHON if self.is_plain else 0,
+            version_needed=needed,
             flags=flags,
             method=method,
             modified=member.modified,
             crc32=member.crc32,
-            stored_size=min(len(member.data), U32_MAX),
-            size=min(member.size, U32_MAX),
+            compressed_size=min(len(member.data), U32_MAX),
+            uncompressed_size=min(member.size, U32_MAX),
             name_length=len(path),
             extra_length=len(zip64),
             comment_length=0,
-            disk=0,
-            internal=0,
-            external=OWNERS if self.is_plain else 0,
-            position=min(start, U32_MAX),
+            disk_start=0,
+            internal_attributes=0,
+            external_attributes=OWNERS if self.is_plain else 0,
+            header_offset=min(start, U32_MAX),
         )
-        self.directory.append(CENTRAL.pack(central) + path + zip64)
+        self.directory.append(central + path + zip64)
 
     def padding(self, at: int, member: Member) -> bytes:
         """The extra field at byte ``at`` that makes a member's bytes start where they must."""
@@ -278,10 +280,19 @@ class _ZipWriter:
         count, position = len(self.directory), self.position
         self.write(b"".join(self.directory))
         size, end = self.position - position, self.position
-        length = ZIP64_END.size - ZIP64_END.offset("made_by")  # of what is behind it
-        wide = Zip64End(length, 798, 45, 0, 0, count, count, size, position)
         entries = min(count, U16_MAX)
-        narrow = EndRecord(0, 0, entries, entries, min(size, U32_MAX), min(position, U32_MAX), 0)
+        narrow = END.row(0, 0, entries, entries, min(size, U32_MAX), min(position, U32_MAX), 0)
         if not self.slim or entries == U16_MAX or U32_MAX in narrow:
-            self.write(ZIP64_END.pack(wide) + ZIP64_LOCATOR.pack(Zip64Locator(0, end, 1)))
+            wide = ZIP64_END.build(
+                record_size=ZIP64_END.size - ZIP64_END.offset("version_made_by"),
+                version_made_by=798,
+                version_needed=45,
+                disk=0,
+                directory_disk=0,
+                disk_entries=count,
+                entries=count,
+                directory_size=size,
+                directory_offset=position,
+            )
+            self.write(wide + ZIP64_LOCATOR.build(disk=0, end_offset=end, disks=1))
         self.write(END.pack(narrow))

@@ -29,7 +29,7 @@ import numpy as np
 from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation
-from archive.formats.schema import (
+from archive.schema.pickled import (
     Chain,
     Indexed,
     Int,
@@ -45,12 +45,12 @@ from archive.formats.schema import (
     first_item,
     parse,
 )
-from archive.formats.schema.core import NUMBER_BYTES
+from archive.schema.pickled.core import NUMBER_BYTES
 
 if TYPE_CHECKING:
-    from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
+    from archive.schema.pickled import Schema
 
 MODULE = Optional(Shared(Tuple(type=String(), instance=String())))
 STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain()), link="inner"))

@@ -14,7 +14,7 @@ from archive.base.limits import Limits
 from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end, read_end
-from archive.container.headers import END, EndRecord, padding_field, widened, zip64_field, zip64_values
+from archive.container.headers import END, padding_field, widened, zip64_field, zip64_values
 from archive.container.write import new_member
 from tests.support.zips import PLAIN, SMALL, put, read, refused, write_again, written, zipped
 
@@ -109,11 +109,11 @@ FORGED: dict[str, tuple[bytes, str]] = {
     ),
     "no local header": (
         put(SMALL, central(SMALL) + POSITION, "I", 5),
-        "data/0, byte 5: expected a local header, found b",
+        "data/0, byte 5, field signature: expected a local header, found b",
     ),
     "a local header behind the directory": (
         put(SMALL, central(SMALL) + POSITION, "I", len(SMALL) - 10),
-        r"data/0, byte \d+: expected a local header of 30 bytes, found 0 bytes",
+        r"data/0, byte \d+, field signature: expected a local header of 30 bytes, found 0 bytes",
     ),
     "saturated without a zip64 field": (
         put(SMALL, central(SMALL) + SIZE, "I", 0xFFFFFFFF),
@@ -133,7 +133,7 @@ FORGED: dict[str, tuple[bytes, str]] = {
     ),
     "more entries than there are": (
         put(put(SMALL, ZIP64_END_AT + 24, "QQ", 9, 9), END_AT + 8, "HH", 9, 9),
-        r"byte \d+: expected a central header of 46 bytes, found 0 bytes",
+        r"byte \d+, field signature: expected a central header of 46 bytes, found 0 bytes",
     ),
     "counts that differ": (
         put(SMALL, END_AT + 8, "HH", 5, 5),
@@ -157,7 +157,7 @@ FORGED: dict[str, tuple[bytes, str]] = {
     ),
     "a zip64 end record elsewhere": (
         put(SMALL, LOCATOR_AT + 8, "Q", 2**64 - 1),
-        "byte 18446744073709551615: expected a zip64 end record of 56 bytes, found 0 bytes",
+        "byte 18446744073709551615, field signature: expected a zip64 end record of 56 bytes, found 0 bytes",
     ),
     "a zip64 end record of another length": (
         put(SMALL, ZIP64_END_AT + 4, "Q", 45),
@@ -165,7 +165,7 @@ FORGED: dict[str, tuple[bytes, str]] = {
     ),
     "a zip64 locator with nothing before it": (
         SMALL[LOCATOR_AT:],
-        r"byte \d+: expected a zip64 end record of 56 bytes, found 0 bytes",
+        r"byte \d+, field signature: expected a zip64 end record of 56 bytes, found 0 bytes",
     ),
     "several disks in the end record": (put(PLAIN, END_AT + 4, "H", 1), "expected an archive in one part"),
     "several disks in the locator": (put(SMALL, LOCATOR_AT + 16, "I", 2), "expected an archive in one part"),
@@ -352,7 +352,7 @@ def test_bytes_behind_what_is_no_whole_zip_are_not() -> None:
 
 
 def test_bytes_behind_a_zip_of_no_records_are_counted() -> None:
-    assert bytes_behind(memoryview(END.pack(EndRecord(*[0] * 7)) + b"behind")) == 6
+    assert bytes_behind(memoryview(END.pack(END.row(*[0] * 7)) + b"behind")) == 6
 
 
 ALL = {8: "HH", 12: "I", 16: "I"}

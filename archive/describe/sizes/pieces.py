@@ -54,7 +54,9 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
     used = 0
     for _, header, path, extra in central_headers(data, end, container.allowance):
         if path.endswith(b"/"):
-            *_, start = widened((header.size, header.stored_size, header.position), extra)
+            *_, start = widened(
+                (header.uncompressed_size, header.compressed_size, header.header_offset), extra
+            )
             local = LOCAL.read(data, start)
             name, parts = None, {Part.HEADER: LOCAL.size + local.name_length + local.extra_length}
         else:
@@ -64,7 +66,7 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
         parts[Part.DIRECTORY] = CENTRAL.size + len(path) + len(extra) + header.comment_length
         yield from ((name, part, size) for part, size in parts.items() if size)
         used += sum(parts.values())
-    ends = len(data) - end.comment_length - end.directory_position - end.directory_size
+    ends = len(data) - end.comment_length - end.directory_offset - end.directory_size
     yield None, Part.DIRECTORY, ends
     if gaps := len(data) - ends - used:
         yield None, Part.GAP, gaps

@@ -127,13 +127,13 @@ from archive.formats.effects.rows import (
     place_of,
 )
 from archive.formats.effects.rules import check_table
-from archive.formats.schema import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 from archive.pickles.ops import ValueKind
+from archive.schema.pickled import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
-    from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
+    from archive.schema.pickled import Schema
 
 VERSION = 4
 """The one version of the record; no release wrote those before it."""

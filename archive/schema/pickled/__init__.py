@@ -42,8 +42,8 @@ Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 ``tests/support/slow_reader.py``.
 """
 
-from archive.formats.schema.containers import IntList, Keyed, Opening, Sequence, Tuple
-from archive.formats.schema.core import (
+from archive.schema.pickled.containers import IntList, Keyed, Opening, Sequence, Tuple
+from archive.schema.pickled.core import (
     Gathered,
     Indexed,
     Links,
@@ -57,8 +57,8 @@ from archive.formats.schema.core import (
     found_at,
     parse,
 )
-from archive.formats.schema.scalars import Const, Int, Optional, String, Value
-from archive.formats.schema.shared import Chain, Memo, NextInChain, Shared
+from archive.schema.pickled.scalars import Const, Int, Optional, String, Value
+from archive.schema.pickled.shared import Chain, Memo, NextInChain, Shared
 
 __all__ = [
     "Chain",

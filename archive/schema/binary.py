@@ -1,0 +1,312 @@
+r"""Binary layouts: a ``construct.Struct`` of fixed size, compiled once to :mod:`struct`, tuples and columns.
+
+    >>> from construct import Const, Int16ul, Int32ul, Struct
+    >>> PLACE = Layout(
+    ...     "place"
+    ...     / Struct(
+    ...         "magic" / Const(b"AT"),
+    ...         "line" / Int32ul * "counted from 1",
+    ...         "column" / Int16ul,
+    ...     )
+    ... )
+    >>> PLACE.size, PLACE.offset("column")
+    (8, 6)
+    >>> PLACE.build(line=7, column=3)
+    b'AT\x07\x00\x00\x00\x03\x00'
+    >>> PLACE.read(b"AT\x07\x00\x00\x00\x03\x00")
+    place(line=7, column=3)
+
+A layout takes what has a fixed size: integers and floats of one byte order, ``Bytes(n)``, and ``Const`` of
+either, which stand first and are left out of rows. What has no fixed size stays construct's own, and is read
+with :func:`parse` and written with :func:`build`. Both ways end in :class:`ArchiveError` with the byte and
+the field.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from contextlib import contextmanager
+from functools import cached_property
+from struct import Struct as Packer
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from construct import Bytes as BytesField
+from construct import Const, ConstructError, FormatField, Renamed, StreamError
+
+from archive.base.errors import ArchiveError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from construct import Construct, Struct
+
+    from archive.base.ranged import Bytes
+
+Row = Any
+"""A named tuple of a layout's fields; what they are stands in the declaration."""
+NUMPY_TYPES = {"B": "u1", "b": "i1", "H": "u2", "h": "i2", "L": "u4", "l": "i4", "Q": "u8", "q": "i8"}
+NUMPY_TYPES |= {"e": "f2", "f": "f4", "d": "f8", "?": "?"}
+
+
+class FixedField(NamedTuple):
+    """A field of a layout.
+
+    Attributes:
+        name: as the declaration has it.
+        docs: what the declaration says of it.
+        offset: bytes before it.
+        size: its bytes.
+        order: ``<`` or ``>``; of a single byte or of bytes, none.
+        form: the format of :mod:`struct`.
+        constant: what always stands there; None for any value.
+    """
+
+    name: str
+    docs: str
+    offset: int
+    size: int
+    order: str
+    form: str
+    constant: object
+
+
+def fixed_fields(declared: Struct) -> list[FixedField]:
+    """The fields of a declaration of fixed size.
+
+    Raises:
+        TypeError: one of them has no fixed size, or a constant follows a value.
+    """
+    fields: list[FixedField] = []
+    offset = 0
+    for part in declared.subcons:
+        inner, constant = part, None
+        while isinstance(inner, Renamed | Const):
+            constant = getattr(inner, "value", constant)
+            inner = inner.subcon
+        if isinstance(inner, FormatField):
+            order, form = ("" if inner.length == 1 else inner.fmtstr[0]), inner.fmtstr[1:]
+        elif isinstance(inner, BytesField):
+            order, form = "", f"{inner.length}s"
+        else:
+            raise TypeError(f"{declared.name}, field {part.name}: {type(inner).__name__} has no fixed size")
+        if constant is not None and fields and fields[-1].constant is None:
+            raise TypeError(f"{declared.name}, field {part.name}: constants stand first")
+        fields.append(FixedField(part.name, part.docs, offset, inner.sizeof(), order, form, constant))
+        offset += inner.sizeof()
+    return fields
+
+
+class Layout:
+    """A header of fixed size.
+
+    Args:
+        declared: its fields, under the header's name: ``"local header" / Struct(...)``.
+    """
+
+    def __init__(self, declared: Renamed) -> None:
+        self.declared = declared
+        self.what: str = declared.name
+
+    @cached_property
+    def fields(self) -> list[FixedField]:
+        """All fields, constants too."""
+        return fixed_fields(self.declared.subcon)
+
+    @cached_property
+    def _constants(self) -> tuple[object, ...]:
+        return tuple(field.constant for field in self.fields if field.constant is not None)
+
+    @cached_property
+    def _values(self) -> list[FixedField]:
+        return self.fields[len(self._constants) :]
+
+    @cached_property
+    def order(self) -> str:
+        """The byte order of all numbers: ``<`` or ``>``."""
+        orders = {field.order for field in self.fields} - {""}
+        if len(orders) > 1:
+            raise TypeError(f"{self.what}: numbers of both byte orders")
+        return orders.pop() if orders else "<"
+
+    @cached_property
+    def _packer(self) -> Packer:
+        return Packer(self.order + "".join(field.form for field in self.fields))
+
+    @cached_property
+    def row(self) -> type[Row]:
+        """The named tuple of its values."""
+        return namedtuple(self.what.replace(" ", "_"), [field.name for field in self._values])  # noqa: PYI024 (the declaration has the types)
+
+    @cached_property
+    def dtype(self) -> np.dtype[np.void]:
+        """Of its values, for many headers without gaps."""
+        import numpy as np  # noqa: PLC0415 (single headers do without)
+
+        types = [
+            field.order + NUMPY_TYPES[field.form] if field.form in NUMPY_TYPES else f"V{field.size}"
+            for field in self._values
+        ]
+        names, offsets = [f.name for f in self._values], [f.offset for f in self._values]
+        return np.dtype({"names": names, "formats": types, "offsets": offsets, "itemsize": self.size})
+
+    @cached_property
+    def size(self) -> int:
+        """Its bytes."""
+        return self._packer.size
+
+    @cached_property
+    def magic(self) -> bytes:
+        """The constant bytes that it begins with."""
+        constant = self.fields[0].constant
+        return constant if isinstance(constant, bytes) else b""
+
+    def offset(self, name: str) -> int:
+        """The bytes before a field."""
+        return next(field.offset for field in self.fields if field.name == name)
+
+    def read(self, data: Bytes | bytes, at: int = 0, stop: int | None = None) -> Row:
+        """The values of the header at byte ``at``, before byte ``stop``.
+
+        Raises:
+            ArchiveError: other bytes stand there, or the data end.
+        """
+        stop = len(data) if stop is None else stop
+        end = at + self.size
+        if end > stop:
+            raise self._cut(at, max(stop - at, 0))
+        values = self._packer.unpack(data[at:end])
+        constants = self._constants
+        if values[: len(constants)] != constants:
+            raise self._other(at, values)
+        return self.row._make(values[len(constants) :])
+
+    def _cut(self, at: int, left: int) -> ArchiveError:
+        field = next(field for field in self.fields if field.offset + field.size > left)
+        found = f"{left} bytes"
+        return ArchiveError(
+            place=f"byte {at}, field {field.name}",
+            expected=f"a {self.what} of {self.size} bytes",
+            found=found,
+        )
+
+    def _other(self, at: int, values: tuple[object, ...]) -> ArchiveError:
+        field, found = next(
+            (field, value)
+            for field, value in zip(self.fields, values, strict=True)
+            if field.constant is not None and value != field.constant
+        )
+        return ArchiveError(
+            place=f"byte {at}, field {field.name}", expected=f"a {self.what}", found=shown(found)
+        )
+
+    def read_all(self, data: Bytes | bytes) -> Iterator[Row]:
+        """The values of consecutive headers, whose constants aren't checked; the data end with one."""
+        skip, make = len(self._constants), self.row._make
+        return (make(values[skip:]) for values in self._packer.iter_unpack(data[:]))
+
+    def columns(self, data: Bytes | bytes) -> np.ndarray:
+        """The values of n consecutive headers as an array (n) of the dtype; constants aren't checked.
+
+        Bytes after the last whole header are left out.
+        """
+        import numpy as np  # noqa: PLC0415 (single headers do without)
+
+        return np.frombuffer(data[:], self.dtype, len(data) // self.size)
+
+    def build(self, **values: object) -> bytes:
+        """The bytes of a header with these values, all of them."""
+        return self.pack(self.row(**values))
+
+    def pack(self, row: Row) -> bytes:
+        """The bytes of a row."""
+        return self._packer.pack(*self._constants, *row)
+
+
+# --- what has no fixed size
+
+
+class Reader:
+    """Bytes as construct reads them: no more than asked for is fetched or copied.
+
+    Args:
+        data: of the file.
+        at: where reading begins.
+    """
+
+    def __init__(self, data: Bytes | bytes, at: int = 0) -> None:
+        self._data, self._at = data, at
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer where the data end."""
+        part = bytes(self._data[self._at : self._at + size])
+        self._at += len(part)
+        return part
+
+    def tell(self) -> int:
+        """The next byte."""
+        return self._at
+
+    def seek(self, at: int, whence: int = 0) -> int:
+        """Go on at a byte, counted from the beginning, from here (1) or from the end (2)."""
+        self._at = max(at + (0, self._at, len(self._data))[whence], 0)
+        return self._at
+
+    def left(self) -> int:
+        """Bytes from here to the end."""
+        return max(len(self._data) - self._at, 0)
+
+
+def parse(declared: Construct, data: Bytes | bytes, at: int = 0, **parameters: object) -> Any:  # noqa: ANN401 (as declared)
+    """What stands at byte ``at``, as declared.
+
+    Args:
+        declared: any construct.
+        data: the file.
+        at: where it begins.
+        parameters: for expressions of the declaration: ``this._params.order``.
+
+    Raises:
+        ArchiveError: it isn't as declared; with the byte, and the path to the field.
+    """
+    reader = Reader(data, at)
+    with declared_errors(reader):
+        return declared.parse_stream(reader, **parameters)
+
+
+def build(declared: Construct, value: object, **parameters: object) -> bytes:
+    """The bytes of a value, as declared.
+
+    Raises:
+        ArchiveError: the value isn't as declared; with the path to the field.
+    """
+    with declared_errors():
+        data: bytes = declared.build(value, **parameters)
+    return data
+
+
+@contextmanager
+def declared_errors(reader: Reader | None = None) -> Iterator[None]:
+    """Turn construct's errors into ours.
+
+    Raises:
+        ArchiveError: the block's :class:`construct.ConstructError`, with the byte and the path to the field.
+    """
+    try:
+        yield
+    except ConstructError as error:
+        byte = f"byte {reader.tell():,}" if reader else ""
+        place = ", ".join(filter(None, (byte, field_path(error.path))))
+        message = str(error).splitlines()[-1] if str(error) else ""
+        if isinstance(error, StreamError) and reader:
+            raise ArchiveError(place=place, expected="more bytes", found="the end") from None
+        raise ArchiveError(message, place=place) from None
+
+
+def field_path(path: str | None) -> str:
+    """Construct's path to a field in the words of our places.
+
+    >>> field_path("(parsing) -> pairs -> key")
+    'field pairs, field key'
+    """
+    return ", ".join(f"field {name}" for name in (path or "").split(" -> ")[1:])
