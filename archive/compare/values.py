@@ -6,7 +6,6 @@ in the other. Tensors are compared elsewhere (:mod:`archive.compare.tensors`), b
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from archive.compare.sameness import Level
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.tensors.script import quantised_parts, tensor_in
+from archive.pickles.ops import float_bytes
 from archive.reader.recognition.saved import STATE, class_of, tensor_parts
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Values:
                 return self._names.pair(str(was), str(now))
             return was == now
         if isinstance(was, float) and isinstance(now, float):  # so that NaN is NaN, and -0.0 not 0.0
-            return struct.pack("<d", was) == struct.pack("<d", now)
+            return float_bytes(was) == float_bytes(now)
         return bool(was == now)
 
     def _row(self, path: Path, old: str, new: str) -> Change:

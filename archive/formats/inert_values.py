@@ -14,7 +14,6 @@ through ``Pickler::pushIValue`` (``pickler.cpp``), tensors by ``pushLiteralTenso
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy as np
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import charged
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.pickles.ops import HOLDERS, NEWTRUE, ValueKind
+from archive.pickles.ops import HOLDERS, NEWTRUE, ValueKind, float_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,7 +172,7 @@ def _value(tree: Tree, node: int, kind: int, parts: list[object], allowance: All
     if kind == NONE:
         return None
     if kind == FLOAT:
-        return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
+        return float_of(int(tree.value[node]).to_bytes(8, "big", signed=True))
     if kind == TEXT:
         written = bytes(tree.strings.data(int(tree.value[node])))  # its memory was asked for as ASCII
         return written.decode() if written.isascii() else charged(written, allowance)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import ArchiveError, one_line
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import DICTS, Machine, PyValue, set_of
+from archive.pickles.write import text_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 HEADS = {"SHORT_BINUNICODE": 2, "BINUNICODE": 5, "BINUNICODE8": 9}
 """Bytes of an instruction before its text."""
 FRAME_BYTES = 9
-FRAMED = 4
-"""The first protocol with short texts and long ones."""
 TEXT_BYTES = 120
 """Bytes of memory that a text costs besides its own, and the value of an instruction while uses are found."""
 CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "BINPERSID"}
@@ -257,11 +256,7 @@ def with_texts(data: memoryview, saved: SavedTexts, texts: Mapping[int, str]) ->
 def _instruction(text: str, protocol: int) -> bytes:
     """The instruction that Python's pickler writes for a text."""
     data = text.encode(errors="surrogatepass")
-    if protocol >= FRAMED and len(data) < 1 << 8:
-        return b"\x8c" + len(data).to_bytes(1, "little") + data
-    if protocol >= FRAMED and len(data) >= 1 << 32:
-        return b"\x8d" + len(data).to_bytes(8, "little") + data
-    return b"X" + len(data).to_bytes(4, "little") + data
+    return text_head(len(data), protocol) + data
 
 
 def _grown(

@@ -12,9 +12,24 @@ the kind of value it leaves there.
 from __future__ import annotations
 
 from enum import IntEnum
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
+
+_DOUBLE = Struct(">d")
+
+
+def float_bytes(value: float) -> bytes:
+    """The eight bytes of a float as BINFLOAT has them: every nan and both zeros have their own."""
+    return _DOUBLE.pack(value)
+
+
+def float_of(data: bytes) -> float:
+    """The float of the eight bytes that BINFLOAT has."""
+    value: float
+    (value,) = _DOUBLE.unpack(data)
+    return value
 
 
 class Argument(IntEnum):

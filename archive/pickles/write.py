@@ -54,6 +54,8 @@ MEMO_BYTES, TEXT_BYTES = 140, 250
 """Bytes of memory that a value that others refer to costs, and a text besides its length."""
 WRITER_BYTES = 2_048
 """Bytes of memory that it takes to write anything."""
+FRAMED = 4
+"""The first protocol with short texts and long ones."""
 LONG = 256
 """Bytes of the shortest text that is known by its digest, so that it is not there once more."""
 BYTE = 256
@@ -177,7 +179,16 @@ def memo_read(index: int) -> bytes:
 
 def global_name(module: str, name: str) -> bytes:
     """The instruction for a global."""
-    return BYTE_OF["GLOBAL"] + f"{module}\n{name}\n".encode()
+    return BYTE_OF["GLOBAL"] + f"{module}\n{name}\n".encode("utf-8", "surrogateescape")
+
+
+def text_head(size: int, protocol: int = 2) -> bytes:
+    """The instruction before the bytes of a text, with its ``size``; from protocol 4 on as Python's pickler."""
+    if protocol >= FRAMED and size < 1 << 8:
+        return b"\x8c" + size.to_bytes(1)  # SHORT_BINUNICODE
+    if protocol >= FRAMED and size >= 1 << 32:
+        return b"\x8d" + size.to_bytes(8, "little")  # BINUNICODE8
+    return BYTE_OF["BINUNICODE"] + size.to_bytes(4, "little")
 
 
 class Writer:
@@ -262,7 +273,7 @@ class Writer:
 
     def text(self, data: bytes | memoryview) -> int:
         """Write a text; returns the number of its memo entry."""
-        head = BYTE_OF["BINUNICODE"] + len(data).to_bytes(4, "little")
+        head = text_head(len(data))
         if len(data) < LONG:
             return self.once(head + data)
         from hashlib import blake2b  # noqa: PLC0415 (readers do without)

@@ -13,7 +13,6 @@ elements.
 from __future__ import annotations
 
 import hashlib
-import struct
 from typing import TYPE_CHECKING
 
 from archive.base.cores import Cores
@@ -25,6 +24,7 @@ from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
 from archive.formats.tensors.script import quantised_parts, tensor_in
+from archive.pickles.ops import float_bytes
 from archive.reader.recognition.saved import tensor_of, tensor_parts
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class ValueBytes:
         if isinstance(value, int):
             return _sized(b"I", b"%d" % value)
         if isinstance(value, float):
-            return b"F" + struct.pack(">d", value)
+            return b"F" + float_bytes(value)
         if isinstance(value, bytes | bytearray):
             return _sized(b"B", bytes(value))
         return _sized(b"G", _utf8(self._name(str(value)))) if isinstance(value, Global) else None

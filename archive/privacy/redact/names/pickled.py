@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ImpossibleError, shown
 from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP
-from archive.pickles.ops import BYTE_OF, ValueKind
+from archive.pickles.ops import ValueKind
+from archive.pickles.write import global_name, text_head
 from archive.privacy.redact.names.words import WORDS
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Pickled:
         if text == old:
             return b""
         data = text.encode("utf-8", "surrogateescape")
-        return b"".join((BYTE_OF["BINUNICODE"], len(data).to_bytes(4, "little"), data))
+        return text_head(len(data)) + data
 
     def _new_global(self, name: tuple[str, str], words: ModelNames) -> bytes:
         old = ".".join(name)
@@ -118,7 +119,7 @@ class Pickled:
         if new == old:
             return b""
         module, _, last = new.rpartition(".")
-        return BYTE_OF["GLOBAL"] + f"{module}\n{last}\n".encode("utf-8", "surrogateescape")
+        return global_name(module, last)
 
     def _text(self, node: int) -> str:
         tree = self._tree

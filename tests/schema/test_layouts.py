@@ -1,0 +1,155 @@
+"""Every binary layout: its compiled reader agrees with construct's own, and says where bytes are wrong."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from construct import Bytes, Const, Int16ub, Int16ul, Int32ul, Int64ul, Struct, VarInt
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archive
+from archive import ArchiveError
+from archive.schema.binary import Layout, Reader, build, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.schema.binary import FixedField
+
+NEEDS_TORCH = ("archive.backend", "archive.effects")
+
+
+def modules() -> Iterator[str]:
+    for module in pkgutil.walk_packages(archive.__path__, "archive.", onerror=lambda _: None):
+        if not module.name.startswith((*NEEDS_TORCH, "archive.__main__")):
+            yield module.name
+
+
+def layouts() -> dict[str, Layout]:
+    """Those in the globals of modules, and those that a width and a byte order make of one declaration."""
+    found = {}
+    for name in modules():
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, Layout):
+                found[f"{name.removeprefix('archive.')}: {value.what}"] = value
+    return found
+
+
+LAYOUTS = layouts()
+BOUNDS = {"e": 16, "f": 32, "d": 64}
+
+
+def value_of(field: FixedField) -> st.SearchStrategy[Any]:
+    if field.form.endswith("s"):
+        return st.binary(min_size=field.size, max_size=field.size)
+    if field.form in BOUNDS:
+        return st.floats(width=BOUNDS[field.form], allow_nan=False)
+    if field.form == "?":
+        return st.booleans()
+    bits = 8 * field.size
+    low = -(1 << bits - 1) if field.form.islower() else 0
+    return st.integers(low, low + (1 << bits) - 1)
+
+
+def rows_of(layout: Layout) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({f.name: value_of(f) for f in layout.fields if f.constant is None})
+
+
+def test_the_package_has_layouts() -> None:
+    assert {"container.headers: local header", "container.headers: end record"} <= LAYOUTS.keys()
+    assert len(LAYOUTS) > 8
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+def test_what_is_built_is_read_as_construct_reads_it(layout: Layout) -> None:
+    @given(st.lists(rows_of(layout), min_size=1, max_size=3), st.binary(max_size=5))
+    def check(rows: list[dict[str, Any]], around: bytes) -> None:
+        data = b"".join(layout.build(**row) for row in rows)
+        assert data == b"".join(map(layout.declared.build, rows))
+        assert layout.size == layout.declared.sizeof() == len(data) // len(rows)
+        placed = around + data + around
+        for number, row in enumerate(rows):
+            at = len(around) + number * layout.size
+            found = layout.read(placed, at)
+            assert found._asdict() == row
+            assert layout.pack(found) == placed[at : at + layout.size]
+            told = parse(layout.declared, placed, at)
+            assert {name: told[name] for name in row} == row
+        assert [one._asdict() for one in layout.read_all(data)] == rows
+        columns = layout.columns(data + around[: layout.size - 1])
+        assert len(columns) == len(rows)
+        for name in rows[0]:
+            assert columns[name].tolist() == [row[name] for row in rows]
+
+    check()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+def test_truncated_and_random_bytes_end_in_one_error_with_the_field(layout: Layout) -> None:
+    @given(rows_of(layout), st.binary(min_size=layout.size, max_size=layout.size), st.data())
+    def check(row: dict[str, Any], other: bytes, draw: st.DataObject) -> None:
+        data = layout.build(**row)
+        length = draw.draw(st.integers(0, layout.size - 1))
+        with pytest.raises(ArchiveError) as caught:
+            layout.read(data[:length])
+        last = next(field for field in layout.fields if field.offset + field.size > length)
+        assert caught.value.place == f"byte 0, field {last.name}"
+        with pytest.raises(ArchiveError, match=f"field {last.name}"):
+            parse(layout.declared, data[:length])
+        if other.startswith(layout.magic):
+            assert layout.pack(layout.read(other)) == other
+            return
+        with pytest.raises(ArchiveError, match=f"byte 0, field {layout.fields[0].name}: expected a "):
+            layout.read(other)
+
+    check()
+
+
+def test_a_stop_before_the_end_of_the_data_ends_a_header() -> None:
+    layout = Layout("pair" / Struct("first" / Int16ul, "second" / Int16ul))
+    assert layout.read(b"\1\0\2\0\3\0", 2, 6) == (2, 3)
+    with pytest.raises(ArchiveError, match="byte 2, field second: expected a pair of 4 bytes, found 3 bytes"):
+        layout.read(b"\1\0\2\0\3\0", 2, 5)
+    with pytest.raises(ArchiveError, match=r"byte 9, field first: .* found 0 bytes"):
+        layout.read(b"\1\0", 9)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (["a" / VarInt], "field a: VarInt has no fixed size"),
+        (["a" / Int16ul, "b" / Const(b"x")], "field b: constants stand first"),
+    ],
+)
+def test_what_has_no_fixed_size_is_no_layout(fields: list[Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        _ = Layout("thing" / Struct(*fields)).fields
+
+
+def test_a_layout_has_one_byte_order() -> None:
+    with pytest.raises(TypeError, match="thing: numbers of both byte orders"):
+        _ = Layout("thing" / Struct("a" / Int16ul, "b" / Int16ub)).size
+
+
+def test_what_has_no_fixed_size_is_constructs_own() -> None:
+    text = Struct("length" / Int32ul, "text" / Bytes(lambda this: this.length))
+    data = build(text, {"length": 3, "text": b"abc"})
+    assert data == struct.pack("<I3s", 3, b"abc")
+    assert parse(text, b"--" + data, 2).text == b"abc"
+    with pytest.raises(ArchiveError, match="byte 6, field text: expected more bytes, found the end"):
+        parse(text, data[:6])
+    with pytest.raises(ArchiveError, match="field length"):
+        build(text, {"length": -1, "text": b""})
+
+
+def test_a_length_that_a_file_claims_is_never_asked_of_memory() -> None:
+    """The reader gives what is there, whatever the length: no buffer of the claimed size is made."""
+    claimed = Struct("length" / Int64ul, "data" / Bytes(lambda this: this.length))
+    with pytest.raises(ArchiveError, match="field data"):
+        parse(claimed, b"\xff" * 7 + b"\x7f" + b"few")
+    assert Reader(b"few").read(1 << 62) == b"few"
