@@ -183,7 +183,7 @@ def global_name(module: str, name: str) -> bytes:
 
 
 def text_head(size: int, protocol: int = 2) -> bytes:
-    """The instruction before the bytes of a text, with its ``size``; from protocol 4 on as Python's pickler."""
+    """The instruction before a text of ``size`` bytes; from protocol 4 on as Python's pickler has it."""
     if protocol >= FRAMED and size < 1 << 8:
         return b"\x8c" + size.to_bytes(1)  # SHORT_BINUNICODE
     if protocol >= FRAMED and size >= 1 << 32:

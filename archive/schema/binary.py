@@ -122,6 +122,10 @@ class Layout:
         return self.fields[len(self._constants) :]
 
     @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self._values)
+
+    @cached_property
     def order(self) -> str:
         """The byte order of all numbers: ``<`` or ``>``."""
         orders = {field.order for field in self.fields} - {""}
@@ -136,7 +140,7 @@ class Layout:
     @cached_property
     def row(self) -> type[Row]:
         """The named tuple of its values."""
-        return namedtuple(self.what.replace(" ", "_"), [field.name for field in self._values])  # noqa: PYI024 (the declaration has the types)
+        return namedtuple(self.what.replace(" ", "_"), self._names)  # noqa: PYI024 (the declaration has the types)
 
     @cached_property
     def dtype(self) -> np.dtype[np.void]:
@@ -215,8 +219,10 @@ class Layout:
         return np.frombuffer(data[:], self.dtype, len(data) // self.size)
 
     def build(self, **values: object) -> bytes:
-        """The bytes of a header with these values, all of them."""
-        return self.pack(self.row(**values))
+        """The bytes of a header with these values, all of them and no others."""
+        if len(values) > len(self._values):
+            raise TypeError(f"{self.what}: {sorted(values.keys() - set(self.row._fields))} aren't its fields")
+        return self._packer.pack(*self._constants, *map(values.__getitem__, self._names))
 
     def pack(self, row: Row) -> bytes:
         """The bytes of a row."""

@@ -153,3 +153,11 @@ def test_a_length_that_a_file_claims_is_never_asked_of_memory() -> None:
     with pytest.raises(ArchiveError, match="field data"):
         parse(claimed, b"\xff" * 7 + b"\x7f" + b"few")
     assert Reader(b"few").read(1 << 62) == b"few"
+
+
+def test_a_header_is_built_of_all_its_fields_and_no_others() -> None:
+    layout = Layout("pair" / Struct("first" / Int16ul, "second" / Int16ul))
+    with pytest.raises(KeyError, match="second"):
+        layout.build(first=1)
+    with pytest.raises(TypeError, match=r"pair: \['third'\] aren't its fields"):
+        layout.build(first=1, second=2, third=3)
