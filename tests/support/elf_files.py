@@ -8,6 +8,13 @@ from typing import NamedTuple
 HEADER = {64: "HHIQQQIHHHHHH", 32: "HHIIIIIHHHHHH"}
 SEGMENT = {64: "IIQQQQQQ", 32: "IIIIIIII"}
 SECTION = {64: "IIQQQQIIQQ", 32: "IIIIIIIIII"}
+HEADER_FORMS = {
+    "file": {bits: f"16s{form}" for bits, form in HEADER.items()},
+    "program": SEGMENT,
+    "section": SECTION,
+    "compression": {64: "IIQQ", 32: "III"},
+}
+"""The numbers of each header after the System V ABI, as :mod:`struct` writes them, for either width."""
 NAMES = b"\0.text\0.debug_info\0.symtab\0.strtab\0.shstrtab\0.data\0"
 X86_64, AARCH64 = 62, 183
 ALLOC, WRITE, EXECUTE = 2, 1, 4

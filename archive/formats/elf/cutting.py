@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, counted
-from archive.base.layout import LITTLE
-from archive.formats.elf.headers import headers_of
+from archive.formats.elf.headers import LITTLE, headers_of
 from archive.formats.elf.model import SectionTable
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 

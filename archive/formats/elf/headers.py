@@ -1,172 +1,161 @@
-"""The headers of an ELF file, for both widths. Fields have the names of the System V ABI, without prefix.
+"""The headers of an ELF file, each declared once, by the number types of its width and byte order.
 
-The file header is followed by program headers at ``phoff``, one for each segment, and section headers at
-``shoff``. A section with the flag SHF_COMPRESSED begins with a compression header. The segment PT_DYNAMIC
-holds dynamic entries, the section SHT_SYMTAB and the table DT_SYMTAB symbols.
+So does the System V ABI, whose names the fields have, without prefix. Files of 32 bits have the fields of
+program headers, compression headers and symbols in another order; their symbols aren't read.
+
+The file header, which begins with the identification, is followed by program headers at ``phoff``, one for
+each segment, and section headers at ``shoff``. A section with the flag SHF_COMPRESSED begins with a
+compression header. The segment PT_DYNAMIC holds dynamic entries, the section SHT_SYMTAB and the table
+DT_SYMTAB symbols.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.layout import U8, U16, U32, U64, BinaryLayout, Bytes16
+from construct import Bytes, Const, FormatField, Int8ub, Struct
 
+from archive.schema.binary import Layout
 
-class FileHeader64(NamedTuple):
-    """Elf64_Ehdr."""
+if TYPE_CHECKING:
+    from construct import Renamed
 
-    ident: Bytes16
-    type: U16
-    machine: U16
-    version: U32
-    entry: U64
-    phoff: U64
-    shoff: U64
-    flags: U32
-    ehsize: U16
-    phentsize: U16
-    phnum: U16
-    shentsize: U16
-    shnum: U16
-    shstrndx: U16
+MAGIC = b"\x7fELF"
+LITTLE, BIG = "<", ">"
+"""Orders of the bytes of a number, as :mod:`struct` writes them."""
+WIDTHS, ORDERS = {1: 32, 2: 64}, {1: LITTLE, 2: BIG}
+"""What a file says in ``ei_class`` and ``ei_data``."""
 
-
-class FileHeader32(NamedTuple):
-    """Elf32_Ehdr."""
-
-    ident: Bytes16
-    type: U16
-    machine: U16
-    version: U32
-    entry: U32
-    phoff: U32
-    shoff: U32
-    flags: U32
-    ehsize: U16
-    phentsize: U16
-    phnum: U16
-    shentsize: U16
-    shnum: U16
-    shstrndx: U16
+IDENTIFICATION = Layout(
+    "file identification"
+    / Struct(
+        "ei_mag" / Const(MAGIC),
+        "ei_class" / Int8ub * "1: 32 bits, 2: 64 bits",
+        "ei_data" / Int8ub * "1: little-endian, 2: big-endian",
+        "ei_version" / Int8ub * "1",
+        "ei_osabi" / Int8ub * "whose ABI: 0 System V, 3 GNU",
+        "ei_abiversion" / Int8ub,
+        "ei_pad" / Bytes(7) * "zeros",
+    )
+)
 
 
-class ProgramHeader64(NamedTuple):
-    """Elf64_Phdr."""
+class NumberTypes:
+    """The number types of one width and byte order.
 
-    type: U32
-    flags: U32
-    offset: U64
-    vaddr: U64
-    paddr: U64
-    filesz: U64
-    memsz: U64
-    align: U64
+    Attributes:
+        half: 16 bits.
+        word: 32 bits.
+        addr: an address in memory, of the file's width.
+        off: a place in the file, of the file's width.
+        xword: any other number of the file's width: Elf64_Xword, and Elf32_Word in its place.
+    """
 
-
-class ProgramHeader32(NamedTuple):
-    """Elf32_Phdr, in which the flags stand elsewhere."""
-
-    type: U32
-    offset: U32
-    vaddr: U32
-    paddr: U32
-    filesz: U32
-    memsz: U32
-    flags: U32
-    align: U32
+    def __init__(self, bits: int, order: str) -> None:
+        self.is_wide = bits == 64  # noqa: PLR2004 (the other width is 32)
+        self.half, self.word = FormatField(order, "H"), FormatField(order, "L")
+        self.addr = self.off = self.xword = FormatField(order, "Q" if self.is_wide else "L")
 
 
-class SectionHeader64(NamedTuple):
-    """Elf64_Shdr."""
-
-    name: U32
-    type: U32
-    flags: U64
-    addr: U64
-    offset: U64
-    size: U64
-    link: U32
-    info: U32
-    addralign: U64
-    entsize: U64
-
-
-class SectionHeader32(NamedTuple):
-    """Elf32_Shdr."""
-
-    name: U32
-    type: U32
-    flags: U32
-    addr: U32
-    offset: U32
-    size: U32
-    link: U32
-    info: U32
-    addralign: U32
-    entsize: U32
+def file_header(types: NumberTypes) -> Renamed:
+    """Elf64_Ehdr, Elf32_Ehdr."""
+    return "file header" / Struct(
+        "ident" / Bytes(IDENTIFICATION.size) * "the file identification",
+        "type" / types.half * "3: a shared object",
+        "machine" / types.half * "62: x86-64",
+        "version" / types.word * "1",
+        "entry" / types.addr * "where a program starts",
+        "phoff" / types.off * "where the program headers begin",
+        "shoff" / types.off * "where the section headers begin",
+        "flags" / types.word * "of the machine",
+        "ehsize" / types.half * "bytes of this header",
+        "phentsize" / types.half * "bytes of a program header",
+        "phnum" / types.half * "program headers",
+        "shentsize" / types.half * "bytes of a section header",
+        "shnum" / types.half * "section headers",
+        "shstrndx" / types.half * "number of the section that has the names of sections",
+    )
 
 
-class CompressionHeader64(NamedTuple):
-    """Elf64_Chdr."""
-
-    type: U32
-    reserved: U32
-    size: U64
-    addralign: U64
-
-
-class CompressionHeader32(NamedTuple):
-    """Elf32_Chdr."""
-
-    type: U32
-    size: U32
-    addralign: U32
-
-
-class DynamicEntry64(NamedTuple):
-    """Elf64_Dyn: what the loader is to know, such as where a table is."""
-
-    tag: U64
-    value: U64
+def program_header(types: NumberTypes) -> Renamed:
+    """Elf64_Phdr; Elf32_Phdr, in which the flags come later."""
+    flags = "flags" / types.word * "1 executed, 2 written, 4 read"
+    return "program header" / Struct(
+        "type" / types.word * "1: to load, 2: dynamic entries",
+        *((flags,) if types.is_wide else ()),
+        "offset" / types.off * "first byte of the segment in the file",
+        "vaddr" / types.addr * "address of that byte in memory, from the object's base",
+        "paddr" / types.addr * "physical address, where that matters",
+        "filesz" / types.xword * "bytes in the file",
+        "memsz" / types.xword * "bytes in memory; those that the file lacks are 0",
+        *(() if types.is_wide else (flags,)),
+        "align" / types.xword * "vaddr and offset are the same modulo this",
+    )
 
 
-class Symbol64(NamedTuple):
-    """Elf64_Sym."""
+def section_header(types: NumberTypes) -> Renamed:
+    """Elf64_Shdr, Elf32_Shdr."""
+    return "section header" / Struct(
+        "name" / types.word * "where its name begins in the section of names",
+        "type" / types.word * "2: symbols, 8: no bytes in the file",
+        "flags" / types.xword * "1 written, 2 loaded, 4 executed, 0x800 compressed",
+        "addr" / types.addr * "address of its first byte in memory",
+        "offset" / types.off * "its first byte in the file",
+        "size" / types.xword * "its bytes",
+        "link" / types.word * "number of a section that belongs to it",
+        "info" / types.word,
+        "addralign" / types.xword,
+        "entsize" / types.xword * "bytes of an entry, where it is a table",
+    )
 
-    name: U32
-    info: U8
-    other: U8
-    shndx: U16
-    value: U64
-    size: U64
+
+def compression_header(types: NumberTypes) -> Renamed:
+    """Elf64_Chdr; Elf32_Chdr, which lacks the padding."""
+    reserved = "reserved" / types.word * "padding"
+    return "compression header" / Struct(
+        "type" / types.word * "1: zlib, 2: zstd",
+        *((reserved,) if types.is_wide else ()),
+        "size" / types.xword * "inflated bytes",
+        "addralign" / types.xword * "alignment of the inflated bytes",
+    )
 
 
-FileHeader: TypeAlias = FileHeader64 | FileHeader32
-ProgramHeader: TypeAlias = ProgramHeader64 | ProgramHeader32
-SectionHeader: TypeAlias = SectionHeader64 | SectionHeader32
+def dynamic_entry(types: NumberTypes) -> Renamed:
+    """Elf64_Dyn, Elf32_Dyn: what the loader is to know, such as where a table is."""
+    return "dynamic entry" / Struct("tag" / types.xword, "value" / types.xword * "d_un")
 
 
-DYNAMIC_64 = BinaryLayout("dynamic entry", DynamicEntry64)
-SYMBOL_64 = BinaryLayout("symbol", Symbol64)
+def wide_symbol(types: NumberTypes) -> Renamed:
+    """Elf64_Sym. Elf32_Sym has value and size before info."""
+    return "symbol" / Struct(
+        "name" / types.word * "where its name begins in the table of names",
+        "info" / Int8ub * "type and binding",
+        "other" / Int8ub * "visibility",
+        "shndx" / types.half * "number of its section; 0: it isn't defined here",
+        "value" / types.addr,
+        "size" / types.xword,
+    )
 
 
 class Headers(NamedTuple):
     """The layouts of one width and byte order."""
 
-    file: BinaryLayout[FileHeader]
-    program: BinaryLayout[ProgramHeader]
-    section: BinaryLayout[SectionHeader]
-    compression: BinaryLayout[CompressionHeader64 | CompressionHeader32]
+    file: Layout
+    program: Layout
+    section: Layout
+    compression: Layout
 
 
 @cache
 def headers_of(bits: int, order: str) -> Headers:
-    """The layouts of files of 64 or 32 bits; ``order`` is one of :mod:`archive.base.layout`."""
-    wide = bits == 64  # noqa: PLR2004 (the other width is 32)
-    return Headers(
-        BinaryLayout("file header", FileHeader64 if wide else FileHeader32, order=order),
-        BinaryLayout("program header", ProgramHeader64 if wide else ProgramHeader32, order=order),
-        BinaryLayout("section header", SectionHeader64 if wide else SectionHeader32, order=order),
-        BinaryLayout("compression header", CompressionHeader64 if wide else CompressionHeader32, order=order),
-    )
+    """The layouts of files of 64 or 32 bits; ``order`` is LITTLE or BIG."""
+    types = NumberTypes(bits, order)
+    declared = (file_header, program_header, section_header, compression_header)
+    return Headers(*(Layout(declare(types)) for declare in declared))
+
+
+MODELS = NumberTypes(64, LITTLE)
+"""Those of compiled models' objects."""
+DYNAMIC_64 = Layout(dynamic_entry(MODELS))
+SYMBOL_64 = Layout(wide_symbol(MODELS))

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
-from archive.base.layout import LITTLE
-from archive.formats.elf.headers import DYNAMIC_64
+from archive.formats.elf.headers import DYNAMIC_64, LITTLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

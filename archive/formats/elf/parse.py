@@ -6,9 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError, one_line
-from archive.base.layout import BIG, LITTLE
 from archive.base.strings import decoded
-from archive.formats.elf.headers import headers_of
+from archive.formats.elf.headers import IDENTIFICATION, MAGIC, ORDERS, WIDTHS, headers_of
 from archive.formats.elf.model import SHT_SYMTAB, ElfSection, SectionTable, Segment, SharedObject
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
-MAGIC = b"\x7fELF"
 OTHER_MAGICS = (
     (b"\xcf\xfa\xed\xfe", "Mach-O, 64 bits"),
     (b"\xce\xfa\xed\xfe", "Mach-O, 32 bits"),
@@ -30,8 +28,6 @@ MOST = 1 << 12
 """Headers of a table, at most. Compiled models have some 40 sections; 0xFF00 are counted elsewhere."""
 NAME_BYTES = 1024
 """Most bytes of a section's name."""
-IDENTIFICATION = 16
-WIDTHS, ORDERS = {1: 32, 2: 64}, {1: LITTLE, 2: BIG}
 
 
 def is_elf(data: memoryview) -> bool:
@@ -58,10 +54,9 @@ def parse_object(data: memoryview, *, as_loaded: bool = False) -> SharedObject:
     """
     if not is_elf(data):
         raise ArchiveError(place="byte 0", expected="an ELF file", found=repr(bytes(data[: len(MAGIC)])))
-    if len(data) < IDENTIFICATION:
-        raise ArchiveError(place="byte 0", expected=f"{IDENTIFICATION} bytes", found=f"{len(data)} bytes")
-    bits = _known(data, 4, WIDTHS, "1 (32 bits) or 2 (64 bits)")
-    order = _known(data, 5, ORDERS, "1 (little-endian) or 2 (big-endian)")
+    identification = IDENTIFICATION.read(data)
+    bits = _known("ei_class", identification.ei_class, WIDTHS, "1 (32 bits) or 2 (64 bits)")
+    order = _known("ei_data", identification.ei_data, ORDERS, "1 (little-endian) or 2 (big-endian)")
     headers = headers_of(bits, order)
     head = headers.file.read(data)
     segments = _HeaderTable(data, headers, "ph", head.phoff, head.phnum, head.phentsize)
@@ -176,7 +171,9 @@ def _check_apart(made: SharedObject, table: _HeaderTable) -> None:
             raise ArchiveError(place=f"byte {place}", expected=f"a part behind byte {end - 1:,}", found=found)
 
 
-def _known(data: memoryview, at: int, values: Mapping[int, _Value], expected: str) -> _Value:
-    if data[at] not in values:
-        raise ArchiveError(place=f"byte {at}", expected=expected, found=str(data[at]))
-    return values[data[at]]
+def _known(field: str, number: int, values: Mapping[int, _Value], expected: str) -> _Value:
+    """What a number of the identification stands for."""
+    if number not in values:
+        place = f"byte {IDENTIFICATION.offset(field)}"
+        raise ArchiveError(place=place, expected=expected, found=str(number))
+    return values[number]

@@ -5,21 +5,23 @@ needs their names (DT_SYMTAB)::
 
     _binary_constants_bin_start … _binary_constants_bin_end
 
-Many weights are appended to the file instead. Then 16 bytes stand between the symbols: how long they are
-with a magic number at their end, and that number. Source: ``_get_constants_start`` in
-``torch/csrc/inductor/aoti_runtime/model_base.h`` and ``torch/_inductor/codecache.py`` of PyTorch 2.13.
+Many weights are appended to the file instead. Then the symbols enclose only their place. Source:
+``_get_constants_start`` in ``torch/csrc/inductor/aoti_runtime/model_base.h`` and
+``torch/_inductor/codecache.py`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from construct import Bytes, Int64ul, Struct
 
 from archive.base.errors import ArchiveError
-from archive.base.layout import U64, BinaryLayout
 from archive.formats.elf.headers import SYMBOL_64
 from archive.formats.elf.model import SHT_SYMTAB
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.symbols import SymbolTable, loaded_symbols
+from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,19 +31,17 @@ if TYPE_CHECKING:
 START, END = b"_binary_constants_bin_start", b"_binary_constants_bin_end"
 ALIGNED = 0x4000
 """Appended weights begin at a multiple of this."""
-MAGIC_BYTES = 8
 
 Span = tuple[int, int]
 
 
-class Appended(NamedTuple):
-    """What stands between the symbols where weights are appended: their size, and what ends them."""
-
-    size: U64
-    magic: U64
-
-
-APPENDED = BinaryLayout("place of appended weights", Appended)
+APPENDED = Layout(
+    "place of appended weights"
+    / Struct(
+        "size" / Int64ul * "bytes at the end of the file: the weights, and the magic number after them",
+        "magic" / Bytes(8) * "the magic number, which the file ends with",
+    )
+)
 
 
 def weights_span(data: memoryview) -> Span | None:
@@ -94,7 +94,7 @@ def _appended(data: memoryview, between: Span) -> Span | None:
         return None
     size, magic = APPENDED.read(data, between[0])
     start = len(data) - size
-    end = len(data) - MAGIC_BYTES
-    if not 0 <= start <= end or start % ALIGNED or bytes(data[end:]) != magic.to_bytes(MAGIC_BYTES, "little"):
+    end = len(data) - len(magic)
+    if not 0 <= start <= end or start % ALIGNED or bytes(data[end:]) != magic:
         return None
     return start, end

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
 from archive.formats.elf.cutting import cut, uncut, why_whole
+from archive.formats.elf.headers import IDENTIFICATION, headers_of
 from archive.formats.elf.model import PF_W, PF_X, PT_LOAD, ObjectPart, SectionTable, Segment, SharedObject
 from archive.formats.elf.parse import parse_object
 from archive.formats.elf.source_texts import source_texts, without_source_texts
 from tests.support.cost import loops_below
-from tests.support.elf_files import AARCH64, elf_file
+from tests.support.elf_files import AARCH64, HEADER_FORMS, elf_file
 
 if TYPE_CHECKING:
     from archive.formats.elf.cutting import Cut
@@ -75,6 +76,32 @@ def test_each_byte_is_for_one_thing_in_both_widths_and_byte_orders(bits: int, or
         ("appended", False): 7,
     }
     assert [one.name for one in parsed(made.data).sections][:3] == ["", ".text", ".data"]
+
+
+# --- declarations of headers
+
+
+@pytest.mark.parametrize(("bits", "order"), FORMS)
+@pytest.mark.parametrize("name", HEADER_FORMS)
+@given(st.data())
+def test_a_header_has_the_bytes_of_the_abi_in_both_widths_and_byte_orders(
+    name: str, bits: int, order: str, data: st.DataObject
+) -> None:
+    layout, form = getattr(headers_of(bits, order), name), order + HEADER_FORMS[name][bits]
+    stored = data.draw(st.binary(min_size=struct.calcsize(form), max_size=struct.calcsize(form)))
+    row = layout.read(stored)
+    assert tuple(row) == struct.unpack(form, stored)
+    assert layout.build(**row._asdict()) == stored
+
+
+@pytest.mark.parametrize(("bits", "order"), FORMS)
+def test_a_header_that_is_cut_is_refused_at_the_first_field_that_is_not_whole(bits: int, order: str) -> None:
+    made, header = elf_file(bits, order).data, headers_of(bits, order).file
+    for end in range(4, header.size):
+        layout = IDENTIFICATION if end < IDENTIFICATION.size else header
+        field = next(field for field in layout.fields if end < field.offset + field.size)
+        with pytest.raises(ArchiveError, match=f"^byte 0, field {field.name}: .* found {end} bytes"):
+            parsed(made[:end])
 
 
 @pytest.mark.parametrize("path", [*COMPILED, EXTENSION], ids=lambda path: path.name.partition(".")[0])
@@ -167,8 +194,8 @@ def changed(data: bytes, at: int, form: str, value: int) -> bytes:
 MADE = elf_file()
 TEXT = MADE.sections + 64
 FORGED = [
-    (MADE.data[:63], "byte 0: expected a file header of 64 bytes, found 63 bytes"),
-    (MADE.data[:4], "byte 0: expected 16 bytes, found 4 bytes"),
+    (MADE.data[:63], "byte 0, field shstrndx: expected a file header of 64 bytes, found 63 bytes"),
+    (MADE.data[:4], "byte 0, field ei_class: expected a file identification of 16 bytes, found 4 bytes"),
     (changed(MADE.data, 4, "B", 9), r"byte 4: expected 1 \(32 bits\) or 2 \(64 bits\), found 9"),
     (changed(MADE.data, 5, "B", 0), "byte 5: expected 1 .* found 0"),
     (changed(MADE.data, 32, "<Q", 1 << 63), "byte 32: expected bytes within the file's .* 112 from byte 9,2"),
