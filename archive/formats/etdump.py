@@ -1,14 +1,8 @@
 """ETDumps: what ExecuTorch's runtime notes of its runs, a FlatBuffer with the identifier ``ED00``.
 
-    ETDump          = version U32, run_data [RunData]
-    RunData         = name, bundled_input_index S32 = -1, allocators [Allocator], events [Event]
-    Event           = profile_event | allocation_event | debug_event
-    ProfileEvent    = name, chain_index S32, instruction_id S32 = -1, delegate_debug_id_int S32 = -1,
-                      delegate_debug_id_str, delegate_debug_metadata [U8], start_time U64, end_time U64
-
 The runtime writes the buffer's size before it. The version is 0, in each release so far. A block of
-``run_data`` is what ran between two marks: ``Default`` for loading, ``Execute`` for a run of a method; which
-method that is, no field tells.
+``run_data`` is what ran between two marks: ``Default`` for loading, ``Execute`` for a run of a method; no
+field says which method that is.
 
 Events are noted when they end, so what is inside of another one stands before it. Of a kernel's instruction
 there are two, the kernel's inside of the call's, and both have the number of the instruction:
@@ -21,9 +15,9 @@ backend; what the backend notes inside of it has no name, but an id: a number, o
 ``JF_CALL`` and ``FREE_CALL`` are instructions of the runtime's own. ``Method::execute`` is the whole run, of
 no instruction: its chain is -1, and the number 0. A run that fails has none.
 
-Times are ticks of the device's clock: no field tells how long one is. It is 1 ns in ``posix.cpp`` and
+Times are ticks of the device's clock: no field says how long one is. It is 1 ns in ``posix.cpp`` and
 ``android.cpp`` of ``runtime/platform/default``. Backends may take theirs from another clock. A clock of 32
-bits starts anew after its last tick.
+bits starts again at 0 after its last tick.
 
 A debug event has the value of a result, an allocation event the bytes that an allocator gave: both are
 counted here, and no more. Source: ExecuTorch 1.5, ``devtools/etdump/etdump_schema_flatcc.fbs`` and
@@ -34,16 +28,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from construct import Default, Int32sl, Int32ul, Int64ul
+
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.formats.flatbuffer import NOTHING, REFERENCE, S32, U32, U64, FlatBuffer, TableLayout, Tables
-from archive.formats.flatbuffer_head import ETDUMP_IDENTIFIER
+from archive.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector
+from archive.schema.flatbuffer_columns import FlatBuffer, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.limits import Allowance
 
+IDENTIFIER = b"ED00"
 VERSION = 0
 WHOLE_RUN = "Method::execute"
 KERNEL = "native_call_"
@@ -56,28 +53,31 @@ UNSET = -1
 BYTES_AN_EVENT = 256
 """Bytes of memory that an event costs at most, beside reading a field."""
 
-NUMBER = S32._replace(default=UNSET)
-ETDUMP = TableLayout("ETDump", {"version": U32, "run_data": REFERENCE})
-RUN_DATA = TableLayout(
-    "RunData",
-    {"name": REFERENCE, "bundled_input_index": NUMBER, "allocators": REFERENCE, "events": REFERENCE},
-)
-EVENT = TableLayout(
-    "Event", {"profile_event": REFERENCE, "allocation_event": REFERENCE, "debug_event": REFERENCE}
-)
-PROFILE_EVENT = TableLayout(
+PROFILE_EVENT = Table(
     "ProfileEvent",
-    {
-        "name": REFERENCE,
-        "chain_index": S32,
-        "instruction_id": NUMBER,
-        "delegate_debug_id_int": NUMBER,
-        "delegate_debug_id_str": REFERENCE,
-        "delegate_debug_metadata": REFERENCE,
-        "start_time": U64,
-        "end_time": U64,
-    },
+    "name" / Text * "of the operator, the call or the whole run; none for an event of a backend",
+    "chain_index" / Int32sl * "the chain of the instruction; -1 for an event of none",
+    "instruction_id" / Default(Int32sl, UNSET) * "its number in the chain",
+    "delegate_debug_id_int" / Default(Int32sl, UNSET) * "a backend's id of its event, where that is a number",
+    "delegate_debug_id_str" / Text * "the same where it is a text",
+    "delegate_debug_metadata" / Unread("[ubyte]") * "what the backend notes besides",
+    "start_time" / Int64ul * "ticks",
+    "end_time" / Int64ul * "ticks",
 )
+EVENT = Table(
+    "Event",
+    "profile_event" / PROFILE_EVENT * "one of the three is there",
+    "allocation_event" / Unread("AllocationEvent"),
+    "debug_event" / Unread("DebugEvent"),
+)
+RUN_DATA = Table(
+    "RunData",
+    "name" / Text * "of the block: Default or Execute",
+    "bundled_input_index" / Default(Int32sl, UNSET) * "the bundled input that the run took; -1: none",
+    "allocators" / Unread("[Allocator]"),
+    "events" / Vector(EVENT) * "in the order of their ends",
+)
+ETDUMP = Table("ETDump", "version" / Int32ul * "of the schema", "run_data" / Vector(RUN_DATA) * "blocks")
 
 
 class ProfileEvent(NamedTuple):
@@ -126,27 +126,26 @@ def parse_etdump(data: memoryview, allowance: Allowance) -> tuple[DumpBlock, ...
         ArchiveError: the bytes are no ETDump of version 0, or lead out of the file; with the byte.
         LimitError: it takes more memory than allowed, or a name is too long.
     """
-    buffer = FlatBuffer(data, ETDUMP_IDENTIFIER, allowance)
+    buffer = FlatBuffer(data, IDENTIFIER, allowance)
     root = buffer.root(ETDUMP)
     version = int(root.numbers("version")[0])
     if version != VERSION:
         raise ArchiveError(place="ETDump.version", expected=str(VERSION), found=str(version))
-    _, places = root.vectors("run_data")
-    runs = Tables(buffer, RUN_DATA, places)
+    _, runs = root.vectors("run_data")
     names, texts = runs.texts("name")
     inputs = runs.numbers("bundled_input_index").tolist()
-    counts, places = runs.vectors("events")
-    allowance.take(BYTES_AN_EVENT * (len(runs) + len(places)), "events")
-    events = Tables(buffer, EVENT, places)
-    timed, allocated, debugged = (events.references(kind) for kind in EVENT.fields)
-    is_wrong = sum((kind != NOTHING).astype(int) for kind in (timed, allocated, debugged)) != 1
-    buffer.check(is_wrong, places, "an event of one kind")
-    every = iter(_profile_events(Tables(buffer, PROFILE_EVENT, timed[timed != NOTHING])))
+    counts, events = runs.vectors("events")
+    allowance.take(BYTES_AN_EVENT * (len(runs) + len(events)), "events")
+    timed, profiled = events.tables("profile_event")
+    allocated, debugged = (events.references(kind) != NOTHING for kind in ("allocation_event", "debug_event"))
+    is_wrong = timed.astype(int) + allocated + debugged != 1
+    buffer.check(is_wrong, events.places, "an event of one kind")
+    every = iter(_profile_events(profiled))
     blocks, first = [], 0
     for name, number, count in zip(names.tolist(), inputs, counts.tolist(), strict=True):
         own = slice(first, first + count)
-        several = [next(every) for _ in range(int((timed[own] != NOTHING).sum()))]
-        numbers = (int((kind[own] != NOTHING).sum()) for kind in (debugged, allocated))
+        several = [next(every) for _ in range(int(timed[own].sum()))]
+        numbers = (int(kind[own].sum()) for kind in (debugged, allocated))
         blocks.append(DumpBlock(texts[name] if name >= 0 else "", number, several, *numbers))
         first += count
     return tuple(blocks)

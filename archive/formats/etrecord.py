@@ -17,17 +17,13 @@ A zip without a folder around its files, all stored:
 Beside each program stand ``_state_dict``, ``_constants`` and ``_example_inputs``, by ``torch.save``, with its
 name before theirs. A program is JSON as in ``.pt2`` (:mod:`archive.formats.exported.program`), whose nodes
 have a ``debug_handle`` among their metadata. Older records have one method, and its program is called
-``edge_dialect_exported_program``. The maps are JSON, too:
+``edge_dialect_exported_program``. The maps are JSON, too: objects of methods, whose facts stand under the
+numbers of their instructions.
 
-    debug_handle_map                = {METHOD: {INSTRUCTION: HANDLE | [HANDLE]}}
-    delegate_map                    = {METHOD: {INSTRUCTION: {"name": BACKEND, "delegate_map": Events}}}
-    instruction_id_to_num_outs_map  = {METHOD: {INSTRUCTION: NUMBER}}
-    Events                          = {EVENT: [HANDLE]} | null
-
-INSTRUCTION is the place in the method's only chain, which the runtime prints behind the chain's number:
-``0:17``. A handle stands for all nodes that come from one node of the exported program, and a region without
-gradients or with other precision is one node: so they may have different lines. An instruction that
-calls a backend has the handles of all nodes that the backend took; a backend may tell those of each EVENT
+An instruction's number is its place in the method's only chain, which the runtime prints after the chain's
+number: ``0:17``. A handle stands for all nodes that come from one node of the exported program, and a region
+without gradients or with other precision is one node: so they may have different lines. An instruction that
+calls a backend has the handles of all nodes that the backend took; a backend may report those of each event
 that it logs. Instructions without a node of their own (jumps, moves, views) have no handle.
 
 Source: ExecuTorch 1.5, ``devtools/etrecord/_etrecord.py``, ``exir/emit/_emitter.py`` (``_add_debug_handle``)
@@ -40,13 +36,13 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.formats.exported.node_metadata import HANDLE
-from archive.formats.exported.schema import DictOf, JsonClass, Nullable, OneOrMore, UpTo, checked
+from archive.schema.json import DictOf, JsonClass, Nullable, OneOrMore, UpTo, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import TypeVar
 
-    from archive.formats.exported.schema import Type
+    from archive.schema.json import Type
 
     Fact = TypeVar("Fact")
 
@@ -72,7 +68,12 @@ def _map(fact: Type) -> DictOf:
 
 
 HANDLE_MAP = _map(_HANDLES)
-DELEGATE_MAP = _map(JsonClass({"name": "str"}, {"delegate_map": _EVENTS}))
+DELEGATE = JsonClass(
+    {"name": "str"},
+    {"delegate_map": _EVENTS},
+    {"name": "of the backend", "delegate_map": "the handles of each event that it logs"},
+)
+DELEGATE_MAP = _map(DELEGATE)
 OUTPUT_MAP = _map(UpTo(LARGEST))
 
 

@@ -8,16 +8,15 @@ import struct
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from archive import ArchiveError, FileKind, Limits, profile_etdump, recognise
 from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.formats.etdump import DumpBlock, parse_etdump
-from archive.formats.flatbuffer import FlatBuffer
+from archive.schema.flatbuffer_columns import FlatBuffer
 from tests.support.cost import loops_below
-from tests.support.etdumps import DUMPS, Block, Event, Plain, as_read, built, dump, plain, read
+from tests.support.etdumps import BLOCKS, DUMPS, Block, Event, Plain, as_read, built, dump, plain, read
 
 REGION = dump("region").read_bytes()
 CUT = ("expected b'ED00'", "the file is cut short")
@@ -47,12 +46,7 @@ def test_a_reader_that_follows_one_offset_after_the_other_reads_the_same(name: s
     assert recognise(data).kind is recognise(without_size).kind is FileKind.ETDUMP
 
 
-int32, uint64 = st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**64 - 1)
-texts = st.none() | st.text(max_size=20)
-events = st.builds(Event, texts, int32, int32, uint64, uint64, int32, texts)
-
-
-@given(blocks=st.lists(st.builds(Block, st.lists(events, max_size=5), texts, int32), max_size=3))
+@given(blocks=BLOCKS)
 def test_what_is_written_is_read(blocks: list[Block]) -> None:
     data = built(blocks)
     assert plain(parsed(data)) == as_read(blocks) == as_read(read(data))

@@ -9,6 +9,8 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hypothesis import strategies as st
+
 from tests.support.exported import RECORDS
 
 if TYPE_CHECKING:
@@ -50,6 +52,13 @@ class Block(NamedTuple):
     events: Sequence[Event]
     name: str | None = "Execute"
     input: int = -1
+
+
+INT32, UINT64 = st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**64 - 1)
+TEXTS = st.none() | st.text(max_size=20)
+EVENTS = st.builds(Event, TEXTS, INT32, INT32, UINT64, UINT64, INT32, TEXTS)
+BLOCKS = st.lists(st.builds(Block, st.lists(EVENTS, max_size=5), TEXTS, INT32), max_size=3)
+"""All that a dump with times may have."""
 
 
 # --- written

@@ -22,7 +22,7 @@ from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree
 
 from archive.formats.exported import schema
-from archive.formats.exported.schema import JsonClass, Type
+from archive.schema.json import DictOf, JsonClass, JsonUnion, ListOf, Nullable, Type
 from tests.support.exported import EXPORTED
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def refusal(data: bytes) -> str:
     return ""
 
 
-def declared() -> tuple[dict[str, JsonClass], dict[str, dict[str, Type]]]:
+def declared() -> tuple[dict[str, JsonClass], dict[str, JsonUnion]]:
     """The classes and unions of PyTorch's schema, as the project declares them."""
     classes, unions = {}, {}
     for name in (*schema.CLASSES, *schema.UNIONS):
@@ -115,7 +115,7 @@ def declared() -> tuple[dict[str, JsonClass], dict[str, dict[str, Type]]]:
         hints = typing.get_type_hints(theirs)
         fields = {field.name: _type(hints[field.name]) for field in dataclasses.fields(theirs)}
         if issubclass(theirs, _Union):
-            unions[name] = fields
+            unions[name] = JsonUnion(fields)
         else:
             needed = {one.name for one in dataclasses.fields(theirs) if _is_needed(one)}
             required = {key: kind for key, kind in fields.items() if key in needed}
@@ -130,9 +130,9 @@ def _is_needed(field: dataclasses.Field[object]) -> bool:
 def _type(hint: object) -> Type:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return schema.Nullable(_type(arguments[0]))  # X | None
+        return Nullable(_type(arguments[0]))  # X | None
     if origin is list:
-        return schema.ListOf(_type(arguments[0]))
+        return ListOf(_type(arguments[0]))
     if origin is dict:
-        return schema.DictOf(_type(arguments[1]))
+        return DictOf(_type(arguments[1]))
     return str(getattr(hint, "__name__", hint))

@@ -12,6 +12,7 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.mapped import Mapped
 from archive.formats.etdump import (
     CALLS,
+    IDENTIFIER,
     KERNEL,
     OPERATOR_CALL,
     UNSET,
@@ -19,8 +20,8 @@ from archive.formats.etdump import (
     ProfileEvent,
     parse_etdump,
 )
-from archive.formats.flatbuffer_head import ETDUMP_IDENTIFIER, identified_at
 from archive.reader.recognition import recognise
+from archive.schema.flatbuffer import identified_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 BYTES_AN_OPERATION = 1024
 """Bytes of memory that an event costs at most while it becomes an operation."""
 WRAPPED = 1 << 32
-"""Ticks after which a clock of 32 bits starts anew."""
+"""Ticks after which a clock of 32 bits starts again at 0."""
 
 
 class Ran(NamedTuple):
@@ -124,7 +125,7 @@ def read_etdump(source: Source, limits: Limits) -> Dump:
         OSError: it cannot be read.
     """
     with closing(Mapped(source)) as mapped, in_file(mapped.name):
-        if identified_at(mapped.data, ETDUMP_IDENTIFIER) is None:
+        if identified_at(mapped.data, IDENTIFIER) is None:
             raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
         allowance = limits.allowance(mapped.weight)
         blocks = parse_etdump(mapped.data, allowance)
@@ -160,7 +161,7 @@ def run_of(block: DumpBlock) -> Run:
 
 
 def _unwrapped(events: Sequence[ProfileEvent]) -> Sequence[ProfileEvent]:
-    """Events of a block whose times go on where a clock of 32 bits starts anew.
+    """Events of a block whose times go on where a clock of 32 bits starts again at 0.
 
     Raises:
         ArchiveError: an event ends before it starts, and not since the clock did so during a whole run.

@@ -1,9 +1,8 @@
 """``kernel_information.json``: the kernels of a compiled model, and the source that each one comes from.
 
-    Kernels = {"NAME:HANDLE": {"stack_traces": [TEXT], "post_grad_nodes": [NAME], "pre_grad_nodes": [NAME]}}
-
-A kernel is a compiled function, or an operator of PyTorch that compiled code calls. It has a handle for each
-place that calls it: ``cpp_fused_add_relu_1:3`` and ``:5`` are one kernel, called for different nodes.
+An object of kernels, each under its name and handle. A kernel is a compiled function, or an operator of
+PyTorch that compiled code calls. It has a handle for each place that calls it: ``cpp_fused_add_relu_1:3`` and
+``:5`` are one kernel, called for different nodes.
 
 The record is there if the model was compiled with ``trace.provenance_tracking_level`` of 1 or more. Source:
 ``create_kernel_information_json`` in ``torch/_inductor/debug.py`` of PyTorch 2.13.
@@ -15,12 +14,17 @@ import re
 from functools import cached_property
 
 from archive.base.facts import dataclass
-from archive.formats.exported.schema import DictOf, JsonClass, ListOf, checked
 from archive.formats.exported.traces import Trace, parse_trace
+from archive.schema.json import DictOf, JsonClass, ListOf, checked
 
 KEY = re.compile(r".+:(?:0|[1-9][0-9]{0,8})", re.DOTALL)
-LISTS = ("stack_traces", "pre_grad_nodes", "post_grad_nodes")
-KERNEL_MAP = DictOf(JsonClass({name: ListOf("str") for name in LISTS}), KEY, "a kernel's name and its handle")
+LISTS = {
+    "stack_traces": "as PyTorch prints them, each once; those of all nodes that the kernel was made of",
+    "pre_grad_nodes": "the nodes of the exported program that the kernel was made of",
+    "post_grad_nodes": "the same after PyTorch decomposed them",
+}
+KERNEL = JsonClass({name: ListOf("str") for name in LISTS}, docs=LISTS)
+KERNEL_MAP = DictOf(KERNEL, KEY, "a kernel's name and its handle")
 
 
 @dataclass(frozen=True)

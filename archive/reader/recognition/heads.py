@@ -18,10 +18,11 @@ import zstandard
 
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
-from archive.formats.flatbuffer_head import ETDUMP_IDENTIFIER, identified_at
+from archive.formats.etdump import IDENTIFIER as ETDUMP_IDENTIFIER
 from archive.formats.python_pickle import plain_value
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
+from archive.schema.flatbuffer import identified_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,7 +36,6 @@ from archive.check.loading.programs.objects import object_faults
 from archive.check.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
 from archive.formats.compiled.spare import METADATA, OBJECT, SOURCE
 from archive.formats.elf.parse import is_elf
-from archive.formats.exported.schema import short
 from archive.formats.record_kinds import (
     COMPILED,
     EXPORTED_FORMAT,
@@ -47,6 +46,7 @@ from archive.formats.record_kinds import (
 )
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.exported import CONFIGS, CONSTANTS
+from archive.schema.json import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

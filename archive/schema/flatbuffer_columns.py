@@ -1,0 +1,217 @@
+"""Many tables of a FlatBuffer at once, as columns. They are declared in :mod:`archive.schema.flatbuffer`.
+
+A column has an entry for each of n tables. What a field refers to is found for all of them in one step:
+:meth:`Tables.tables` and :meth:`Tables.vectors` give the tables that a field leads to, of which there is one
+for each that has the field, or as many as each vector has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.strings import decoded
+from archive.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table, Vector, bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.limits import Allowance
+
+DISTANCE, PLACE, REFERENCE = "<i4", "<u2", "<u4"
+"""Of a table's vtable; of a field in its table; of a string, a vector or a table, and of a length."""
+BYTES_A_TABLE = 128
+"""Bytes of memory that reading a field of a table costs at most, while it lasts."""
+
+
+class FlatBuffer:
+    """The bytes of a FlatBuffer, with or without its size before it.
+
+    Args:
+        data: the file.
+        identifier: its four bytes.
+        allowance: the memory that reading may cost.
+
+    Raises:
+        ArchiveError: the identifier is another, or the file ends before the buffer does.
+    """
+
+    def __init__(self, data: memoryview, identifier: bytes, allowance: Allowance) -> None:
+        self._start, end = bounds(data, identifier)
+        self._bytes = np.frombuffer(data[:end], np.uint8)
+        self.allowance = allowance
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def root(self, declared: Table) -> Tables:
+        """The table that all others are in."""
+        place = np.array([self._start], np.int64)
+        return Tables(self, declared, place + self.numbers(place, REFERENCE, "the root's reference"))
+
+    def numbers(self, places: np.ndarray, form: str, what: str) -> np.ndarray:
+        """The numbers at some places (n), of the type that :func:`column_type` gives.
+
+        Args:
+            places: of their first bytes (n, int64).
+            form: their type in numpy: ``<u8``.
+            what: the things that stand there, for messages.
+
+        Raises:
+            ArchiveError: one stands outside of the buffer.
+        """
+        size = np.dtype(form).itemsize
+        self.check((places < 0) | (places + size > len(self)), places, self.within(what))
+        with self.allowance.lent(BYTES_A_TABLE * len(places), "tables of a FlatBuffer"):
+            found = self._bytes[places[:, None] + np.arange(size)].view(form).ravel()
+        return found.astype(column_type(form))
+
+    def check(self, is_wrong: np.ndarray, places: np.ndarray, expected: str) -> None:
+        """Refuse what is wrong at some places (n), of which a column of booleans says (n).
+
+        Raises:
+            ArchiveError: at one place, it is not as expected.
+        """
+        if is_wrong.any():
+            raise ArchiveError(place=f"byte {int(places[np.argmax(is_wrong)])}", expected=expected)
+
+    def within(self, what: str) -> str:
+        """What is expected of things that stand in the buffer."""
+        return f"{what} within {len(self):,} bytes"
+
+    def texts(self, places: np.ndarray, what: str) -> tuple[np.ndarray, Sequence[str]]:
+        """The strings at some places (n): a number for each (n), -1 for none; and the text of each number.
+
+        Raises:
+            ArchiveError: a string ends outside of the buffer, or strings share bytes.
+            LimitError: one is longer than ``name_bytes``.
+        """
+        distinct, which = np.unique(places, return_inverse=True)
+        lengths = np.zeros(len(distinct), np.int64)
+        is_there = distinct != NOTHING
+        lengths[is_there] = self.numbers(distinct[is_there], REFERENCE, f"the length of {what}")
+        self.check(is_there & (distinct + SIZE + lengths > len(self)), distinct, self.within(what))
+        most, longest = self.allowance.limits.name_bytes, int(lengths.max(initial=0))
+        if longest > most:
+            raise LimitError("name_bytes", most, longest, what=what)
+        if int(lengths.sum()) > len(self):
+            raise ArchiveError(f"{what} share bytes")
+        numbers: dict[str, int] = {}
+        of_distinct = [
+            numbers.setdefault(decoded(self._bytes[start : start + length].tobytes()), len(numbers))
+            if start > NOTHING + SIZE
+            else -1
+            for start, length in zip((distinct + SIZE).tolist(), lengths.tolist(), strict=True)
+        ]
+        return np.array(of_distinct, np.int64)[which], tuple(numbers)
+
+
+def column_type(form: str) -> type[np.generic]:
+    """The type of a column of numbers: int64, of unsigned ones of eight bytes uint64, of floats float64."""
+    if form[1] == "f":
+        return np.float64
+    return np.uint64 if form[1:] == "u8" else np.int64
+
+
+class Tables:
+    """Tables of one declaration.
+
+    Args:
+        buffer: that they stand in.
+        declared: what each is.
+        places: of their first bytes (n, int64).
+
+    Raises:
+        ArchiveError: a table or its vtable does not stand in the buffer.
+    """
+
+    def __init__(self, buffer: FlatBuffer, declared: Table, places: np.ndarray) -> None:
+        self._buffer, self._declared, self.places = buffer, declared, places
+        name, vtable = declared.name, f"the vtable of {declared.name}"
+        self._vtables = places - buffer.numbers(places, DISTANCE, name)
+        self._vtable_sizes = buffer.numbers(self._vtables, PLACE, vtable)
+        self._sizes = buffer.numbers(self._vtables + 2, PLACE, vtable)
+        is_wrong = (self._vtable_sizes < VTABLE_HEAD) | (self._vtables + self._vtable_sizes > len(buffer))
+        buffer.check(is_wrong, self._vtables, buffer.within(vtable))
+        is_wrong = (self._sizes < SIZE) | (places + self._sizes > len(buffer))
+        buffer.check(is_wrong, places, buffer.within(name))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """The numbers of a field (n), of the type that :func:`column_type` gives.
+
+        Raises:
+            ArchiveError: a field does not stand in its table.
+        """
+        places, field = self._fields(name), self._declared.fields[name]
+        is_there = places != NOTHING
+        found = np.full(len(places), field.default, column_type(field.type))
+        found[is_there] = self._buffer.numbers(places[is_there], field.type, self._what(name))
+        return found
+
+    def references(self, name: str) -> np.ndarray:
+        """The places that a field refers to (n), ``NOTHING`` where it does not.
+
+        Raises:
+            ArchiveError: a field does not stand in its table.
+        """
+        places = self._fields(name)
+        is_there = places != NOTHING
+        places[is_there] += self._buffer.numbers(places[is_there], REFERENCE, self._what(name))
+        return places
+
+    def tables(self, name: str) -> tuple[np.ndarray, Tables]:
+        """The tables that a field refers to: whether there is one (n), and those that are there (m).
+
+        Raises:
+            ArchiveError: a field does not stand in its table, or what it refers to not in the buffer.
+        """
+        places, item = self.references(name), self._declared.fields[name].item
+        is_there = places != NOTHING
+        return is_there, Tables(self._buffer, item, places[is_there])
+
+    def vectors(self, name: str) -> tuple[np.ndarray, Tables]:
+        """The vectors of tables that a field refers to: how many each has (n), and the tables of all (m).
+
+        Raises:
+            ArchiveError: a vector or a reference leads out of the buffer, or they have more references
+                together than the buffer has bytes for.
+        """
+        vector: Vector = self._declared.fields[name].item
+        buffer, what, places = self._buffer, self._what(name), self.references(name)
+        counts = np.zeros(len(places), np.int64)
+        is_there = places != NOTHING
+        counts[is_there] = buffer.numbers(places[is_there], REFERENCE, f"the length of {what}")
+        total = int(counts.sum())
+        if SIZE * total > len(buffer):
+            raise ArchiveError(expected=buffer.within(what), found=f"{total:,}")
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        elements = np.repeat(places + SIZE, counts) + SIZE * (np.arange(total) - before)
+        return counts, Tables(buffer, vector.item, elements + buffer.numbers(elements, REFERENCE, what))
+
+    def texts(self, name: str) -> tuple[np.ndarray, Sequence[str]]:
+        """The strings that a field refers to: see :meth:`FlatBuffer.texts`.
+
+        Raises:
+            ArchiveError: as there.
+        """
+        return self._buffer.texts(self.references(name), self._what(name))
+
+    def _what(self, name: str) -> str:
+        return f"{self._declared.name}.{name}"
+
+    def _fields(self, name: str) -> np.ndarray:
+        """The places of a field in the buffer (n), ``NOTHING`` where a table has none."""
+        field = self._declared.fields[name]
+        entry = VTABLE_HEAD + 2 * field.number
+        has_entry = self._vtable_sizes >= entry + 2
+        within = np.zeros(len(self), np.int64)
+        within[has_entry] = self._buffer.numbers(self._vtables[has_entry] + entry, PLACE, self._what(name))
+        is_there = within != 0
+        is_wrong = is_there & ((within < SIZE) | (within + field.size > self._sizes))
+        self._buffer.check(is_wrong, self.places, f"{self._what(name)} in its table")
+        return np.where(is_there, self.places + within, NOTHING)

@@ -1,0 +1,351 @@
+r"""The vocabulary in which JSON is declared, and whether a value is as declared.
+
+A type is one of the plain ones, ``str``, ``int``, ``bool`` and ``float``; the name of another type; or what
+is made of types: :class:`JsonClass`, :class:`JsonUnion`, :class:`ListOf` and the others below.
+
+    >>> POINT = JsonClass({"x": "int", "y": "int"}, {"label": Nullable("str")}, {"x": "from the left"})
+    >>> checked({"x": 1, "y": 2}, POINT)
+    {'x': 1, 'y': 2}
+    >>> checked([{"x": 1, "y": "2"}], ListOf(POINT))
+    Traceback (most recent call last):
+        ...
+    archive.base.errors.ArchiveError: [0].y: expected an integer, found a text
+    >>> print("\n".join(tree(ListOf(POINT))))
+    [object]
+      x: int    from the left
+      y: int
+      label: str or null, or left out
+
+:func:`mismatches` gives all that is not as declared, in the order of the declaration.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
+from archive.base.json_text import MAX_DEPTH, words
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator, Mapping
+
+
+# --- declarations
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list; ``item`` is the type of each value."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class DictOf:
+    """An object of any keys.
+
+    Attributes:
+        item: the type of each value.
+        key: what each key matches as a whole; None where it may be anything.
+        key_words: what a key should be, for messages.
+    """
+
+    item: Type
+    key: re.Pattern[str] | None = None
+    key_words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    """A value or ``null``."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class OneOrMore:
+    """A value, or a list of such values."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class UpTo:
+    """An integer from 0 to ``most``."""
+
+    most: int
+
+
+class JsonClass(NamedTuple):
+    """An object with fields.
+
+    Attributes:
+        required: the fields that must be there.
+        others: those that may be left out.
+        docs: what there is to say of a field, by its name.
+    """
+
+    required: Mapping[str, Type]
+    others: Mapping[str, Type] = {}
+    docs: Mapping[str, str] = {}
+
+
+class JsonUnion(NamedTuple):
+    """An object with one key, its *tag*, and the type of the value by the tag."""
+
+    tags: Mapping[str, Type]
+
+
+Type = str | ListOf | DictOf | Nullable | OneOrMore | UpTo | JsonClass | JsonUnion
+"""A plain type, or one that has a name; or what is made of these."""
+WORDS = {"str": "a text", "int": "an integer", "bool": "true or false", "float": "a number"}
+"""The plain types. JSON has no numbers for infinities and nan: as a ``float``, their names as texts count."""
+NOT_IN_JSON = ("Infinity", "-Infinity", "NaN")
+KEY_CHARACTERS, CHECKED_CHARACTERS = 200, 60
+"""Characters of a key in a JSON path, and in one of other JSON. PyTorch's own names have some 60."""
+
+
+# --- comparison
+
+
+class Fault(Enum):
+    """What is wrong with a value.
+
+    ``KIND``: it is of another kind. ``FIELD``: an object has not a field that it must have. ``KEY``: a key
+    isn't as declared. ``KEYS``: a union has no key, or several; ``TAG``: or one that isn't among its tags.
+    """
+
+    KIND = auto()
+    FIELD = auto()
+    KEY = auto()
+    KEYS = auto()
+    TAG = auto()
+
+
+class Mismatch(NamedTuple):
+    """A value that is not as declared.
+
+    Attributes:
+        place: its JSON path.
+        problem: what was expected, and what is there.
+        fault: what is wrong with it.
+        kind: what it should be.
+        value: that is there; of a wrong tag or key, this.
+        step: the field or the number under which it stands; None for the value of the whole.
+    """
+
+    place: str
+    problem: str
+    fault: Fault
+    kind: Type
+    value: object
+    step: str | int | None
+
+
+def checked(value: object, kind: Type, named: Mapping[str, Type] | None = None) -> Any:  # noqa: ANN401 (any JSON)
+    """A value that is of a type.
+
+    Args:
+        value: any JSON.
+        kind: the type.
+        named: the types that have names.
+
+    Raises:
+        ArchiveError: it is not; the place is the JSON path of the first part that is wrong.
+    """
+    for mismatch in mismatches(value, kind, named, CHECKED_CHARACTERS):
+        raise ArchiveError(mismatch.problem, place=mismatch.place)
+    return value
+
+
+def mismatches(
+    value: object,
+    kind: Type,
+    named: Mapping[str, Type] | None = None,
+    key_characters: int = KEY_CHARACTERS,
+) -> Iterator[Mismatch]:
+    """The parts of a value that are not of a type, in the order of the type's fields.
+
+    Args:
+        value: any JSON.
+        kind: the type.
+        named: the types that have names.
+        key_characters: of a key in a JSON path.
+
+    Raises:
+        ArchiveError: values are nested too deeply.
+    """
+    return _Comparison(named or {}, key_characters).of(value, kind)
+
+
+def short(key: str, most: int = KEY_CHARACTERS) -> str:
+    """A key of any length, for a JSON path."""
+    return key if len(key) <= most else f"{key[:most]}…"
+
+
+class _Comparison:
+    """A value is compared with a type; ``path`` leads to the value that is looked at."""
+
+    def __init__(self, named: Mapping[str, Type], key_characters: int) -> None:
+        self.path: list[str | int] = []
+        self.named = named
+        self.key_characters = key_characters
+
+    @property
+    def place(self) -> str:
+        """The JSON path."""
+        steps = (
+            f"[{step}]" if isinstance(step, int) else f".{short(step, self.key_characters)}"
+            for step in self.path
+        )
+        return "".join(steps).removeprefix(".")
+
+    def of(self, value: object, kind: Type) -> Iterator[Mismatch]:
+        if isinstance(kind, str):
+            if kind in self.named:
+                yield from self.of(value, self.named[kind])
+            elif not _is_plain(value, kind):
+                yield self._other(WORDS[kind], value, kind)
+        elif isinstance(kind, Nullable):
+            if value is not None:
+                yield from self.of(value, kind.item)
+        elif isinstance(kind, OneOrMore):
+            yield from self.of(value, ListOf(kind.item) if isinstance(value, list) else kind.item)
+        elif isinstance(kind, UpTo):
+            if type(value) is not int or not 0 <= value <= kind.most:
+                yield self._other(f"an integer from 0 to {kind.most}", value, kind)
+        elif isinstance(kind, JsonClass):
+            yield from self._fields(value, kind)
+        elif isinstance(kind, JsonUnion):
+            yield from self._tagged(value, kind)
+        else:
+            yield from self._items(value, kind)
+
+    def _below(self, step: str | int, value: object, kind: Type) -> Iterator[Mismatch]:
+        self.path.append(step)
+        if len(self.path) > MAX_DEPTH:
+            raise ArchiveError(place=self.place, expected=f"at most {MAX_DEPTH} values inside one another")
+        yield from self.of(value, kind)
+        self.path.pop()
+
+    def _items(self, value: object, kind: ListOf | DictOf) -> Iterator[Mismatch]:
+        if isinstance(kind, ListOf) and isinstance(value, list):
+            for number, item in enumerate(value):
+                yield from self._below(number, item, kind.item)
+        elif isinstance(kind, DictOf) and isinstance(value, dict):
+            for key, item in value.items():
+                if kind.key is not None and not kind.key.fullmatch(key):
+                    place = ".".join(filter(None, (self.place, short(key, self.key_characters))))
+                    problem = f"expected {kind.key_words}, found {shown(key)}"
+                    yield self._mismatch(problem, Fault.KEY, kind, key)._replace(place=place)
+                yield from self._below(key, item, kind.item)
+        else:
+            yield self._other("a list" if isinstance(kind, ListOf) else "an object", value, kind)
+
+    def _fields(self, value: object, kind: JsonClass) -> Iterator[Mismatch]:
+        if not isinstance(value, dict):
+            yield self._other("an object", value, kind)
+            return
+        for field, inner in kind.required.items():
+            if field in value:
+                yield from self._below(field, value[field], inner)
+            else:
+                yield self._mismatch(f"expected a field {field}, found none", Fault.FIELD, kind, value)
+        for field, inner in kind.others.items():
+            if field in value:
+                yield from self._below(field, value[field], inner)
+
+    def _tagged(self, value: object, kind: JsonUnion) -> Iterator[Mismatch]:
+        if not isinstance(value, dict):
+            yield self._other("an object", value, kind)
+        elif len(value) != 1:
+            yield self._mismatch(f"expected one key, found {len(value)} keys", Fault.KEYS, kind, value)
+        else:
+            ((tag, inner),) = value.items()
+            if tag in kind.tags:
+                yield from self._below(tag, inner, kind.tags[tag])
+            else:
+                problem = f"expected a tag like {next(iter(kind.tags))}, found {shown(tag)}"
+                yield self._mismatch(problem, Fault.TAG, kind, tag)
+
+    def _other(self, expected: str, value: object, kind: Type) -> Mismatch:
+        return self._mismatch(f"expected {expected}, found {words(value)}", Fault.KIND, kind, value)
+
+    def _mismatch(self, problem: str, fault: Fault, kind: Type, value: object) -> Mismatch:
+        return Mismatch(self.place, problem, fault, kind, value, self.path[-1] if self.path else None)
+
+
+def _is_plain(value: object, kind: str) -> bool:
+    """Whether a value is of a plain type."""
+    if kind == "str":
+        return isinstance(value, str)
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "float":
+        return type(value) in (int, float) or value in NOT_IN_JSON
+    return type(value) is int
+
+
+# --- description
+
+
+def tree(kind: Type, named: Mapping[str, Type] | None = None) -> list[str]:
+    """A type as lines: each field in one with its type and doc, the fields of its own type below it.
+
+    Args:
+        kind: the type.
+        named: the types that have names, each of which is written out where it is met first.
+    """
+    return _Description(named or {}).lines(kind)
+
+
+class _Description:
+    def __init__(self, named: Mapping[str, Type]) -> None:
+        self._named = named
+        self._written: set[str] = set()
+
+    def lines(self, kind: Type) -> list[str]:
+        return [self._words(kind), *self._below(kind)]
+
+    def _below(self, kind: Type) -> list[str]:
+        """The lines of what has fields in a type."""
+        if isinstance(kind, str):
+            if kind not in self._named or kind in self._written:
+                return []
+            self._written.add(kind)
+            return self._below(self._named[kind])
+        if isinstance(kind, JsonClass):
+            fields = [(name, inner, "") for name, inner in kind.required.items()]
+            fields += [(name, inner, ", or left out") for name, inner in kind.others.items()]
+            return self._several(fields, kind.docs)
+        if isinstance(kind, JsonUnion):
+            return self._several([(tag, inner, "") for tag, inner in kind.tags.items()], {})
+        return [] if isinstance(kind, UpTo) else self._below(kind.item)
+
+    def _several(self, fields: list[tuple[str, Type, str]], docs: Mapping[str, str]) -> list[str]:
+        lines = []
+        for name, kind, missing in fields:
+            doc = f"    {docs[name]}" if name in docs else ""
+            lines.append(f"  {name}: {self._words(kind)}{missing}{doc}")
+            lines += [f"  {line}" for line in self._below(kind)]
+        return lines
+
+    def _words(self, kind: Type) -> str:
+        """A type in few words."""
+        if isinstance(kind, str):
+            return kind
+        if isinstance(kind, UpTo):
+            return f"0 to {kind.most}"
+        if isinstance(kind, JsonClass):
+            return "object"
+        if isinstance(kind, JsonUnion):
+            return "one of"
+        inner = self._words(kind.item)
+        if isinstance(kind, ListOf):
+            return f"[{inner}]"
+        if isinstance(kind, DictOf):
+            return f"{{{kind.key_words or 'str'}: {inner}}}"
+        return f"{inner} or null" if isinstance(kind, Nullable) else f"{inner} or [{inner}]"
