@@ -1,15 +1,7 @@
 """Long columns of packed companions, in blocks of 65,536 rows, each of which can be read without the others.
 
-A section of blocks begins with its index, 16 bytes for each block. The blocks follow, each compressed on its
-own:
-
-======  =====  ========  =======================================================================
-offset  bytes  field     meaning
-======  =====  ========  =======================================================================
-0       4      stored    bytes of the block in the file
-4       4      checksum  their crc32
-8       8      before    the value that the block's transform starts from, as if it were a column
-======  =====  ========  =======================================================================
+A section of blocks begins with its index, an entry for each block. The blocks follow, each compressed on its
+own.
 """
 
 from __future__ import annotations
@@ -19,18 +11,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from construct import Int32ul, Int64sl, Struct
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
 from archive.companion.encodings import EncodedColumn, Transform, decoded, parse_coding
-from archive.companion.layout import SectionLine, check_crc
+from archive.companion.layout import PACKED_LINE, check_crc
 from archive.companion.lookup import inside
+from archive.normalform.columns import VALUE_BYTES
+from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
+    from archive.companion.layout import SectionLine
 
 BLOCK_ROWS = 1 << 16
-BLOCK_INDEX = np.dtype([("stored", "<u4"), ("checksum", "<u4"), ("before", "<i8")])
+BLOCK = Layout(
+    "block index entry"
+    / Struct(
+        "stored" / Int32ul * "bytes of the block in the file",
+        "checksum" / Int32ul * "their crc32",
+        "before" / Int64sl * "the value that the block's transform starts from, as if it were a column",
+    )
+)
 
 
 def build_blocks(number: int, values: Ints, encoded: EncodedColumn, level: int) -> tuple[SectionLine, bytes]:
@@ -47,14 +50,14 @@ def build_blocks(number: int, values: Ints, encoded: EncodedColumn, level: int) 
     parts = [planes[:, at : at + BLOCK_ROWS].tobytes() for at in starts]
     codec = compressed(b"".join(parts), level)[0] if level >= STRONGEST else Codec.ZSTD
     stored = [compressed(part, level, codec)[1] for part in parts]
-    index = np.zeros(len(parts), BLOCK_INDEX)
+    index = np.zeros(len(parts), BLOCK.dtype)
     index["stored"] = [len(part) for part in stored]
     index["checksum"] = [zlib.crc32(part) for part in stored]
     index["before"] = _before(values, encoded, np.array(starts))
     data = index.tobytes() + b"".join(stored)
     checksum = zlib.crc32(index.tobytes())
     size = len(encoded.data)
-    return SectionLine(number, encoded.coding, codec, len(values), 0, size, len(data), checksum), data
+    return PACKED_LINE.row(number, encoded.coding, codec, len(values), 0, size, len(data), checksum), data
 
 
 def _before(values: Ints, encoded: EncodedColumn, at: Ints) -> Ints:
@@ -75,24 +78,20 @@ class BlockColumn:
         self._data = data
         self._last: tuple[int, Ints] = (-1, np.zeros(0, np.int64))
         transform, self._zigzag, self._width = parse_coding(section.coding)
-        if transform > Transform.PEAK or not 0 < self._width <= BLOCK_INDEX["before"].itemsize:
+        if transform > Transform.PEAK or not 0 < self._width <= VALUE_BYTES:
             raise ArchiveError(expected="a column in blocks", found=f"coding {section.coding}")
         self._transform = Transform(transform)
         if section.inflated != section.rows * self._width:
             raise ArchiveError(expected=f"{section.rows * self._width} bytes", found=str(section.inflated))
 
     def __len__(self) -> int:
-        return self._section.rows
+        return int(self._section.rows)
 
     @cached_property
     def _index(self) -> np.ndarray:
         count = -(-self._section.rows // BLOCK_ROWS)
-        size = count * BLOCK_INDEX.itemsize
-        index = (
-            np.frombuffer(self._data[:size], BLOCK_INDEX)
-            if len(self._data) >= size
-            else np.zeros(0, BLOCK_INDEX)
-        )
+        size = count * BLOCK.size
+        index = BLOCK.columns(self._data[:size])
         check_crc(zlib.crc32(self._data[:size]), self._section.checksum, "index of blocks")
         if len(index) != count or size + int(index["stored"].sum()) != len(self._data):
             raise ArchiveError(expected=f"an index of {count} blocks", found="another")

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base.errors import ArchiveError
-from archive.companion.layout import SectionLine, check_crc
+from archive.companion.layout import MAPPED_LINE, check_crc
 from archive.normalform.columns import OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
-    from archive.companion.layout import Directory
+    from archive.companion.layout import Directory, SectionLine
 
 # --- codecs
 
@@ -259,7 +259,7 @@ def built_objects(
     level = STRONGEST if small else level
     with allowance.lent(encoder_bytes(len(behind), level), "bytes of shared objects"):
         codec, data = compressed(bytes(behind), level, Codec.LZMA if small else None)
-    return [(SectionLine(OBJECTS, 1, codec, 0, 0, len(behind), len(data), zlib.crc32(data)), data)]
+    return [(MAPPED_LINE.row(OBJECTS, 1, codec, 0, 0, len(behind), len(data), zlib.crc32(data)), data)]
 
 
 def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance) -> bytes | memoryview:

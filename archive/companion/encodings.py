@@ -25,17 +25,8 @@ byte planes, as many as the largest one needs: the lowest bytes of all rows, the
 So the high bytes, nearly all 0, stand together.
 
 **The lines** at the begin of the solid section say how many rows each column has, and how it is encoded. The
-same fields of all columns stand together, so that they are much alike in all companions. Columns are in
-the order of their numbers, and ``start`` is left out where the transform has none::
-
-    varint  number of each column, less that of the one before; 0 behind the last one
-    u8      coding of each column
-    varint  count of each column
-    signed  start of each column that is not FLAT
-
-A ``coding`` is ``transform * 32 + zigzag * 16 + width``. A ``count`` is 0 where the column has as many rows
-as the one before, else the number of rows + 1. For varints and signed ones see
-:mod:`archive.companion.layout`.
+same fields of all columns stand together, so that they are much alike in all companions: first ``step`` of
+each column, then ``coding`` of each, and so on. Columns are in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -44,10 +35,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from construct import Int8ul, Struct, VarInt, ZigZag
 
 from archive.base.errors import ArchiveError
-from archive.companion.layout import Varints, build_signed, build_varint
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_BYTES
+from archive.schema.varints import VariableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -227,6 +219,17 @@ def _from_back(back: Ints, start: int) -> Ints:
 # --- lines
 
 
+LINE = VariableLayout(
+    "line of a column"
+    / Struct(
+        "step" / VarInt * "the column's number, less that of the one before; 0 stands after the last one",
+        "coding" / Int8ul * "transform * 32 + zigzag * 16 + width",
+        "count" / VarInt * "rows + 1; 0 where the column has as many rows as the one before",
+        "start" / ZigZag * "the value that the transform starts from; left out where the transform is FLAT",
+    )
+)
+
+
 class ColumnLine(NamedTuple):
     """What is said of a column.
 
@@ -248,10 +251,13 @@ def build_lines(lines: Sequence[ColumnLine]) -> bytes:
     numbers = [BY_NAME[line.name].number for line in lines]
     steps = [now - before for before, now in zip([0, *numbers], numbers, strict=False)]
     starts = [line.encoded.start for line in lines if line.encoded.transform is not Transform.FLAT]
-    codings = bytes(line.encoded.coding for line in lines)
-    return b"".join(
-        (*map(build_varint, [*steps, 0]), codings, *map(build_varint, counts), *map(build_signed, starts))
-    )
+    fields = {
+        "step": [*steps, 0],
+        "coding": [line.encoded.coding for line in lines],
+        "count": counts,
+        "start": starts,
+    }
+    return b"".join([LINE.build_field(name, values) for name, values in fields.items()])
 
 
 def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
@@ -260,23 +266,36 @@ def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
     Raises:
         ArchiveError: they are cut short, or say what no column can have.
     """
-    read = Varints(body)
     try:
-        numbers = [0]
-        while (step := read.number()) and len(numbers) <= len(COLUMNS):
-            numbers.append(numbers[-1] + step)
-        codings = [read.byte() for _ in numbers[1:]]
-        counts = [read.number() for _ in codings]
+        numbers, at = _numbers(body)
+        codings, at = LINE.read_field("coding", body, at, len(numbers))
+        counts, at = LINE.read_field("count", body, at, len(numbers))
         flat = [parse_coding(coding)[0] == Transform.FLAT for coding in codings]
-        starts = [0 if is_flat else read.signed() for is_flat in flat]
+        given, at = LINE.read_field("start", body, at, flat.count(False))
     except ArchiveError as cause:
-        raise ArchiveError(place=f"section {SOLID}", expected="lines of columns", found="others") from cause
+        place = f"section {SOLID}, {cause.place}"
+        raise ArchiveError(place=place, expected="lines of columns", found="others") from cause
+    left = iter(given)
+    starts = [0 if is_flat else next(left) for is_flat in flat]
     lines: list[ColumnLine] = []
     rows = 0
-    for number, coding, count, start in zip(numbers[1:], codings, counts, starts, strict=True):
+    for number, coding, count, start in zip(numbers, codings, counts, starts, strict=True):
         rows = count - 1 if count else rows
         lines.append(_line(number, coding, rows, start))
-    return lines, read.at
+    return lines, at
+
+
+def _numbers(body: memoryview) -> tuple[list[int], int]:
+    """The numbers of the columns, one more than there are at most, and where they end."""
+    numbers: list[int] = []
+    at, number = 0, 0
+    while len(numbers) <= len(COLUMNS):
+        (step,), at = LINE.read_field("step", body, at, 1)
+        if not step:
+            break
+        number += step
+        numbers.append(number)
+    return numbers, at
 
 
 def _line(number: int, coding: int, rows: int, start: int) -> ColumnLine:

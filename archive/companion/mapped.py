@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from construct import Int32ul, Struct
 
 from archive.base.columns import STEP, table_over
 from archive.base.errors import ArchiveError
@@ -24,7 +25,6 @@ from archive.companion.layout import (
     HEADER,
     MAPPED_LINE,
     CompanionLayout,
-    SectionLine,
     check_crc,
     written,
 )
@@ -32,13 +32,14 @@ from archive.companion.lookup import inside
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
+from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.companion.layout import Directory
+    from archive.companion.layout import Directory, SectionLine
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
@@ -49,6 +50,7 @@ OBJECT_LEVEL = 9
 PAGE_BITS = 12
 PAGE = 1 << PAGE_BITS
 SIGNED = 16
+PAGE_SUM = Layout("page checksum" / Struct("crc32" / Int32ul * "of the page's bytes"))
 
 
 def build_mapped(contents: Contents) -> bytes:
@@ -78,7 +80,7 @@ def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.d
             parts.append((column.number, coding, len(values), values.astype(kind).tobytes()))
     parts += [(STRINGS, 1, len(text), text), (RAW, 1, len(contents.raw), bytes(contents.raw))]
     lines = [
-        (SectionLine(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
+        (MAPPED_LINE.row(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
     lines += built_objects(contents.behind, OBJECT_LEVEL, contents.form.allowance)
@@ -90,9 +92,9 @@ def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.d
 
 def _pages(data: bytes) -> tuple[SectionLine, bytes]:
     sums = [zlib.crc32(data[at : at + PAGE]) for at in range(0, len(data), PAGE)]
-    stored = np.array(sums, "<u4").tobytes()
+    stored = np.array(sums, PAGE_SUM.dtype).tobytes()
     size = len(stored)
-    return SectionLine(PAGES, 4, 0, len(sums), 0, size, size, zlib.crc32(stored)), stored
+    return MAPPED_LINE.row(PAGES, 4, 0, len(sums), 0, size, size, zlib.crc32(stored)), stored
 
 
 def _least(values: Ints) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
@@ -181,13 +183,13 @@ class _Pages:
         if (
             section is None
             or end != len(self.data)
-            or len(stored) != 4 * count
+            or len(stored) != PAGE_SUM.size * count
             or zlib.crc32(stored) != section.checksum
         ):
             raise ArchiveError(
                 place=f"section {PAGES}", expected=f"checksums of {count} pages", found="others"
             )
-        return np.frombuffer(stored, "<u4")
+        return PAGE_SUM.columns(stored)["crc32"]
 
     def check(self, start: int, end: int) -> None:
         """Refuse bytes ``start`` to ``end`` of the file if a page of them was changed."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from construct import Int64sl, Struct
+
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MODULE_PATHS
+from archive.schema.binary import Layout
 
-DIGEST_BYTES = 8
+FILE_DIGEST = Layout("file digest" / Struct("value" / Int64sl * "blake2b of the archive, of 8 bytes"))
 
 
 class Origin(IntEnum):
@@ -83,4 +86,5 @@ _DEFLATED, _NO_CRC, _LATER = 8, 16, 32
 
 def digest_value(digest: bytes) -> int:
     """The value of ``file.digest``: the blake2b digest of the archive, of 8 bytes, as a signed integer."""
-    return int.from_bytes(digest, "little", signed=True)
+    value: int = FILE_DIGEST.read(digest).value
+    return value

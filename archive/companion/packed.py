@@ -52,7 +52,7 @@ from archive.companion.encodings import (
     parse_lines,
 )
 from archive.companion.hash_order import ORDERED_BYTES, is_rule
-from archive.companion.layout import OLDEST, VERSION, CompanionLayout, SectionLine, written
+from archive.companion.layout import OLDEST, PACKED_LINE, VERSION, CompanionLayout, written
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
 from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.base.strings import StringTable
-    from archive.companion.layout import Directory
+    from archive.companion.layout import Directory, SectionLine
     from archive.companion.lookup import ColumnReader
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
@@ -170,7 +170,7 @@ def _least_section(
     tried = [(body, *compressed(body, level, codec)) for codec in (without, words)]
     tried += [] if other is None else [(other, *compressed(other, level, words))]
     body, codec, data = min(tried, key=lambda section: len(section[2]))
-    return SectionLine(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
+    return PACKED_LINE.row(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
 def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[ColumnName]:

@@ -16,7 +16,7 @@ from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import same_bytes
-from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
+from archive.companion.members import FILE_DIGEST, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import (
@@ -155,7 +155,7 @@ class _Digest:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        self._hash = hashlib.blake2b(digest_size=FILE_DIGEST.size)
 
     def write(self, data: bytes | memoryview, /) -> int:
         """Pass some bytes on."""
@@ -210,7 +210,7 @@ def with_digest(
     write_archive(joined, container.root, members, alignment=alignment_of(records))
     if not joined.same or joined.left:
         return contents
-    digest = digest_value(hashlib.blake2b(container.data, digest_size=DIGEST_BYTES).digest())
+    digest = digest_value(hashlib.blake2b(container.data, digest_size=FILE_DIGEST.size).digest())
     return contents.with_columns({**contents.columns, "file.digest": np.array([digest])})
 
 

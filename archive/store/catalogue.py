@@ -15,6 +15,7 @@ from archive.reader.facts import facts_of
 from archive.reader.line_digests import unpacked_lines
 from archive.store.entries import StoreEntry
 from archive.store.index import build_index, read_index
+from archive.store.kept import base_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +99,7 @@ class Catalogue:
             header = self._files.header(self._folder.kept_path(entry.archive_id))
         except (ArchiveError, OSError):  # reading it will say why
             return False
-        return (header.body.hex(), header.base_name, header.depth) == (entry.body, entry.base, entry.depth)
+        return (header.body.hex(), base_name(header), header.depth) == (entry.body, entry.base, entry.depth)
 
     def note(self, entry: StoreEntry) -> None:
         """Take note of a companion that was added just now."""

@@ -102,7 +102,9 @@ class StoreEntry(CompanionEntry):
     @classmethod
     def of(cls, facts: Facts, notes: KeptNotes, header: KeptHeader, signature: Signature) -> StoreEntry:
         """The entry of a companion that was read."""
-        own = header.body.hex(), header.base_name, header.depth, signature
+        from archive.store.kept import base_name  # noqa: PLC0415 (the entries of a server do without)
+
+        own = header.body.hex(), base_name(header), header.depth, signature
         return cls(*read_values(facts, notes, header), *own)
 
     @property

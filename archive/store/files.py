@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.spending import Recent
 from archive.companion.layout import read_directory
-from archive.store.kept import MAGIC, Base, Inflated, inflate, is_base, read_header, why_lost
+from archive.store.kept import MAGIC, Base, Inflated, base_name, inflate, is_base, read_header, why_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -174,18 +174,18 @@ class Chains(NamedTuple):
     def built_upon(self) -> set[str]:
         """The digests of all bodies that a file is kept by."""
         headers = (*self.companions.values(), *self.bases.values())
-        return {header.base_name for header in headers if header.depth}
+        return {base_name(header) for header in headers if header.depth}
 
     @property
     def needed(self) -> set[str]:
         """The digests of all bodies that a companion is kept by, directly or not."""
-        needed = {header.base_name for header in self.companions.values() if header.depth}
+        needed = {base_name(header) for header in self.companions.values() if header.depth}
         left = [*needed]
         while left:
             header = self.bases.get(left.pop())
-            if header is not None and header.depth and header.base_name not in needed:
-                needed.add(header.base_name)
-                left.append(header.base_name)
+            if header is not None and header.depth and base_name(header) not in needed:
+                needed.add(base_name(header))
+                left.append(base_name(header))
         return needed
 
     @property

@@ -1,7 +1,6 @@
 """A kept companion: a file that holds what differs between a companion and another one, its base.
 
-The file is a header, :class:`KeptHeader` behind the bytes ``MAGIC``, and a frame of zstd, whose dictionary is
-the body of the base.
+The file is a header and a frame of zstd, whose dictionary is the body of the base.
 
 The *body* is the notes (:class:`KeptNotes`), and then the companion's plain form
 (:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
@@ -18,16 +17,17 @@ import zlib
 from base64 import b64decode
 from dataclasses import field
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import zstandard
+from construct import Bytes, Const, Int8ul, Int32ul, Int64ul, Struct
 
 from archive.base.digests import DIGEST_BYTES, digest_of
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
-from archive.base.layout import U8, U32, U64, BinaryLayout, Bytes16
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
+from archive.schema.binary import Layout, Row
 from archive.store.plain import companion_of, plain_of
 
 if TYPE_CHECKING:
@@ -105,40 +105,29 @@ class CompanionParts(NamedTuple):
         return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe, allowance))
 
 
-class KeptHeader(NamedTuple):
-    """The header of a kept companion. All digests are blake2b, 16 bytes.
-
-    Attributes:
-        version: of the format.
-        depth: how many bases lie below: one more than the base's; 0 where there is none.
-        base_id: archive id of the base; zeros where there is none.
-        base: digest of the base's body; zeros where there is none.
-        body: digest of the body.
-        digest: digest of the companion, as it was added.
-        size: bytes of the companion.
-        inflated: bytes of the body.
-        notes: bytes of the notes.
-        checksum: crc32 of the file, with 0 in the place of this field.
-    """
-
-    version: U8
-    depth: U8
-    base_id: Bytes16
-    base: Bytes16
-    body: Bytes16
-    digest: Bytes16
-    size: U64
-    inflated: U64
-    notes: U32
-    checksum: U32
-
-    @property
-    def base_name(self) -> str:
-        """The digest of the base's body, in hex; "" where there is no base."""
-        return self.base.hex() if self.depth else ""
+HEADER = Layout(
+    "kept companion header"
+    / Struct(
+        "magic" / Const(MAGIC),
+        "version" / Int8ul * "of the format",
+        "depth" / Int8ul * "how many bases lie below: one more than the base's; 0 where there is none",
+        "base_id" / Bytes(16) * "archive id of the base; zeros where there is none",
+        "base" / Bytes(DIGEST_BYTES) * "digest of the base's body; zeros where there is none",
+        "body" / Bytes(DIGEST_BYTES) * "digest of the body",
+        "digest" / Bytes(DIGEST_BYTES) * "digest of the companion, as it was added",
+        "size" / Int64ul * "bytes of the companion",
+        "inflated" / Int64ul * "bytes of the body",
+        "notes" / Int32ul * "bytes of the notes",
+        "checksum" / Int32ul * "crc32 of the file, with 0 in the place of this field",
+    )
+)
+KeptHeader: TypeAlias = Row
+"""The values of the header."""
 
 
-HEADER = BinaryLayout("kept companion's header", KeptHeader, magic=MAGIC)
+def base_name(header: KeptHeader) -> str:
+    """The digest of the base's body, in hex; "" where there is no base."""
+    return header.base.hex() if header.depth else ""
 
 
 class Base(NamedTuple):
@@ -165,7 +154,7 @@ def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
     body = digest_of(parts.notes, parts.plain)
     sizes = (len(parts.data), len(parts.notes) + len(parts.plain), len(parts.notes))
     version = VERSION if NEWLINE in parts.notes else VERSION_1
-    header = KeptHeader(version, *ids, body, digest_of(parts.data), *sizes, checksum=0)
+    header = HEADER.row(version, *ids, body, digest_of(parts.data), *sizes, checksum=0)
     checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(header)))
     return HEADER.pack(header._replace(checksum=checksum)) + frame
 
@@ -176,7 +165,7 @@ def read_header(data: memoryview) -> KeptHeader:
     Raises:
         ArchiveError: it is none, of an unknown version, cut short, or changed.
     """
-    if len(data) < HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
+    if bytes(data[: len(MAGIC)]) != MAGIC:
         raise ArchiveError(place="byte 0", expected="a kept companion's header", found="other bytes")
     header = HEADER.read(data)
     if header.version not in VERSIONS:
@@ -197,7 +186,7 @@ def read_header(data: memoryview) -> KeptHeader:
 
 def is_base(header: KeptHeader, above: KeptHeader) -> bool:
     """Whether a file is the base of the one above. The depths see to it that no base leads back to itself."""
-    return header.body == above.base and header.depth < above.depth
+    return bool(header.body == above.base and header.depth < above.depth)
 
 
 def why_lost(header: KeptHeader) -> str:

@@ -281,7 +281,7 @@ class Store(Closing):
             header = self._files.header(self.folder.kept_path(archive_id))
         except (ArchiveError, OSError):  # it is broken, and the new one may take its place
             return False
-        return header.digest != digest_of(parts.data)
+        return bool(header.digest != digest_of(parts.data))
 
     def remove(self, archive_id: str) -> None:
         """Remove a companion; those that are kept by it stay whole.

@@ -20,7 +20,7 @@ from archive.store.catalogue import entry_of
 from archive.store.files import chains_of
 from archive.store.folder import BASES, COMPANIONS, INDEX
 from archive.store.index import read_index
-from archive.store.kept import CompanionParts, Given, read_header
+from archive.store.kept import CompanionParts, Given, base_name, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -193,7 +193,7 @@ def _repacked(
             if data and len(data) < len(before):
                 _rewrite(folder, files, archive_id, before, data)
                 base = read_header(memoryview(data))
-                built_upon.add(base.base_name)
+                built_upon.add(base_name(base))
                 joined |= {archive_id, base.base_id.hex()}
                 count, saved = count + 1, saved + len(before) - len(data)
     return count, saved
@@ -268,6 +268,6 @@ def set_aside(folder: Folder, files: KeptFiles, archive_id: str) -> None:
 def _is_readable(files: KeptFiles, path: Path, body: str) -> bool:
     """Whether a file can be read together with its bases, and is what it should be."""
     try:
-        return files.read_file(path).header.body.hex() == body
+        return bool(files.read_file(path).header.body.hex() == body)
     except (ArchiveError, OSError):
         return False

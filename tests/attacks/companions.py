@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.companion.codecs import compressed
-from archive.companion.layout import CompanionLayout, SectionLine, written
+from archive.companion.layout import MAPPED_LINE, CompanionLayout, written
 from archive.normalform.columns import SOLID
 from tests.attacks.attack import MIB, Attack
 from tests.support.companion_questions import SMALL
@@ -59,7 +59,7 @@ def _inflating() -> dict[str, bytes]:
     """A companion of one section without rows that inflates to 120 MB."""
     size = 120 * MIB
     codec, stored = compressed(bytes(size), 1)
-    section = SectionLine(SOLID, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
+    section = MAPPED_LINE.row(SOLID, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
     return beside_model(written(CompanionLayout.PACKED, facts_of(MODEL).archive_id, [(section, stored)]))
 
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from archive.companion.codecs import Codec, compressed
-from archive.companion.layout import CompanionLayout, SectionLine
+from archive.companion.layout import MAPPED_LINE, CompanionLayout
 from archive.companion.layout import written as companion_of_sections
 from archive.normalform.columns import OBJECTS
 from tests.attacks.attack import MIB, Attack
@@ -88,7 +88,7 @@ def _companion() -> dict[str, bytes]:
     """A companion whose section of shared objects inflates to 200 MiB."""
     size = 200 * MIB
     codec, stored = compressed(bytes(size), 1, Codec.ZSTD)
-    section = SectionLine(OBJECTS, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
+    section = MAPPED_LINE.row(OBJECTS, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
     companion = companion_of_sections(CompanionLayout.PACKED, bytes(16), [(section, stored)])
     return {"c.ptdbg": companion, "m.pt2": package(MADE.data)}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import archive
 import archive.companion
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.blocks import BLOCK_INDEX, BLOCK_ROWS
+from archive.companion.blocks import BLOCK, BLOCK_ROWS
 from archive.companion.build import build_companion
 from archive.companion.layout import HEADER, MAPPED_LINE, CompanionLayout, read_directory
 from archive.companion.magic import MAGIC, is_companion
@@ -216,7 +216,7 @@ def test_mapped_columns_are_aligned_to_64_bytes() -> None:
 
 def test_structures_have_the_sizes_that_the_specification_states() -> None:
     assert (HEADER.size, MAPPED_LINE.size) == (34, 40)
-    assert (BLOCK_INDEX.itemsize, PAGE, BLOCK_ROWS) == (16, 4096, 65_536)
+    assert (BLOCK.size, PAGE, BLOCK_ROWS) == (16, 4096, 65_536)
 
 
 def test_each_column_is_declared_once_and_its_name_is_of_the_type() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.layout import VERSION, CompanionLayout, SectionLine, read_directory, written
+from archive.companion.layout import MAPPED_LINE, VERSION, CompanionLayout, read_directory, written
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
@@ -55,6 +56,17 @@ def test_every_cut_is_refused(layout: CompanionLayout) -> None:
         assert caught.value.file == "m.ptdbg"
     for more in (b"\0", bytes(64), data):
         assert set(asked(data + more).errors) == EVERYTHING
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_cut_within_header_or_directory_is_told_with_the_field(layout: CompanionLayout) -> None:
+    data = companion_of(SMALL, layout)
+    for size in range(len(MAGIC), directory_end(data)):
+        place = refused(data[:size]).place or ""
+        found = re.fullmatch(r"byte (\d+), field \w+", place)
+        assert found, place
+        assert (int(found[1]) == 0) == (size < HEADER_BYTES)
+        assert int(found[1]) <= size
 
 
 def flipped(data: bytes, bit: int) -> bytes:
@@ -174,7 +186,7 @@ def test_sections_that_are_there_twice_are_refused(layout: CompanionLayout) -> N
 def test_an_unknown_section_is_refused_or_passed_over(layout: CompanionLayout, number: int) -> None:
     data = companion_of(SMALL, layout)
     listed = sections(data)
-    more = (SectionLine(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
+    more = (MAPPED_LINE.row(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
     for place in {0, 1, len(listed)}:
         refused_or_the_same(rewritten(data, [*listed[:place], more, *listed[place:]]), SMALL)
 
@@ -210,7 +222,8 @@ def test_a_solid_section_without_all_of_its_columns_is_refused() -> None:
     data = memoryview(companion_of(SMALL))
     kept = PackedColumns(data, read_directory(data, DEFAULT_LIMITS.allowance(0)), DEFAULT_LIMITS.allowance(0))
     for size in range(kept.end):
-        assert refused(solid(bytes(kept._body[:size]))).place == f"section {SOLID}"
+        place = refused(solid(bytes(kept._body[:size]))).place
+        assert re.fullmatch(rf"section {SOLID}(, byte \d+, field (step|coding|count|start))?", place or "")
 
 
 LIES = {

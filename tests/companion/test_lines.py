@@ -18,11 +18,8 @@ from archive.companion.build import build_companion
 from archive.companion.codecs import Codec
 from archive.companion.encodings import ColumnLine, EncodedColumn, Transform, build_lines, parse_lines
 from archive.companion.layout import (
+    MAPPED_LINE,
     CompanionLayout,
-    SectionLine,
-    Varints,
-    build_signed,
-    build_varint,
     read_directory,
     written,
 )
@@ -31,6 +28,7 @@ from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.container.write import new_member
 from archive.normalform.columns import COLUMNS, SOLID, STRINGS
 from archive.reader.collect import collect
+from archive.schema.varints import build_signed
 from tests.support.exported import EXPORTED, PROGRAMS
 from tests.support.sampling import examples
 from tests.support.zips import written as zipped
@@ -63,21 +61,6 @@ def test_lines_are_parsed_as_they_were_built(lines: list[ColumnLine], rest: byte
     assert parse_lines(memoryview(built + rest)) == (lines, len(built))
 
 
-@given(st.lists(st.integers(0, (1 << 70) - 1) | st.integers(-1 << 63, -1), max_size=5))
-def test_integers_of_variable_length_are_read_as_they_were_written(values: list[int]) -> None:
-    data = b"".join(build_varint(one) if one >= 0 else build_signed(one) for one in values)
-    read = Varints(memoryview(data))
-    assert [read.number() if one >= 0 else read.signed() for one in values] == values
-    assert read.at == len(data)
-    with pytest.raises(ArchiveError, match="expected a number, found the end"):
-        read.number()
-
-
-def test_an_integer_has_at_most_ten_bytes() -> None:
-    with pytest.raises(ArchiveError, match="byte 0: expected at most 10 bytes, found more"):
-        Varints(memoryview(b"\x80" * 11)).number()
-
-
 def test_fields_of_lines_stand_together() -> None:
     flat, same = (
         EncodedColumn(transform, zigzag=False, width=width, start=start, data=b"")
@@ -94,10 +77,11 @@ def test_fields_of_lines_stand_together() -> None:
 @pytest.mark.parametrize(
     ("built", "said"),
     [
-        (b"", "expected lines of columns, found others"),
-        (b"\x71\7", "expected lines of columns, found others"),
-        (b"\x71\0\1", "expected lines of columns, found others"),
-        (b"\x71\0\xa0\1", "expected lines of columns, found others"),
+        (b"", "^section 3, byte 0, field step: expected lines of columns, found others$"),
+        (b"\x71\7", "^section 3, byte 2, field step: expected lines of columns, found others$"),
+        (b"\x71\0", "^section 3, byte 2, field coding: expected lines of columns, found others$"),
+        (b"\x71\0\1", "^section 3, byte 3, field count: expected lines of columns, found others$"),
+        (b"\x71\0\xa0\1", "^section 3, byte 4, field start: expected lines of columns, found others$"),
         (b"\1\0\1\1", "expected known columns, each once, found number 1, coding 0, 1"),
         (b"\x71\0\xe0\1\0", "expected known columns, each once, found number 113, coding 7, 0"),
         (b"\x71\0\x09\1", "expected known columns, each once, found number 113, coding 0, 9"),
@@ -127,7 +111,10 @@ def test_columns_that_are_encoded_alike_are_the_same_columns(path: Path) -> None
         CompanionLayout.PACKED,
         contents.archive_id,
         [
-            (SectionLine(number, 1, Codec.NONE, len(part), 0, len(part), len(part), zlib.crc32(part)), part)
+            (
+                MAPPED_LINE.row(number, 1, Codec.NONE, len(part), 0, len(part), len(part), zlib.crc32(part)),
+                part,
+            )
             for number, part in sections
         ],
     )
@@ -168,7 +155,7 @@ def test_texts_cost_what_they_take_once_they_are_apart() -> None:
         for number, one in directory.sections.items()
     }
     many = bytes(1 << 20)
-    line = SectionLine(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
+    line = MAPPED_LINE.row(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
     sections[STRINGS] = (line, many)
     bomb = written(CompanionLayout.PACKED, contents.archive_id, list(sections.values()))
     with pytest.raises(LimitError, match="section 1: memory is limited to"):

@@ -13,11 +13,11 @@ import zstandard
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
-from archive.companion.layout import CompanionLayout, SectionLine, written
+from archive.companion.layout import MAPPED_LINE, CompanionLayout, written
 from archive.normalform.columns import RAW
 from archive.render.store import day_of
 from archive.store.adding import TakenError
-from archive.store.kept import HEADER, NOTHING, KeptHeader
+from archive.store.kept import HEADER, MAGIC, NOTHING, read_header
 from archive.store.store import Store
 from tests.support.kin import id_of, kin
 
@@ -52,7 +52,7 @@ def forged(
     told = notes if isinstance(notes, bytes) else json.dumps(notes).encode()
     plain = kin(number) if plain is None else plain
     frame = zstandard.ZstdCompressor(level=19).compress(told + plain)
-    header = KeptHeader(
+    header = HEADER.row(
         *(version, depth, *base, body or digest_of(told, plain), digest_of(plain)),
         size=len(plain) if size is None else size,
         inflated=len(told + plain) if inflated is None else inflated,
@@ -145,7 +145,7 @@ def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> 
 
 def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
     zeros = bytes(17 << 20)
-    section = SectionLine(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
+    section = MAPPED_LINE.row(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
     large = written(CompanionLayout.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)])
     notes = NOTES | {"recipe": [[0, 0]]}
     forged(store, 8, plain=large, notes=notes)
@@ -157,7 +157,7 @@ def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
 
 def test_a_companion_that_limits_keep_from_being_read_is_replaced_only_if_asked(store: Store) -> None:
     zeros = bytes(2 << 20)
-    section = SectionLine(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
+    section = MAPPED_LINE.row(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
     large = written(CompanionLayout.MAPPED, bytes.fromhex(id_of(2)), [(section, zeros)])
     forged(store, 2, plain=large, notes=NOTES | {"recipe": [[0, 0]]})
     small = Store.open(store.file, limits=Limits(memory=1 << 20))
@@ -202,6 +202,16 @@ def test_each_byte_of_a_kept_companion_counts(store: Store) -> None:
         path.write_bytes(data[:size])
         with pytest.raises(ArchiveError):
             Store.open(store.file).companion(id_of(2))
+
+
+def test_a_header_that_is_cut_is_refused_at_the_field_that_is_not_whole(store: Store) -> None:
+    whole = memoryview(store.folder.kept_path(id_of(1)).read_bytes())
+    assert read_header(whole).size
+    for size in range(len(MAGIC), HEADER.size):
+        field = next(field for field in HEADER.fields if size < field.offset + field.size)
+        with pytest.raises(ArchiveError) as caught:
+            read_header(whole[:size])
+        assert caught.value.place == f"byte 0, field {field.name}"
 
 
 def test_a_broken_companion_is_put_right_by_adding_it_again(store: Store) -> None:

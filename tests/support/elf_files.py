@@ -15,6 +15,14 @@ HEADER_FORMS = {
     "compression": {64: "IIQQ", 32: "III"},
 }
 """The numbers of each header after the System V ABI, as :mod:`struct` writes them, for either width."""
+OTHER_ORDERS = {
+    "program": {
+        64: "type flags offset vaddr paddr filesz memsz align",
+        32: "type offset vaddr paddr filesz memsz flags align",
+    },
+    "compression": {64: "type reserved size addralign", 32: "type size addralign"},
+}
+"""The fields of headers whose order differs by width, after the same."""
 NAMES = b"\0.text\0.debug_info\0.symtab\0.strtab\0.shstrtab\0.data\0"
 X86_64, AARCH64 = 62, 183
 ALLOC, WRITE, EXECUTE = 2, 1, 4

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 import numpy as np
+from construct import VarInt, ZigZag
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import choosing, packed
@@ -19,9 +20,6 @@ from archive.companion.layout import (
     HEADER,
     MAPPED_LINE,
     CompanionLayout,
-    SectionLine,
-    build_signed,
-    build_varint,
     read_directory,
     written,
 )
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.companion.contents import Contents
+    from archive.companion.layout import SectionLine
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
@@ -94,8 +93,8 @@ def replaced(listed: Sections, at: int, **fields: int) -> Sections:
 def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:
     """A packed companion of one section with columns, and no strings."""
     size = len(body) if inflated is None else inflated
-    line = SectionLine(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
-    strings = SectionLine(STRINGS, 1, Codec.NONE, 0, 0, 0, 0, zlib.crc32(b""))
+    line = MAPPED_LINE.row(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
+    strings = MAPPED_LINE.row(STRINGS, 1, Codec.NONE, 0, 0, 0, 0, zlib.crc32(b""))
     return written(CompanionLayout.PACKED, bytes(16), [(line, body), (strings, b"")])
 
 
@@ -182,10 +181,10 @@ def body(*heads: Head, rest: bytes = b"") -> bytes:
     steps = [now - before for before, now in pairwise(numbers)]
     return b"".join(
         (
-            *map(build_varint, [*steps, 0]),
+            *map(VarInt.build, [*steps, 0]),
             bytes(head.coding for head in heads),
-            *(build_varint(head.rows) for head in heads),
-            *(build_signed(head.start) for head in heads),
+            *(VarInt.build(head.rows) for head in heads),
+            *(ZigZag.build(head.start) for head in heads),
             rest,
         )
     )

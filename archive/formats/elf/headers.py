@@ -41,6 +41,11 @@ IDENTIFICATION = Layout(
 )
 
 
+def place_of(header: Layout, field: str) -> str:
+    """The place of a field of the identification or the file header, for errors."""
+    return f"byte {header.offset(field)}"
+
+
 class NumberTypes:
     """The number types of one width and byte order.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.strings import decoded
-from archive.formats.elf.headers import IDENTIFICATION, MAGIC, ORDERS, WIDTHS, headers_of
+from archive.formats.elf.headers import IDENTIFICATION, MAGIC, ORDERS, WIDTHS, headers_of, place_of
 from archive.formats.elf.model import SHT_SYMTAB, ElfSection, SectionTable, Segment, SharedObject
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class _HeaderTable:
         self._size = (headers.program if prefix == "ph" else headers.section).size
 
         def place(field: str) -> str:
-            return f"byte {headers.file.offset(prefix + field)}"
+            return place_of(headers.file, prefix + field)
 
         if count > MOST:
             raise ArchiveError(place=place("num"), expected=f"at most {MOST:,} headers", found=f"{count:,}")
@@ -128,7 +128,7 @@ class _HeaderTable:
             for header in self._headers.section.read_all(self._data[slice(*self.span)])
         ]
         if listed and names >= len(listed):
-            place = f"byte {self._headers.file.offset('shstrndx')}"
+            place = place_of(self._headers.file, "shstrndx")
             raise ArchiveError(place=place, expected=f"one of {len(listed)}", found=str(names))
         for number, (_, section) in enumerate(listed):
             place = f"byte {self.place(number)}"
@@ -174,6 +174,6 @@ def _check_apart(made: SharedObject, table: _HeaderTable) -> None:
 def _known(field: str, number: int, values: Mapping[int, _Value], expected: str) -> _Value:
     """What a number of the identification stands for."""
     if number not in values:
-        place = f"byte {IDENTIFICATION.offset(field)}"
+        place = place_of(IDENTIFICATION, field)
         raise ArchiveError(place=place, expected=expected, found=str(number))
     return values[number]

@@ -39,7 +39,6 @@ from struct import Struct, error
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, counted, shown
-from archive.base.layout import BIG, LITTLE
 from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import (
@@ -73,6 +72,8 @@ BYTES = {0, 1}
 """Types of numbers of a byte, of which arrays may be texts."""
 TYPE_WORDS = ("u8", "s8", "u16", "s16", "u32", "s32", "f32", "bool", "texts", "arrays", "u64", "s64", "f64")
 """What each type is called, by its number."""
+LITTLE, BIG = "<", ">"
+"""Orders of the bytes of a number, as :mod:`struct` writes them."""
 ALIGNMENT, DEFAULT_ALIGNMENT = "general.alignment", 32
 DIMENSIONS = 4
 DEPTH = 8

@@ -27,7 +27,7 @@ from archive.formats.elf.model import PF_W, PF_X, PT_LOAD, ObjectPart, SectionTa
 from archive.formats.elf.parse import parse_object
 from archive.formats.elf.source_texts import source_texts, without_source_texts
 from tests.support.cost import loops_below
-from tests.support.elf_files import AARCH64, HEADER_FORMS, elf_file
+from tests.support.elf_files import AARCH64, HEADER_FORMS, OTHER_ORDERS, elf_file
 
 if TYPE_CHECKING:
     from archive.formats.elf.cutting import Cut
@@ -92,6 +92,13 @@ def test_a_header_has_the_bytes_of_the_abi_in_both_widths_and_byte_orders(
     row = layout.read(stored)
     assert tuple(row) == struct.unpack(form, stored)
     assert layout.build(**row._asdict()) == stored
+
+
+@pytest.mark.parametrize(("bits", "order"), FORMS)
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_a_header_has_the_order_of_its_width(name: str, bits: int, order: str) -> None:
+    layout = getattr(headers_of(bits, order), name)
+    assert " ".join(field.name for field in layout.fields) == OTHER_ORDERS[name][bits]
 
 
 @pytest.mark.parametrize(("bits", "order"), FORMS)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.diagnostics import UNCHECKED, Diagnostic, diagnostic_of, wrong
 from archive.base.errors import ArchiveError, several
-from archive.formats.elf.headers import BIG, IDENTIFICATION, LITTLE, headers_of
+from archive.formats.elf.headers import BIG, IDENTIFICATION, LITTLE, headers_of, place_of
 from archive.formats.elf.model import DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, PAGE, PT_DYNAMIC, PT_LOAD
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.elf.symbols import loaded_symbols
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.formats.elf.model import SharedObject
-    from archive.schema.binary import Layout
 
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "ppc64le": 21, "s390x": 22}
 """The number of each machine in ELF headers (``e_machine``), by the name that metadata give it. All have 64
@@ -88,7 +87,7 @@ def object_faults(name: str, data: memoryview, machines: set[str]) -> Iterator[D
     known = sorted(machines & MACHINES.keys())
     if known and made.machine not in {MACHINES[machine] for machine in known}:
         problem = f"expected code for {', '.join(known)}, as the metadata say, found an {made}"
-        yield wrong(_byte(headers_of(made.bits, made.order).file, "machine"), problem, None, name)
+        yield wrong(place_of(headers_of(made.bits, made.order).file, "machine"), problem, None, name)
     refusals = [wrong(*fault, name) for fault in _loader_faults(data, made)]
     yield from refusals
     if made.has_form_of_models and not refusals:
@@ -107,32 +106,32 @@ def _loader_faults(data: memoryview, made: SharedObject) -> Iterator[tuple[str, 
     if made.machine in MACHINES.values():
         if made.bits != 64:  # noqa: PLR2004 (as the machine's name says)
             yield (
-                _byte(IDENTIFICATION, "ei_class"),
+                place_of(IDENTIFICATION, "ei_class"),
                 f"expected 64 bits, found an {made}",
                 "wrong ELF class: ELFCLASS32",
             )
         if made.order != (BIG if made.machine in BIG_ENDIAN else LITTLE):
             yield (
-                _byte(IDENTIFICATION, "ei_data"),
+                place_of(IDENTIFICATION, "ei_data"),
                 f"expected the machine's byte order, found an {made}",
                 "ELF file data encoding not ",
             )
     if identification.ei_version != CURRENT:
         yield (
-            _byte(IDENTIFICATION, "ei_version"),
+            place_of(IDENTIFICATION, "ei_version"),
             f"expected version 1, found {identification.ei_version}",
             "ELF file version ident does not match current",
         )
     if identification.ei_osabi not in SYSTEMS:
         problem = f"expected the ABI of System V or GNU, found {identification.ei_osabi}"
-        yield _byte(IDENTIFICATION, "ei_osabi"), problem, "ELF file OS ABI invalid"
+        yield place_of(IDENTIFICATION, "ei_osabi"), problem, "ELF file OS ABI invalid"
     if any(identification.ei_pad):
-        yield _byte(IDENTIFICATION, "ei_pad"), "expected zeros", "nonzero padding in e_ident"
+        yield place_of(IDENTIFICATION, "ei_pad"), "expected zeros", "nonzero padding in e_ident"
     if head.type != SHARED:
-        yield _byte(headers.file, "type"), f"expected a shared object (type 3), found type {head.type}", ""
+        yield place_of(headers.file, "type"), f"expected a shared object (type 3), found type {head.type}", ""
     if head.version != CURRENT:
         yield (
-            _byte(headers.file, "version"),
+            place_of(headers.file, "version"),
             f"expected version 1, found {head.version}",
             "ELF file version does not match current one",
         )
@@ -146,11 +145,6 @@ def _loader_faults(data: memoryview, made: SharedObject) -> Iterator[tuple[str, 
             problem = f"expected segment {number} as far behind the beginning of a page as in memory"
             yield f"byte {made.headers[1][0] + number * headers.program.size}", problem, "page-aligned"
             return
-
-
-def _byte(header: Layout, field: str) -> str:
-    """The place of a field in a header that the file begins with."""
-    return f"byte {header.offset(field)}"
 
 
 def _symbol_faults(name: str, data: memoryview, made: SharedObject) -> Iterator[Diagnostic]:

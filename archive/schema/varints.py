@@ -1,0 +1,213 @@
+r"""Layouts with integers of variable length: a ``construct.Struct``, compiled once to functions and tuples.
+
+    >>> from construct import Int16ul, Struct, VarInt, ZigZag
+    >>> STEP = VariableLayout("step" / Struct("rows" / VarInt, "start" / ZigZag, "sum" / Int16ul))
+    >>> STEP.build(rows=300, start=-2, sum=7)
+    b'\xac\x02\x03\x07\x00'
+    >>> STEP.read_all(b"\xac\x02\x03\x07\x00", 0, 1)
+    ([step(rows=300, start=-2, sum=7)], 5)
+
+``VarInt`` has seven bits a byte, lowest first, and the eighth set in all bytes but the last. ``ZigZag`` is
+the ``VarInt`` of a signed number: of 0, -1, 1, -2 it is 0, 1, 2, 3. construct reads them without a bound;
+here a number has at most ten bytes, enough for 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import cached_property
+from struct import Struct as Packer
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from construct import Renamed, Struct, VarInt, ZigZag
+
+from archive.base.errors import ArchiveError
+from archive.schema.binary import fixed_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from construct import Construct
+
+    from archive.schema.binary import Row
+
+    Read = Callable[[memoryview | bytes, int], tuple[Any, int]]
+    Build = Callable[[Any], bytes]
+
+MORE, SEVEN = 0x80, 0x7F
+MOST_BYTES = 10
+"""Bytes of the longest number."""
+MOST_BITS = 7 * MOST_BYTES
+
+
+def build_varint(value: int) -> bytes:
+    """The bytes of a number.
+
+    Raises:
+        ValueError: it is negative, or has more than ``MOST_BITS``.
+    """
+    if value >> MOST_BITS:
+        raise ValueError(value)
+    out = bytearray()
+    while value >= MORE:
+        out.append(value & SEVEN | MORE)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def build_signed(value: int) -> bytes:
+    """The bytes of a signed number."""
+    return build_varint(~value << 1 | 1 if value < 0 else value << 1)
+
+
+def read_varint(data: memoryview | bytes, at: int = 0) -> tuple[int, int]:
+    """The number at byte ``at``, and the byte after it.
+
+    Raises:
+        ArchiveError: the bytes end, or it has more than ``MOST_BYTES``.
+    """
+    begin, value, shift = at, 0, 0
+    try:
+        while (byte := data[at]) >= MORE:
+            value |= (byte & SEVEN) << shift
+            shift += 7
+            at += 1
+            if shift == MOST_BITS:
+                raise ArchiveError(
+                    place=f"byte {begin}", expected=f"at most {MOST_BYTES} bytes", found="more"
+                )
+    except IndexError:
+        raise ArchiveError(place=f"byte {at}", expected="a number", found="the end") from None
+    return value | byte << shift, at + 1
+
+
+def read_signed(data: memoryview | bytes, at: int = 0) -> tuple[int, int]:
+    """The signed number at byte ``at``, and the byte after it.
+
+    Raises:
+        ArchiveError: the bytes end, or it has more than ``MOST_BYTES``.
+    """
+    value, end = read_varint(data, at)
+    return (~(value >> 1) if value & 1 else value >> 1), end
+
+
+class VariableField(NamedTuple):
+    """A field of a layout.
+
+    Attributes:
+        name: as the declaration has it.
+        docs: what the declaration says of it.
+        read: gives the value at a byte, and the byte after it.
+        build: gives the bytes of a value.
+    """
+
+    name: str
+    docs: str
+    read: Read
+    build: Build
+
+
+class VariableLayout:
+    """A header of ``VarInt``, ``ZigZag``, and fields of fixed size; without constants.
+
+    Args:
+        declared: its fields, under the header's name: ``"line" / Struct(...)``.
+    """
+
+    def __init__(self, declared: Renamed) -> None:
+        self.declared = declared
+        self.what: str = declared.name
+
+    @cached_property
+    def fields(self) -> dict[str, VariableField]:
+        """All fields by name, in order."""
+        return {
+            part.name: VariableField(part.name, part.docs, *_compiled(part))
+            for part in self.declared.subcon.subcons
+        }
+
+    @cached_property
+    def row(self) -> type[Row]:
+        """The named tuple of its values."""
+        return namedtuple(self.what.replace(" ", "_"), [*self.fields])  # noqa: PYI024 (the declaration has the types)
+
+    def read_all(self, data: memoryview | bytes, at: int, count: int) -> tuple[list[Row], int]:
+        """The values of consecutive headers from byte ``at`` on, and the byte after them.
+
+        Raises:
+            ArchiveError: the data end, or a number is too long; with the byte and the field.
+        """
+        rows, readers, make = [], [field.read for field in self.fields.values()], self.row._make
+        values: list[object] = []
+        try:
+            for _ in range(count):
+                values = []
+                for read in readers:
+                    value, at = read(data, at)
+                    values.append(value)
+                rows.append(make(values))
+        except ArchiveError as error:
+            raise _in_field(error, [*self.fields][len(values)]) from None
+        return rows, at
+
+    def read_field(self, name: str, data: memoryview | bytes, at: int, count: int) -> tuple[list[Any], int]:
+        """One field of some headers whose fields stand together, field by field, and the byte after it.
+
+        Raises:
+            ArchiveError: the data end, or a number is too long; with the byte and the field.
+        """
+        values, read = [], self.fields[name].read
+        try:
+            for _ in range(count):
+                value, at = read(data, at)
+                values.append(value)
+        except ArchiveError as error:
+            raise _in_field(error, name) from None
+        return values, at
+
+    def build(self, **values: object) -> bytes:
+        """The bytes of a header with these values, all of them."""
+        return self.pack(self.row(**values))
+
+    def pack(self, row: Row) -> bytes:
+        """The bytes of a row."""
+        return b"".join([field.build(value) for field, value in zip(self.fields.values(), row, strict=True)])
+
+    def build_field(self, name: str, values: Iterable[object]) -> bytes:
+        """The bytes of one field of some headers whose fields stand together."""
+        return b"".join(map(self.fields[name].build, values))
+
+
+def _in_field(error: ArchiveError, name: str) -> ArchiveError:
+    error.place = f"{error.place}, field {name}"
+    return error
+
+
+def _compiled(part: Construct) -> tuple[Read, Build]:
+    """What reads and builds a field.
+
+    Raises:
+        TypeError: it is a constant, or of no kind that a layout takes.
+    """
+    inner = part
+    while isinstance(inner, Renamed):
+        inner = inner.subcon
+    if inner is VarInt:
+        return read_varint, build_varint
+    if inner is ZigZag:
+        return read_signed, build_signed
+    [field] = fixed_fields(Struct(part))
+    if field.constant is not None:
+        raise TypeError(f"field {part.name}: a constant")
+    packer, size = Packer(f"{field.order or '<'}{field.form}"), field.size
+
+    def read(data: memoryview | bytes, at: int) -> tuple[object, int]:
+        stored = data[at : at + size]
+        if len(stored) < size:
+            raise ArchiveError(
+                place=f"byte {at}", expected=f"{size} bytes" if size > 1 else "a byte", found="the end"
+            )
+        return packer.unpack(stored)[0], at + size
+
+    return read, packer.pack
