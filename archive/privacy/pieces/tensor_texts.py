@@ -69,7 +69,7 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
                 continue
             if kind_of_record is RecordKind.OBJECT and file.sources:
                 kind_of_record = RecordKind.MODULES  # with the source of its classes
-            first = LENGTH if kind is FileKind.SAFETENSORS else 0  # JSON begins behind its length
+            first = LENGTH.size if kind is FileKind.SAFETENSORS else 0  # JSON begins after its length
             places = [TextPlace(max(start, first), stop) for start, stop in record.spans]
             yield RecordTexts(name, kind_of_record, places)
     inside = (span for record in file.own.values() for span in record.spans)
