@@ -99,7 +99,7 @@ class HeadReader(Reader):
         """Is called before a text is made of some bytes, of which the first is given; it may refuse it."""
 
 
-class AtMost(Subconstruct):
+class AtMost(Subconstruct):  # type: ignore[misc]  # it has no types
     """A number with a bound.
 
     Args:
@@ -127,7 +127,7 @@ class AtMost(Subconstruct):
         return value
 
 
-class Text(Construct):
+class Text(Construct):  # type: ignore[misc]  # it has no types
     """UTF-8 with its length in bytes before it; other bytes are shown escaped.
 
     Args:
@@ -213,7 +213,7 @@ class CompiledRow:
             ArchiveError: a number is above its bound.
             StreamError: the data end; with the path to the field.
         """
-        values: dict[str, object] = {}
+        values: dict[str, Any] = {}
         for name, step in self._steps:
             if isinstance(step, _Numbers):
                 step.read(reader, values, path)
@@ -273,7 +273,7 @@ class _Numbers:
         self._size += number.length
         self._forms += form
 
-    def read(self, reader: HeadReader, values: dict[str, object], path: str) -> None:
+    def read(self, reader: HeadReader, values: dict[str, Any], path: str) -> None:
         """Put their values among those of the row."""
         count, size, form = 0, self._size, self._order
         if self._array is not None:

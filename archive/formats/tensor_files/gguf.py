@@ -120,7 +120,7 @@ DTYPES = {
 """The dtype of each number, ``enum ggml_type``; those that are missing were taken out again."""
 
 
-class PassedArray(Construct):
+class PassedArray(Construct):  # type: ignore[misc]  # it has no types
     """An array, which is passed over: parsed, it is an :class:`ArrayOf`.
 
     Args:

@@ -58,10 +58,10 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
         yield RecordTexts(PAIRS, RecordKind.VALUES, texts[:names])
         yield RecordTexts(TABLE, RecordKind.HEADER, texts[names:])
     elif kind is FileKind.ONNX:
-        from archive.formats.tensor_files.onnx import GRAPH  # noqa: PLC0415 (the same)
+        from archive.formats.tensor_files.onnx import GRAPH_RECORD  # noqa: PLC0415 (the same)
         from archive.formats.tensor_files.onnx_texts import places_of_texts  # noqa: PLC0415 (the same)
 
-        yield RecordTexts(GRAPH, RecordKind.GRAPH, places_of_texts(file.data, allowance))
+        yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, places_of_texts(file.data, allowance))
     else:
         for name, record in file.records.items():
             kind_of_record = file.kinds[name]
