@@ -98,7 +98,7 @@ class StoredRecord:
             return self._made
 
     def _decoded(self, stored: memoryview) -> memoryview:
-        from archive.formats.tensor_files.protobuf import DECODED_BYTES, decoded_integers, packed  # noqa: PLC0415 (few files have some)
+        from archive.formats.tensor_files.varints import DECODED_BYTES, decoded_integers, packed  # noqa: PLC0415 (few files have some)
 
         told = self._told
         self._allowance.take(self.size, "elements")

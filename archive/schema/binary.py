@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import namedtuple
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import groupby
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
     from archive.base.ranged import Bytes
 
+LITTLE, BIG = "<", ">"
+"""Orders of the bytes of a number, as :mod:`struct` writes them."""
 Row = Any
 """A named tuple of a layout's fields; what they are stands in the declaration."""
 NUMPY_TYPES = {"B": "u1", "b": "i1", "H": "u2", "h": "i2", "L": "u4", "l": "i4", "Q": "u8", "q": "i8"}
@@ -312,7 +315,9 @@ def declared_errors(reader: Reader | None = None) -> Iterator[None]:
 def field_path(path: str | None) -> str:
     """Construct's path to a field in the words of our places.
 
-    >>> field_path("(parsing) -> pairs -> key")
+    Construct names a field that has a doc twice.
+
+    >>> field_path("(parsing) -> pairs -> key -> key")
     'field pairs, field key'
     """
-    return ", ".join(f"field {name}" for name in (path or "").split(" -> ")[1:])
+    return ", ".join(f"field {name}" for name, _ in groupby((path or "").split(" -> ")[1:]))

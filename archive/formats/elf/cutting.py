@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, counted
-from archive.formats.elf.headers import LITTLE, headers_of
+from archive.formats.elf.headers import headers_of
 from archive.formats.elf.model import SectionTable
 from archive.formats.elf.parse import is_elf, other_object, parse_object
+from archive.schema.binary import LITTLE
 
 if TYPE_CHECKING:
     from archive.formats.elf.model import SharedObject

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from construct import Bytes, Const, FormatField, Int8ub, Struct
 
-from archive.schema.binary import Layout
+from archive.schema.binary import BIG, LITTLE, Layout
 
 if TYPE_CHECKING:
     from construct import Renamed
 
 MAGIC = b"\x7fELF"
-LITTLE, BIG = "<", ">"
-"""Orders of the bytes of a number, as :mod:`struct` writes them."""
 WIDTHS, ORDERS = {1: 32, 2: 64}, {1: LITTLE, 2: BIG}
 """What a file says in ``ei_class`` and ``ei_data``."""
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
-from archive.formats.elf.headers import DYNAMIC_64, LITTLE
+from archive.formats.elf.headers import DYNAMIC_64
+from archive.schema.binary import LITTLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,20 +1,12 @@
 """GGUF, the files of llama.cpp: keys and values, a table of tensors, then their elements.
 
-=================================  ================================================================
-``GGUF``                           the magic, the same in both byte orders
-version                            u32: 2 or 3. Whether it reads so tells the order of all numbers.
-tensors, pairs                     u64 each: how many there are
-each pair                          key (text), type (u32), value
-each tensor                        name (text), dimensions (u32: at most 4), their sizes (u64 each), type of
-                                   elements (u32), offset (u64)
-padding                            to a multiple of the alignment
-the data                           the tensors in the order of the table, each padded to the alignment
-=================================  ================================================================
+A file is a header, its pairs of metadata, the table with a row for each tensor, padding to a multiple of the
+alignment, and the data: the tensors in the order of the table, each padded to the alignment.
+:class:`Structures` declares them, in either byte order: that in which the version is 2 or 3.
 
-A text is a u64, its length in bytes, and UTF-8. Values are of these types: 0 u8, 1 s8, 2 u16, 3 s16, 4 u32, 5
-s32, 6 f32, 7 bool, 8 text, 9 array, 10 u64, 11 s64, 12 f64. An array is the type of its values (u32), their
-number (u64), and the values; it may hold arrays. The alignment is the value of ``general.alignment``, a u32
-and a power of two; 32 where it is not given.
+Types of values: 0 u8, 1 s8, 2 u16, 3 s16, 4 u32, 5 s32, 6 f32, 7 bool, 8 text, 9 array, 10 u64, 11 s64, 12
+f64. An array may hold arrays. The alignment is the value of ``general.alignment``, a u32 and a power of two;
+32 where it is not given.
 
 Sizes are in the opposite order of PyTorch's: the first dimension is the fastest. Quantised elements come in
 blocks along that dimension, which is a multiple of a block; see
@@ -24,7 +16,7 @@ that follow from the order of the table.
 Long arrays, such as the 150,000 tokens of a tokenizer, are passed over: metadata has their number and type.
 
 What is checked: numbers and lengths fit the file before anything is made of them, keys and names are there
-once, offsets are as above, and all tensors are in the file. Bytes behind the last tensor are told, not
+once, offsets are as above, and all tensors are in the file. Bytes after the last tensor are reported, not
 refused: llama.cpp does not look at them.
 
 Source: ``docs/gguf.md`` of ggml, ``ggml/src/gguf.cpp`` and ``gguf-py/gguf/gguf_reader.py`` of llama.cpp.
@@ -35,11 +27,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import isfinite, prod
-from struct import Struct, error
-from typing import TYPE_CHECKING, Any, NamedTuple
+from struct import Struct as Packer
+from struct import error
+from typing import TYPE_CHECKING, NamedTuple
+
+from construct import Array, Const, Construct, Flag, FormatField, StreamError, Struct, Switch, Tell, this
 
 from archive.base.errors import ArchiveError, counted, shown
-from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import (
     HEADER,
@@ -55,25 +49,28 @@ from archive.formats.tensor_files.described import (
 )
 from archive.formats.tensors.dtypes import BLOCKS, bytes_of
 from archive.formats.tensors.tensor import Tensor, check_shape, row_major
+from archive.schema.binary import Layout, field_path, parse
+from archive.schema.bounded import AtMost, CompiledRow, HeadReader, Text
 
 if TYPE_CHECKING:
+    from construct import Container
+
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
     from archive.formats.tensor_files.described import Value
+    from archive.schema.binary import Row
 
-MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 PAIRS, TABLE = "pairs", "tensors"
-"""The records behind the header and before the data."""
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""The records after the header and before the data."""
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "L", 5: "l", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """What :mod:`struct` calls the types of numbers."""
-U32, TEXT, ARRAY = 4, 8, 9
+TEXT, ARRAY = 8, 9
 BYTES = {0, 1}
 """Types of numbers of a byte, of which arrays may be texts."""
 TYPE_WORDS = ("u8", "s8", "u16", "s16", "u32", "s32", "f32", "bool", "texts", "arrays", "u64", "s64", "f64")
 """What each type is called, by its number."""
-LITTLE, BIG = "<", ">"
-"""Orders of the bytes of a number, as :mod:`struct` writes them."""
+A_TYPE = f"a type from 0 to {len(TYPE_WORDS) - 1}"
 ALIGNMENT, DEFAULT_ALIGNMENT = "general.alignment", 32
 DIMENSIONS = 4
 DEPTH = 8
@@ -123,6 +120,118 @@ DTYPES = {
 """The dtype of each number, ``enum ggml_type``; those that are missing were taken out again."""
 
 
+class PassedArray(Construct):  # type: ignore[misc]  # it has no types
+    """An array, which is passed over: parsed, it is an :class:`ArrayOf`.
+
+    Args:
+        order: of the bytes of all numbers.
+    """
+
+    def __init__(self, order: str) -> None:
+        super().__init__()
+        self.order = order
+        self.header = CompiledRow(
+            "array"
+            / Struct(
+                "type" / FormatField(order, "L") * "of the values",
+                "len" / FormatField(order, "Q") * "how many values follow",
+            )
+        )
+
+    def _parse(self, stream: _Stream, context: Container, path: str) -> ArrayOf:  # noqa: ARG002 (construct's own protocol)
+        kind, count = self._pass(stream, path, 1)
+        return ArrayOf(count, TYPE_WORDS[kind])
+
+    def _pass(self, stream: _Stream, path: str, depth: int) -> tuple[int, int]:
+        """Pass over an array: the type of its values, and how many there are."""
+        at = stream.tell()
+        kind, count = self.header.read(stream, path)
+        if kind >= len(TYPE_WORDS):
+            raise ArchiveError(place=f"byte {at:,}", expected=A_TYPE, found=f"{kind:,}")
+        if kind in NUMBERS:
+            begin = stream.tell()
+            stream.skip(count * Packer(self.order + NUMBERS[kind]).size, path)
+            if stream.texts is not None and kind in BYTES:
+                stream.texts.append(TextPlace(begin, stream.tell()))
+            return kind, count
+        stream.check_count(count, 8 if kind == TEXT else 12, TYPE_WORDS[kind])
+        if kind == TEXT:
+            self._pass_texts(stream, count, path)
+        else:
+            if depth == DEPTH:
+                raise ArchiveError(
+                    place=f"byte {at:,}", expected=f"at most {DEPTH} arrays", found="more inside"
+                )
+            for _ in range(count):
+                self._pass(stream, path, depth + 1)
+        return kind, count
+
+    def _pass_texts(self, stream: _Stream, count: int, path: str) -> None:
+        """Pass over texts: only this loop may have many turns, so it calls nothing but one function."""
+        head, length, at = stream.head, Packer(self.order + "Q").unpack_from, stream.tell()
+        begins: list[int] | None = None if stream.texts is None else []
+        try:
+            for _ in range(count):
+                if begins is not None:
+                    begins.append(at)
+                at += 8 + length(head, at)[0]
+        except (error, OverflowError):
+            stream.seek(min(at, stream.size))
+            stream.wanted = 8
+            raise StreamError(path=path) from None
+        stream.skip(at - stream.tell(), path)
+        if begins is not None and stream.texts is not None:
+            stream.allowance.take(PLACE_BYTES * count, "places of texts")
+            stream.texts += [TextPlace(begin + 8, stop) for begin, stop in pairwise([*begins, at])]
+
+
+class Structures:
+    """The structures of a file, with the names that ``gguf.md`` gives their fields.
+
+    Args:
+        order: ``<`` or ``>``, of the bytes of all numbers.
+    """
+
+    def __init__(self, order: str) -> None:
+        u32, u64 = FormatField(order, "L"), FormatField(order, "Q")
+        self.text = text = Text(u64)
+        values = {kind: FormatField(order, form) for kind, form in NUMBERS.items() if form != "?"}
+        self.order = order
+        self.header = Layout(
+            "GGUF header"
+            / Struct(
+                "magic" / Const(b"GGUF"),
+                "version" / u32 * "2 or 3; in the other byte order: so are all numbers",
+                "tensor_count" / u64 * "rows of the table of tensors",
+                "metadata_kv_count" / u64 * "pairs, which follow the header",
+            )
+        )
+        self.pair = CompiledRow(
+            "pair"
+            / Struct(
+                "key" / text * "words with dots between them, each key once",
+                "type_offset" / Tell * "where the type stands; not stored",
+                "value_type" / AtMost(len(TYPE_WORDS) - 1, u32, A_TYPE),
+                "value"
+                / Switch(this.value_type, {**values, 7: Flag, TEXT: text, ARRAY: PassedArray(order)})
+                * "of the type",
+            )
+        )
+        self.tensor_info = CompiledRow(
+            "tensor info"
+            / Struct(
+                "name" / text * "each once",
+                "n_dimensions" / AtMost(DIMENSIONS, u32, f"at most {DIMENSIONS} dimensions"),
+                "dimensions" / Array(this.n_dimensions, u64) * "elements along each, the fastest first",
+                "type" / u32 * "of the elements: enum ggml_type",
+                "offset" / u64 * "of the first element in the data, a multiple of the alignment",
+            )
+        )
+
+
+LITTLE_ENDIAN, BIG_ENDIAN = Structures("<"), Structures(">")
+
+
 def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
     """Read the header of a file.
 
@@ -165,9 +274,9 @@ def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
         LimitError: there are more than allowed.
     """
     header = _Header(data, len(data), allowance)
-    header.texts = []
+    texts = header.stream.texts = list[TextPlace]()
     header.file()
-    return header.texts
+    return texts
 
 
 class _Row(NamedTuple):
@@ -180,6 +289,49 @@ class _Row(NamedTuple):
     size: int
 
 
+class _Stream(HeadReader):
+    """A file's first bytes, whose texts are counted.
+
+    Args:
+        head: the first bytes.
+        size: of the whole file.
+        allowance: the memory that texts may take.
+
+    Attributes:
+        allowance: the memory that texts may take.
+        texts: where they lie; None where nobody asks.
+    """
+
+    def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
+        super().__init__(head, size)
+        self.allowance = allowance
+        self.texts: list[TextPlace] | None = None
+
+    def text_ahead(self, at: int, size: int) -> None:
+        """Ask for the memory of a text, and note where it is.
+
+        Raises:
+            LimitError: there isn't enough.
+        """
+        if self.texts is not None:
+            self.allowance.take(PLACE_BYTES, "places of texts")
+            self.texts.append(TextPlace(at, at + size))
+        self.allowance.take(WIDEST * size, "texts", place=f"byte {at:,}")
+
+    def cut(self, path: str) -> ArchiveError:
+        """The error of a header that goes on after the bytes at hand.
+
+        Args:
+            path: to the field that isn't there in full, as construct writes it.
+        """
+        at, wanted = self.tell(), self.wanted
+        place = f"byte {at:,}, {field_path(path)}"
+        if at + wanted > self.size:
+            left = max(self.size - at, 0)
+            return ArchiveError(place=place, expected=f"{wanted:,} bytes", found=f"{left:,}")
+        return CutShortError(place=place, expected=f"{wanted:,} bytes", found="fewer")
+
+
 class _Header:
     """The header of a file, read once from its beginning to its end.
 
@@ -190,29 +342,28 @@ class _Header:
 
     Attributes:
         spans: of each key, where the type of its value begins, and where the value ends.
-        texts: where texts lie; None where nobody asks.
+        stream: what is read from.
     """
 
     def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
         self._head, self._size, self._allowance = head, size, allowance
         self.spans: dict[str, tuple[int, int]] = {}
-        self.texts: list[TextPlace] | None = None
-        self._at = 0
-        self._order = LITTLE
-        self._read_order()
+        self.stream = _Stream(head, size, allowance)
+        version = LITTLE_ENDIAN.header.read(head).version
+        self._form = BIG_ENDIAN if version and not version & 0xFFFF else LITTLE_ENDIAN
 
     def file(self) -> TensorFile:
-        """All that the header tells."""
-        version = self._number("I")
+        """All that the header says."""
+        version, tensors, pairs = self._form.header.read(self._head)
         if version not in VERSIONS:
             raise ArchiveError(place="byte 4", expected="version 2 or 3", found=f"{version:,}")
-        tensors, pairs = self._number("Q"), self._number("Q")
-        begin = self._at
+        begin = self._form.header.size
+        self.stream.seek(begin)
         metadata = self._pairs(pairs)
-        end_of_pairs = self._at
+        end_of_pairs = self.stream.tell()
         alignment = self._alignment(metadata)
         rows = self._table(tensors, alignment)
-        end = self._at
+        end = self.stream.tell()
         start = -(-end // alignment) * alignment if rows else end
         records = {
             HEADER: FileRecord(RecordKind.HEADER, ((0, begin),)),
@@ -234,129 +385,38 @@ class _Header:
             stop = at + row.size
         padding = stop - end - sum(row.size for row in rows.values())
         padding += min(-stop % alignment, self._size - stop)
-        is_big = self._order == BIG
+        is_big = self._form is BIG_ENDIAN
         what = f"{counted(len(rows), 'tensor')} in GGUF version {version}{', big-endian' if is_big else ''}"
         return TensorFile(
             what, records, described, metadata, padding=padding, is_big_endian=is_big, version=version
         )
 
-    # Numbers and texts
-
-    def _read_order(self) -> None:
-        if bytes(self._head[:4]) != MAGIC:
-            raise ArchiveError(place="byte 0", expected="GGUF", found=shown(bytes(self._head[:4])))
-        self._at = 4
-        version = self._number("I")
-        self._order = BIG if version and not version & 0xFFFF else LITTLE
-        self._at = 4
-
-    def _number(self, form: str) -> Any:  # noqa: ANN401 (an int, a float or a bool)
-        """The number that stands here."""
-        number = Struct(self._order + form)
+    def _read(self, row: CompiledRow) -> Row:
+        """The row that stands here."""
         try:
-            (value,) = number.unpack_from(self._head, self._at)
-        except error:
-            raise self._cut(number.size) from None
-        self._at += number.size
-        return value
-
-    def _cut(self, wanted: int) -> ArchiveError:
-        """The error of a header that goes on behind the bytes at hand."""
-        if self._at + wanted > self._size:
-            left = max(self._size - self._at, 0)
-            return ArchiveError(place=f"byte {self._at:,}", expected=f"{wanted:,} bytes", found=f"{left:,}")
-        return CutShortError(place=f"byte {self._at:,}", expected=f"{wanted:,} bytes", found="fewer")
-
-    def _skip(self, size: int) -> None:
-        if self._at + size > len(self._head):
-            raise self._cut(size)
-        self._at += size
-
-    def _text(self, *, is_value: bool = False) -> str:
-        size = self._number("Q")
-        at = self._at
-        self._skip(size)
-        if self.texts is not None:
-            self._allowance.take(PLACE_BYTES, "places of texts")
-            self.texts.append(TextPlace(at, self._at, is_value))
-        self._allowance.take(WIDEST * size, "texts", place=f"byte {at:,}")
-        return decoded(self._head[at : at + size])
-
-    # Pairs
+            return row.read(self.stream)
+        except StreamError as short:
+            raise self.stream.cut(short.path) from None
 
     def _pairs(self, count: int) -> dict[str, Value]:
-        self._check_count(count, PAIR_BYTES, "pairs")
+        self.stream.check_count(count, PAIR_BYTES, "pairs")
         values: dict[str, Value] = {}
         for _ in range(count):
-            at = self._at
-            key = self._text()
+            at = self.stream.tell()
+            try:
+                key, begin, kind, value = self._read(self._form.pair)
+            except ArchiveError as error:
+                raise error.within(place=f"byte {self.stream.tell():,}") from None
             self._allowance.take(VALUE_BYTES, "pairs", place=f"byte {at:,}")
             if key in values:
                 raise twice("key", key).within(place=f"byte {at:,}")
-            begin = self._at
-            values[key] = self._typed(self._number("I"))
-            self.spans[key] = begin, self._at
+            self.spans[key] = begin, self.stream.tell()
+            if kind in NUMBERS and not isfinite(value):
+                value = str(value)
+            if kind == TEXT and self.stream.texts is not None:
+                self.stream.texts[-1] = self.stream.texts[-1]._replace(is_value=True)
+            values[key] = value
         return values
-
-    def _typed(self, kind: int) -> Value:
-        """A value of a type; of an array, how many values it holds."""
-        if kind == TEXT:
-            return self._text(is_value=True)
-        if kind == ARRAY:
-            inner, count = self._pass_array()
-            return ArrayOf(count, TYPE_WORDS[inner])
-        if kind not in NUMBERS:
-            raise ArchiveError(place=f"byte {self._at:,}", expected="a type from 0 to 12", found=f"{kind:,}")
-        value = self._number(NUMBERS[kind])
-        return value if isfinite(value) else str(value)  # JSON has no others
-
-    def _pass_array(self, depth: int = 1) -> tuple[int, int]:
-        """Pass over an array: the type of its values, and how many there are."""
-        at = self._at
-        inner, count = self._number("I"), self._number("Q")
-        if inner >= len(TYPE_WORDS):
-            raise ArchiveError(place=f"byte {at:,}", expected="a type from 0 to 12", found=f"{inner:,}")
-        if inner in NUMBERS:
-            begin = self._at
-            self._skip(count * Struct(self._order + NUMBERS[inner]).size)
-            if self.texts is not None and inner in BYTES:
-                self.texts.append(TextPlace(begin, self._at))
-            return inner, count
-        self._check_count(count, 8 if inner == TEXT else 12, TYPE_WORDS[inner])
-        if inner == TEXT:
-            self._pass_texts(count)
-        else:
-            if depth == DEPTH:
-                raise ArchiveError(
-                    place=f"byte {at:,}", expected=f"at most {DEPTH} arrays", found="more inside"
-                )
-            for _ in range(count):
-                self._pass_array(depth + 1)
-        return inner, count
-
-    def _pass_texts(self, count: int) -> None:
-        """Pass over texts: only this loop may have many turns, so it calls nothing but one function."""
-        head, length, at = self._head, Struct(self._order + "Q").unpack_from, self._at
-        begins: list[int] | None = None if self.texts is None else []
-        try:
-            for _ in range(count):
-                if begins is not None:
-                    begins.append(at)
-                at += 8 + length(head, at)[0]
-        except (error, OverflowError):
-            self._at = min(at, self._size)
-            raise self._cut(8) from None
-        self._skip(at - self._at)
-        if begins is not None and self.texts is not None:
-            self._allowance.take(PLACE_BYTES * count, "places of texts")
-            self.texts += [TextPlace(begin + 8, stop) for begin, stop in pairwise([*begins, at])]
-
-    def _check_count(self, count: int, least: int, what: str) -> None:
-        """Refuse a number of things that the file cannot hold."""
-        most = (self._size - self._at) // least
-        if count > most:
-            place = f"byte {self._at:,}"
-            raise ArchiveError(place=place, expected=f"at most {most:,} {what}", found=f"{count:,}")
 
     def _alignment(self, metadata: dict[str, Value]) -> int:
         alignment = metadata.get(ALIGNMENT, DEFAULT_ALIGNMENT)
@@ -367,45 +427,38 @@ class _Header:
     # The table of tensors
 
     def _table(self, count: int, alignment: int) -> dict[str, _Row]:
-        self._check_count(count, TENSOR_BYTES, "tensors")
+        self.stream.check_count(count, TENSOR_BYTES, "tensors")
         rows: dict[str, _Row] = {}
         expected = 0
         for _ in range(count):
-            at = self._at
-            row = self._row()
-            place = f"tensor {shown(row.name)}"
+            at = self.stream.tell()
+            try:
+                row = self._row(expected)
+            except ArchiveError as error:
+                if error.place is None:  # of something after the name
+                    name = parse(self._form.text, self._head, at)
+                    raise error.within(place=f"tensor {shown(name)}") from None
+                raise
             if row.name in rows:
                 raise twice("tensor", row.name).within(place=f"byte {at:,}")
-            if row.offset != expected:
-                raise ArchiveError(place=place, expected=f"offset {expected:,}", found=f"{row.offset:,}")
             expected = -(-(row.offset + row.size) // alignment) * alignment
             rows[row.name] = row
         return rows
 
-    def _row(self) -> _Row:
-        name = self._text()
-        place = f"tensor {shown(name)}"
+    def _row(self, expected: int) -> _Row:
+        """The row that stands here, of a tensor at this offset."""
+        name, _, sizes, kind, offset = self._read(self._form.tensor_info)
         take_tensor(name, self._allowance)
-        dimensions = self._number("I")
-        if dimensions > DIMENSIONS:
-            raise ArchiveError(
-                place=place, expected=f"at most {DIMENSIONS} dimensions", found=f"{dimensions:,}"
-            )
-        sizes = [self._number("Q") for _ in range(dimensions)]
-        kind, offset = self._number("I"), self._number("Q")
+        check_shape(sizes)
         dtype = DTYPES.get(kind)
-        try:
-            check_shape(tuple(sizes))
-        except ArchiveError as error:
-            raise error.within(place=place) from None
         if dtype is None:
-            raise ArchiveError(
-                place=place, expected="a type of elements that is known here", found=f"{kind:,}"
-            )
+            raise ArchiveError(expected="a type of elements that is known here", found=f"{kind:,}")
         block, _ = BLOCKS.get(dtype, (1, 0))
         if (sizes[0] if sizes else 1) % block:
             raise ArchiveError(
-                place=place, expected=f"rows of blocks of {block} elements for {dtype}", found=shown(sizes)
+                expected=f"rows of blocks of {block} elements for {dtype}", found=shown([*sizes])
             )
+        if offset != expected:
+            raise ArchiveError(expected=f"offset {expected:,}", found=f"{offset:,}")
         size = bytes_of(dtype, prod(sizes)) or 0
         return _Row(name, dtype, tuple(reversed(sizes)), offset, size)

@@ -35,6 +35,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from construct import Int64sb, Int64sl, Struct
+
 from archive.base.errors import ArchiveError, LimitError, counted, shown
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import PyValue, plain_value
@@ -50,17 +52,20 @@ from archive.formats.tensor_files.described import (
     with_head,
 )
 from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
+from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Literal
 
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
 
 MAGIC_NUMBER, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-NUMBER = 8
-"""Bytes of the number before a storage."""
+STORAGE, BIG_ENDIAN_STORAGE = (
+    Layout("storage" / Struct("numel" / number * "elements of the storage, whose bytes follow"))
+    for number in (Int64sl, Int64sb)
+)
+"""What stands before a storage."""
 STORAGE_BYTES = 600
 """Bytes of memory that a storage costs."""
 OF_BYTES = {"UntypedStorage", "QUInt4x2Storage", "QUInt2x4Storage"}
@@ -192,7 +197,8 @@ def _spans(data: Bytes, pickles: _Pickles, storages: Mapping[str, _Storage]) -> 
         if key not in storages:
             raise ArchiveError(place=place, expected="a tensor that uses it", found="none")
         count, width = storages[key]
-        start, stop = at + NUMBER, at + NUMBER + count * width
+        start = at + STORAGE.size
+        stop = start + count * width
         if stop > len(data):
             raise ArchiveError(place=place, expected=f"{stop:,} bytes of file", found=f"{len(data):,}")
         if isinstance(data, memoryview):
@@ -212,8 +218,8 @@ def _check_number(number: memoryview, count: int, place: str, *, is_little: bool
 
     Machines that are big-endian wrote the number in their own order at first, and then as others do.
     """
-    orders: list[Literal["little", "big"]] = ["little"] if is_little else ["little", "big"]
-    numbers = [int.from_bytes(number, order) for order in orders]
+    layouts = (STORAGE,) if is_little else (STORAGE, BIG_ENDIAN_STORAGE)
+    numbers = [layout.read(number).numel for layout in layouts]
     if count not in numbers:
         raise ArchiveError(place=place, expected=f"{counted(count, 'element')}", found=f"{numbers[-1]:,}")
 

@@ -1,7 +1,6 @@
 """ONNX: a graph of operators with its weights, as one message of protobuf.
 
-The messages that are looked into are declared in ``onnx_messages``, each with the numbers of its fields. All
-other fields are passed over.
+Its messages are declared in ``onnx_messages``. Fields that are not named here are passed over.
 
 A tensor's elements are in one of these places, little-endian, the last dimension the fastest:
 
@@ -44,20 +43,20 @@ from archive.formats.tensor_files.described import (
     twice,
 )
 from archive.formats.tensor_files.onnx_messages import (
-    Attribute,
-    Entry,
-    Function,
-    Graph,
-    Model,
-    Node,
-    Opset,
-    Sparse,
-    TensorField,
-    Training,
+    ATTRIBUTE,
+    ENTRY,
+    FUNCTION,
+    GRAPH,
+    MODEL,
+    NODE,
+    OPERATOR_SET_ID,
+    SPARSE_TENSOR,
+    TENSOR,
+    TRAINING_INFO,
 )
-from archive.formats.tensor_files.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, Message, signed
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, check_shape, path_below, row_major
+from archive.schema.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, MessageReader, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,9 +64,10 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
     from archive.formats.tensor_files.described import Value
-    from archive.formats.tensor_files.protobuf import Field
+    from archive.schema.protobuf import Field, Message
 
-GRAPH = "graph"
+GRAPH_RECORD = "graph"
+"""The record of all that is not elements."""
 DEPTH = 32
 """Graphs inside of graphs; protobuf's own readers go no further, for each is three messages deep."""
 SPAN_BYTES = 200
@@ -110,28 +110,30 @@ DTYPES = {
     28: "float6_e3m2fn",
 }
 """The dtype of each number of ``TensorProto.DataType``."""
-TEXTS_OF_MODEL = {Model.PRODUCER_NAME, Model.PRODUCER_VERSION, Model.DOMAIN, Model.DOC_STRING}
-NUMBERS_OF_MODEL = {Model.IR_VERSION, Model.MODEL_VERSION}
-ONCE = TEXTS_OF_MODEL | NUMBERS_OF_MODEL | {Model.GRAPH}
-TENSORS = {Attribute.T, Attribute.TENSORS}
-SPARSE = {Attribute.SPARSE_TENSOR, Attribute.SPARSE_TENSORS}
-GRAPHS = {Attribute.G, Attribute.GRAPHS}
-LISTS = {Attribute.TENSORS, Attribute.GRAPHS, Attribute.SPARSE_TENSORS}
-DATA_FIELDS: dict[int, set[str]] = {
-    TensorField.FLOAT_DATA: {"float32", "complex64"},
-    TensorField.STRING_DATA: {STRING},
-    TensorField.INT64_DATA: {"int64"},
-    TensorField.DOUBLE_DATA: {"float64", "complex128"},
-    TensorField.UINT64_DATA: {"uint32", "uint64"},
-    TensorField.INT32_DATA: {"int32", *BLOCKS} | {dtype for dtype, width in WIDTHS.items() if width <= HALF},
-    TensorField.RAW_DATA: {dtype for dtype in DTYPES.values() if dtype != STRING},
+TEXTS_OF_MODEL = {"producer_name", "producer_version", "domain", "doc_string"}
+NUMBERS_OF_MODEL = {"ir_version", "model_version"}
+ONCE = TEXTS_OF_MODEL | NUMBERS_OF_MODEL | {"graph"}
+TENSORS = {"t", "tensors"}
+SPARSE = {"sparse_tensor", "sparse_tensors"}
+GRAPHS = {"g", "graphs"}
+LISTS = {"tensors", "graphs", "sparse_tensors"}
+INSIDE = TENSORS | SPARSE | GRAPHS
+"""Fields of attributes in which tensors are."""
+DATA_FIELDS: dict[str, set[str]] = {
+    "float_data": {"float32", "complex64"},
+    "string_data": {STRING},
+    "int64_data": {"int64"},
+    "double_data": {"float64", "complex128"},
+    "uint64_data": {"uint32", "uint64"},
+    "int32_data": {"int32", *BLOCKS} | {dtype for dtype, width in WIDTHS.items() if width <= HALF},
+    "raw_data": {dtype for dtype in DTYPES.values() if dtype != STRING},
 }
 """The dtypes of each field with elements."""
-INTEGERS = {TensorField.INT32_DATA, TensorField.INT64_DATA, TensorField.UINT64_DATA}
-ALONE: dict[int, int] = {
+INTEGERS = {"int32_data", "int64_data", "uint64_data"}
+ALONE: dict[str, int] = {
     **dict.fromkeys(INTEGERS, VARINT),
-    TensorField.FLOAT_DATA: FIXED32,
-    TensorField.DOUBLE_DATA: FIXED64,
+    "float_data": FIXED32,
+    "double_data": FIXED64,
 }
 """The wire type of elements that are a field each; most writers pack them into one."""
 LONGEST_TEXT = 1 << 20
@@ -169,7 +171,7 @@ class _Model:
     """
 
     def __init__(self, data: Bytes, allowance: Allowance) -> None:
-        self._message, self._size, self._allowance = Message(data), len(data), allowance
+        self._message, self._size, self._allowance = MessageReader(data), len(data), allowance
         self._tensors: dict[str, Tensor] = {}
         self._records: dict[str, FileRecord] = {}
         self._external: dict[str, External] = {}
@@ -178,38 +180,38 @@ class _Model:
         self._nodes = 0
 
     def file(self) -> TensorFile:
-        """All that the model tells."""
-        seen, opsets, trainings = set[int](), list[str](), 0
-        for field in self._message.fields(0, self._size):
-            number = field.number
-            if number in ONCE and number in seen:
-                raise twice("field", Model(number).name.lower())
-            seen.add(number)
-            if number in TEXTS_OF_MODEL:
-                self._metadata[Model(number).name.lower()] = self._text(field, is_cut=True)
-            elif number in NUMBERS_OF_MODEL:
-                self._metadata[Model(number).name.lower()] = _number(field)
-            elif number == Model.GRAPH:
+        """All that the model says."""
+        seen, opsets, trainings = set[str](), list[str](), 0
+        for field in self._message.fields(MODEL, 0, self._size):
+            name = field.name
+            if name in ONCE and name in seen:
+                raise twice("field", name)
+            seen.add(name)
+            if name in TEXTS_OF_MODEL:
+                self._metadata[name] = self._text(field, is_cut=True)
+            elif name in NUMBERS_OF_MODEL:
+                self._metadata[name] = _number(field)
+            elif name == "graph":
                 self._graph(field, "", 0)
-            elif number == Model.OPSET_IMPORT:
+            elif name == "opset_import":
                 domain, version = self._opset(field)
                 opsets.append(f"{domain} {version}".lstrip())
-            elif number == Model.METADATA_PROPS:
+            elif name == "metadata_props":
                 key, value = self._entry(field)
                 self._metadata[f"metadata_props.{key}"] = value
-            elif number == Model.TRAINING_INFO:
+            elif name == "training_info":
                 self._training(field, f"training.{trainings}")
                 trainings += 1
-            elif number == Model.FUNCTIONS:
+            elif name == "functions":
                 self._function(field)
-        if Model.GRAPH not in seen:
+        if "graph" not in seen:
             raise ArchiveError(expected="a graph", found="none")
         if opsets:
             self._metadata["opset_import"] = ", ".join(opsets)
         around = header_around(
             self._size, (span for record in self._records.values() for span in record.spans)
         )
-        records = {GRAPH: FileRecord(RecordKind.GRAPH, around), **self._records}
+        records = {GRAPH_RECORD: FileRecord(RecordKind.GRAPH, around), **self._records}
         what = f"an ONNX model of {counted(self._nodes, 'node')} and {counted(len(self._tensors), 'tensor')}"
         return TensorFile(what, records, self._tensors, self._metadata, self._external)
 
@@ -220,51 +222,52 @@ class _Model:
             place = f"byte {graph.start:,}"
             raise ArchiveError(place=place, expected=f"at most {DEPTH} graphs", found="more inside")
         names = set[str]()
-        for field in self._fields(graph):
-            if field.number == Graph.NODE:
+        for field in self._fields(graph, GRAPH):
+            if field.name == "node":
                 self._nodes += not path
                 self._node(field, path, depth)
-            elif field.number in {Graph.NAME, Graph.DOC_STRING} and not path:
-                self._metadata[f"graph.{Graph(field.number).name.lower()}"] = self._text(field, is_cut=True)
-            elif field.number in {Graph.INITIALIZER, Graph.SPARSE_INITIALIZER}:
-                take = self._tensor if field.number == Graph.INITIALIZER else self._sparse
+            elif field.name in {"name", "doc_string"} and not path:
+                self._metadata[f"graph.{field.name}"] = self._text(field, is_cut=True)
+            elif field.name in {"initializer", "sparse_initializer"}:
+                take = self._tensor if field.name == "initializer" else self._sparse
                 name = take(field, path)
                 if name in names:
                     raise twice("initializer", name).within(place=f"byte {field.start:,}")
                 names.add(name)
 
     def _training(self, training: Field, path: str) -> None:
-        for field in self._fields(training):
-            if field.number in {Training.INITIALIZATION, Training.ALGORITHM}:
-                self._graph(field, f"{path}.{Training(field.number).name.lower()}", 1)
+        for field in self._fields(training, TRAINING_INFO):
+            if field.name in {"initialization", "algorithm"}:
+                self._graph(field, f"{path}.{field.name}", 1)
 
     def _function(self, function: Field) -> None:
-        path = path_below(self._text_in(function, Function.DOMAIN), self._text_in(function, Function.NAME))
-        for field in self._fields(function):
-            if field.number == Function.NODE:
+        names = (self._text_in(function, FUNCTION, name) for name in ("domain", "name"))
+        path = path_below(*names)
+        for field in self._fields(function, FUNCTION):
+            if field.name == "node":
                 self._node(field, path, 1)
 
     def _node(self, node: Field, path: str, depth: int) -> None:
         """Look for tensors and graphs in the attributes of a node."""
         label = None
-        for field in self._fields(node):
-            if field.number != Node.ATTRIBUTE:
+        for field in self._fields(node, NODE):
+            if field.name != "attribute":
                 continue
-            places = Counter[int]()
-            for part in self._fields(field):
-                if part.number not in TENSORS | SPARSE | GRAPHS:
+            places = Counter[str]()
+            for part in self._fields(field, ATTRIBUTE):
+                if part.name not in INSIDE:
                     continue
                 if label is None:
-                    names = (self._text_in(node, one) for one in (Node.NAME, Node.OUTPUT, Node.OP_TYPE))
+                    names = (self._text_in(node, NODE, one) for one in ("name", "output", "op_type"))
                     label = next(filter(None, names), "")
-                name = path_below(label, self._text_in(field, Attribute.NAME))
-                if part.number in LISTS:
-                    name = path_below(name, str(places[part.number]))
-                    places[part.number] += 1
+                name = path_below(label, self._text_in(field, ATTRIBUTE, "name"))
+                if part.name in LISTS:
+                    name = path_below(name, str(places[part.name]))
+                    places[part.name] += 1
                 whole = path_below(path, name)
-                if part.number in TENSORS:
+                if part.name in TENSORS:
                     self._tensor(part, whole, is_named=False)
-                elif part.number in SPARSE:
+                elif part.name in SPARSE:
                     self._sparse(part, whole, is_named=False)
                 else:
                     self._graph(part, whole, depth + 1)
@@ -273,24 +276,24 @@ class _Model:
 
     def _sparse(self, sparse: Field, path: str, *, is_named: bool = True) -> str:
         """Take the two tensors of a sparse one; the name of its values."""
-        parts = {field.number: field for field in self._fields(sparse)}
-        if not parts.keys() >= {Sparse.VALUES, Sparse.INDICES}:
+        parts = {field.name: field for field in self._fields(sparse, SPARSE_TENSOR)}
+        if not parts.keys() >= {"values", "indices"}:
             place = f"byte {sparse.start:,}"
             raise ArchiveError(
                 place=place, expected="values and indices of a sparse tensor", found="not both"
             )
-        name = self._tensor(parts[Sparse.VALUES], path, is_named=is_named)
+        name = self._tensor(parts["values"], path, is_named=is_named)
         inner = path_below(path, name) if is_named else path
-        self._tensor(parts[Sparse.INDICES], path_below(inner, "indices"), is_named=False)
+        self._tensor(parts["indices"], path_below(inner, "indices"), is_named=False)
         return name
 
     def _tensor(self, tensor: Field, path: str, *, is_named: bool = True) -> str:
         """Take a tensor; its own name. That is a part of its path, if ``is_named``."""
         told = _Told(self._allowance)
-        for field in self._fields(tensor):
-            if field.number == TensorField.NAME:
+        for field in self._fields(tensor, TENSOR):
+            if field.name == "name":
                 told.name = self._text(field)
-            elif field.number == TensorField.EXTERNAL_DATA:
+            elif field.name == "external_data":
                 key, value = self._entry(field)
                 told.external[key] = value
             else:
@@ -320,12 +323,12 @@ class _Model:
 
     # Fields
 
-    def _fields(self, field: Field) -> Iterator[Field]:
+    def _fields(self, field: Field, message: Message) -> Iterator[Field]:
         """The fields of a message inside."""
         if field.wire != LENGTH:
             place = f"byte {field.start:,}"
             raise ArchiveError(place=place, expected="a message", found=f"a field of wire type {field.wire}")
-        return self._message.fields(field.start, field.stop)
+        return self._message.fields(message, field.start, field.stop)
 
     def _text(self, field: Field, *, is_cut: bool = False) -> str:
         """A text; of a long one, its beginning, if ``is_cut``."""
@@ -338,18 +341,18 @@ class _Model:
         self._allowance.take(TEXT_BYTES + 4 * size, "texts")
         return decoded(self._message.data(field))
 
-    def _text_in(self, field: Field, number: int, *, is_cut: bool = False) -> str:
-        """The first text of a number in a message; "" where there is none."""
-        parts = (one for one in self._fields(field) if one.number == number)
+    def _text_in(self, field: Field, message: Message, name: str, *, is_cut: bool = False) -> str:
+        """The first text of a name in a message; "" where there is none."""
+        parts = (one for one in self._fields(field, message) if one.name == name)
         return next((self._text(one, is_cut=is_cut) for one in parts), "")
 
     def _entry(self, field: Field) -> tuple[str, str]:
         """Key and value of a StringStringEntryProto."""
-        return self._text_in(field, Entry.KEY), self._text_in(field, Entry.VALUE, is_cut=True)
+        return self._text_in(field, ENTRY, "key"), self._text_in(field, ENTRY, "value", is_cut=True)
 
     def _opset(self, field: Field) -> tuple[str, int]:
-        versions = [_number(one) for one in self._fields(field) if one.number == Opset.VERSION]
-        return self._text_in(field, Opset.DOMAIN), versions[0] if versions else 0
+        versions = [_number(one) for one in self._fields(field, OPERATOR_SET_ID) if one.name == "version"]
+        return self._text_in(field, OPERATOR_SET_ID, "domain"), versions[0] if versions else 0
 
 
 class _Told:
@@ -368,30 +371,30 @@ class _Told:
         self.name = ""
         self.external: dict[str, str] = {}
         self._dims: list[int] = []
-        self._numbers: dict[int, int] = {}
-        self._data: dict[int, list[Field]] = {}
+        self._numbers: dict[str, int] = {}
+        self._data: dict[str, list[Field]] = {}
 
-    def take(self, field: Field, message: Message) -> None:
-        """Take a field that is no text."""
-        if field.number == TensorField.DIMS:
+    def take(self, field: Field, message: MessageReader) -> None:
+        """Take a field that isn't a text."""
+        if field.name == "dims":
             packed = message.integers(field.start, field.stop) if field.wire == LENGTH else (field.value,)
             for size in packed:
                 self._dims.append(signed(size))
                 if len(self._dims) > MOST_DIMENSIONS:
                     raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found="more")
-        elif field.number in {TensorField.DATA_TYPE, TensorField.SEGMENT, TensorField.DATA_LOCATION}:
-            self._numbers[field.number] = field.value
-        elif field.number in DATA_FIELDS:
-            if field.wire not in {LENGTH, ALONE.get(field.number)}:
+        elif field.name in {"data_type", "segment", "data_location"}:
+            self._numbers[field.name] = field.value
+        elif field.name in DATA_FIELDS:
+            if field.wire not in {LENGTH, ALONE.get(field.name)}:
                 found = f"a field of wire type {field.wire}"
                 raise ArchiveError(place=f"byte {field.start:,}", expected="elements", found=found)
             self._allowance.take(SPAN_BYTES, "elements of tensors")
-            self._data.setdefault(field.number, []).append(field)
+            self._data.setdefault(field.name, []).append(field)
 
     @property
     def location(self) -> bool:
         """Whether the elements are in another file."""
-        return self._numbers.get(TensorField.DATA_LOCATION) == EXTERNAL
+        return self._numbers.get("data_location") == EXTERNAL
 
     def dtype(self) -> str:
         """The dtype of its elements.
@@ -399,10 +402,10 @@ class _Told:
         Raises:
             ArchiveError: it is none that is known; or the tensor is one segment of several.
         """
-        number = self._numbers.get(TensorField.DATA_TYPE, 0)
+        number = self._numbers.get("data_type", 0)
         if number not in DTYPES:
             raise ArchiveError(expected="a type of elements that is known here", found=f"{number}")
-        if TensorField.SEGMENT in self._numbers:
+        if "segment" in self._numbers:
             raise ArchiveError("a segment of a tensor is not read: no writer of them is known")
         return DTYPES[number]
 
@@ -423,7 +426,7 @@ class _Told:
         Raises:
             ArchiveError: they are not as many as its shape says.
         """
-        kept = [number for number in self._data if self._stored(number)]
+        kept = [name for name in self._data if self._stored(name)]
         if self.location and kept:
             raise ArchiveError(expected="elements in one place", found="some here and in another file")
         if self.location:
@@ -432,28 +435,26 @@ class _Told:
             return FileRecord(RecordKind.TENSOR, ())
         if len(kept) != 1:
             raise ArchiveError(expected=f"{count:,} elements in one field", found=f"{len(kept)} with some")
-        number = kept[0]
-        if dtype not in DATA_FIELDS[number]:
-            raise ArchiveError(expected="a field for its type", found=f"{dtype} in field {number}")
-        fields = self._data[number]
+        name = kept[0]
+        fields = self._data[name]
+        if dtype not in DATA_FIELDS[name]:
+            raise ArchiveError(expected="a field for its type", found=f"{dtype} in field {fields[0].number}")
         spans = tuple((field.start, field.stop) for field in fields)
-        if number in INTEGERS:
+        if name in INTEGERS:
             return _integers(dtype, count, spans)
         size = sum(stop - start for start, stop in spans)
-        if number == TensorField.RAW_DATA and len(fields) > 1:
-            raise twice("field", "raw_data")
-        expected = count if number == TensorField.STRING_DATA else bytes_of(dtype, count)
-        found = len(fields) if number == TensorField.STRING_DATA else size
+        if name == "raw_data" and len(fields) > 1:
+            raise twice("field", name)
+        expected = count if name == "string_data" else bytes_of(dtype, count)
+        found = len(fields) if name == "string_data" else size
         if expected != found:
-            of = "texts" if number == TensorField.STRING_DATA else "bytes"
+            of = "texts" if name == "string_data" else "bytes"
             raise ArchiveError(expected=f"{expected:,} {of} of elements", found=f"{found:,}")
         return FileRecord(RecordKind.TENSOR, spans)
 
-    def _stored(self, number: int) -> bool:
+    def _stored(self, name: str) -> bool:
         """Whether a field has elements: a text may be empty."""
-        return number == TensorField.STRING_DATA or any(
-            field.stop > field.start for field in self._data[number]
-        )
+        return name == "string_data" or any(field.stop > field.start for field in self._data[name])
 
     def outside(self, size: int) -> External:
         """Where its elements lie in another file.

@@ -1,10 +1,10 @@
 """Where the texts of an ONNX model lie.
 
-Behind a text stands the tag of the next field, whose bytes may be letters: who reads texts has to know where
+After a text stands the tag of the next field, whose bytes may be letters: who reads texts has to know where
 each of them ends. Texts are all fields of a length that are neither messages nor numbers, known or not:
 names, doc strings, where exporters write stacks of calls, keys and values, elements of tensors of texts.
-``onnx_messages`` declares in which fields other messages are. Elements in ``raw_data`` and packed numbers are
-no texts.
+``onnx_messages`` declares which fields are messages or packed numbers; elements in ``raw_data`` aren't texts
+either.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.formats.tensor_files.described import PLACE_BYTES, TextPlace
-from archive.formats.tensor_files.onnx_messages import ENTRY, MESSAGES, Entry
-from archive.formats.tensor_files.protobuf import LENGTH, Message
+from archive.formats.tensor_files.onnx_messages import ENTRY, MODEL
+from archive.schema.protobuf import LENGTH, MessageReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,20 +28,20 @@ def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
         ArchiveError: the bytes are no messages.
         LimitError: there are more texts than allowed.
     """
-    return sorted(_texts(Message(data), len(data), allowance))
+    return sorted(_texts(MessageReader(data), len(data), allowance))
 
 
-def _texts(message: Message, size: int, allowance: Allowance) -> Iterator[TextPlace]:
-    waiting = [("model", 0, size)]
+def _texts(reader: MessageReader, size: int, allowance: Allowance) -> Iterator[TextPlace]:
+    waiting = [(MODEL, 0, size)]
     while waiting:
-        name, start, stop = waiting.pop()
-        kind = MESSAGES[name]
-        for field in message.fields(start, stop):
-            if field.wire != LENGTH or field.number in kind.numbers:
+        message, start, stop = waiting.pop()
+        messages, elements = message.messages, message.elements
+        for field in reader.fields(message, start, stop):
+            if field.wire != LENGTH or field.number in elements:
                 continue
             allowance.take(PLACE_BYTES, "places of texts")
-            if field.number in kind.inner:
-                waiting.append((kind.inner[field.number], field.start, field.stop))
+            if field.number in messages:
+                waiting.append((messages[field.number], field.start, field.stop))
             else:
-                is_value = name == ENTRY and field.number == Entry.VALUE
+                is_value = message is ENTRY and field.name == "value"
                 yield TextPlace(field.start, field.stop, is_value)

@@ -1,12 +1,7 @@
 """safetensors: a JSON header, then the elements of all tensors.
 
-======  ==========================================================================================
-bytes
-======  ==========================================================================================
-8       *N*, the length of the header, little-endian; at most 100 MB
-*N*     the header: a JSON object in UTF-8, which begins with ``{``; blanks may stand behind it
-rest    the data
-======  ==========================================================================================
+A file is the length of the header (:data:`LENGTH`), at most 100 MB; the header, a JSON object in UTF-8 that
+begins with ``{`` and may end with blanks; and the data.
 
 The header has a member for each tensor, and may have one for metadata, whose values are texts::
 
@@ -33,19 +28,25 @@ from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from construct import Int64ul, Struct
+
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import json_cost, json_errors, without_collecting, words
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.tensor_files.described import HEADER, FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
 from archive.formats.tensors.tensor import Tensor, check_shape, row_major
+from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
 
-LENGTH, MOST = 8, 100_000_000
-"""Bytes of the header's length; of the header, at most."""
+MOST = 100_000_000
+"""Bytes of the header, at most."""
+LENGTH = Layout("safetensors length" / Struct("length" / Int64ul * "bytes of the JSON header, which follows"))
+ALIGNMENT = 8
+"""Of the data, in headers that are written here."""
 METADATA = "__metadata__"
 MEMBERS = {"dtype", "shape", "data_offsets"}
 HALVES = re.compile("[\ud800-\udfff]")
@@ -127,10 +128,10 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
     header = ({METADATA: metadata} if metadata else {}) | tensors
     written = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
     text = written.encode()
-    text += b" " * (-len(text) % LENGTH)
+    text += b" " * (-len(text) % ALIGNMENT)
     if len(text) > MOST:
         raise ArchiveError(expected=f"a header of at most {MOST:,} bytes", found=f"{len(text):,}")
-    return len(text).to_bytes(LENGTH, "little") + text
+    return LENGTH.build(length=len(text)) + text
 
 
 def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
@@ -139,21 +140,20 @@ def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
     Raises:
         ArchiveError: it is no JSON object, or a key is there twice.
     """
-    if len(data) < LENGTH:
-        raise ArchiveError(expected=f"{LENGTH} bytes of a length", found=counted(len(data), "byte"))
-    length = int.from_bytes(data[:LENGTH], "little")
-    most = min(MOST, len(data) - LENGTH)
+    (length,) = LENGTH.read(data)
+    most = min(MOST, len(data) - LENGTH.size)
     if length > most:
         raise ArchiveError(
             place="byte 0", expected=f"a header of at most {most:,} bytes", found=f"{length:,}"
         )
-    text = data[LENGTH : LENGTH + length]
+    start = LENGTH.size
+    text = data[start : start + length]
     if bytes(text[:1]) != b"{":
-        raise ArchiveError(record=HEADER, place=f"byte {LENGTH}", expected="{", found=shown(bytes(text[:1])))
+        raise ArchiveError(record=HEADER, place=f"byte {start}", expected="{", found=shown(bytes(text[:1])))
     with allowance.lent(json_cost(text), "JSON values", record=HEADER):
         try:
             with json_errors("character"), without_collecting():
-                return LENGTH + length, json.loads(str(text, "utf-8"), object_pairs_hook=_members)
+                return start + length, json.loads(str(text, "utf-8"), object_pairs_hook=_members)
         except ArchiveError as error:
             raise error.within(record=HEADER) from None
 

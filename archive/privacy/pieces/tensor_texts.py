@@ -58,10 +58,10 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
         yield RecordTexts(PAIRS, RecordKind.VALUES, texts[:names])
         yield RecordTexts(TABLE, RecordKind.HEADER, texts[names:])
     elif kind is FileKind.ONNX:
-        from archive.formats.tensor_files.onnx import GRAPH  # noqa: PLC0415 (the same)
+        from archive.formats.tensor_files.onnx import GRAPH_RECORD  # noqa: PLC0415 (the same)
         from archive.formats.tensor_files.onnx_texts import places_of_texts  # noqa: PLC0415 (the same)
 
-        yield RecordTexts(GRAPH, RecordKind.GRAPH, places_of_texts(file.data, allowance))
+        yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, places_of_texts(file.data, allowance))
     else:
         for name, record in file.records.items():
             kind_of_record = file.kinds[name]
@@ -69,7 +69,7 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
                 continue
             if kind_of_record is RecordKind.OBJECT and file.sources:
                 kind_of_record = RecordKind.MODULES  # with the source of its classes
-            first = LENGTH if kind is FileKind.SAFETENSORS else 0  # JSON begins behind its length
+            first = LENGTH.size if kind is FileKind.SAFETENSORS else 0  # JSON begins after its length
             places = [TextPlace(max(start, first), stop) for start, stop in record.spans]
             yield RecordTexts(name, kind_of_record, places)
     inside = (span for record in file.own.values() for span in record.spans)

@@ -85,10 +85,6 @@ LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
 """The files of a tar that ``torch.save`` wrote."""
-ONNX_VERSION, ONNX_GRAPH = 1, 7
-ONNX_TEXTS = {2, 3, 4, 6}
-ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 8, 14, 20, 25), 2)}
-"""Fields of ONNX's ModelProto: number and wire type."""
 
 
 def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognised:
@@ -168,31 +164,22 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 def _is_onnx(head: bytes, size: int) -> bool:
     """Whether a file's fields are those of a ModelProto, up to its graph."""
-    at, seen = 0, set()
-    with suppress(IndexError):
-        while True:
-            tag, at = _varint(head, at)
-            number, wire = tag >> 3, tag & 7
-            if ONNX_FIELDS.get(number) != wire:
+    from archive.formats.tensor_files.onnx_messages import MODEL  # noqa: PLC0415 (few files come so far)
+    from archive.schema.protobuf import STRING, MessageReader  # noqa: PLC0415 (the same)
+
+    seen = set()
+    with suppress(ArchiveError):
+        for field in MessageReader(memoryview(head)).fields(MODEL, 0, size):
+            value = MODEL.fields[field.number][1].value if field.name else None
+            if value is None or value.wire != field.wire:
                 return False
-            length, at = _varint(head, at)  # of an integer field: its value
-            if number == ONNX_GRAPH:
-                return ONNX_VERSION in seen and at + length <= size
-            at += length if wire else 0
-            if number in ONNX_TEXTS and not head[at - length : at].decode("utf-8", "replace").isprintable():
+            if field.name == "graph":
+                return "ir_version" in seen
+            text = head[field.start : field.stop] if value is STRING else b""
+            if not text.decode("utf-8", "replace").isprintable():
                 return False
-            seen.add(number)
+            seen.add(field.name)
     return False
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A protobuf varint of up to ten bytes, and the place behind it."""
-    value = 0
-    for place in range(10):
-        value |= (data[at + place] & 0x7F) << 7 * place
-        if data[at + place] < 0x80:  # noqa: PLR2004 (the last one)
-            return value, at + place + 1
-    raise IndexError
 
 
 TESTS: tuple[tuple[Callable[[bytes, int], bool], FileKind], ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import tempfile
 from io import BytesIO
@@ -17,9 +18,13 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
+from archive.base.limits import Limits
+from archive.base.ranged import RangedBytes
+from archive.formats.tensor_files import described
 from archive.formats.tensor_files.described import ArrayOf
-from archive.formats.tensor_files.gguf import DTYPES
+from archive.formats.tensor_files.gguf import DTYPES, read_gguf
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS
+from archive.reader.recognition import TENSOR_KINDS
 from tests.support.sampling import examples
 from tests.support.tensor_files import bytes_of, labels_of
 
@@ -196,7 +201,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "more pairs than fit": (file(pairs=HUGE), f"byte 24: expected at most 0 pairs, {FOUND}"),
     "a long array": (
         file(pair("a", 9, struct.pack("<IQ", 4, HUGE)), pairs=1),
-        "byte 49: expected 18,446,744,073,709,551,616 bytes, found 0",
+        "byte 49, field value: expected 18,446,744,073,709,551,616 bytes, found 0",
     ),
     "a long array of texts": (
         file(pair("a", 9, struct.pack("<IQ", 8, HUGE)), pairs=1),
@@ -204,7 +209,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a text beyond the file": (
         file(pair("a", 9, struct.pack("<IQQ", 8, 1, HUGE)), pairs=1),
-        "byte 49: expected 4,611,686,018,427,387,912 bytes, found 8",
+        "byte 49, field value: expected 4,611,686,018,427,387,912 bytes, found 8",
     ),
     "arrays inside of arrays": (
         file(pair("a", 9, struct.pack("<IQ", 9, 1) * 9 + bytes(12)), pairs=1),
@@ -249,9 +254,30 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a header cut short": (
         file(pair("a", 8, text("b")), pairs=1)[:-1],
-        "byte 45: expected 1 bytes, found 0",
+        "byte 45, field value: expected 1 bytes, found 0",
     ),
 }
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_a_header_cut_at_any_byte_is_refused_with_the_field_or_read_in_a_longer_piece(
+    big: bool,  # noqa: FBT001 (pytest gives it)
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = written({"w": np.zeros((2, 3), "f4")}, tokens=["a", "bc"], big=big)
+    end = len(data) - 24
+    with archive.open(data) as opened:
+        tensors = dict(opened.tensors)
+    for size in range(5, end):
+        with pytest.raises(ArchiveError) as caught:
+            archive.open(data[:size], name="m", kinds=TENSOR_KINDS)
+        place = "(byte [0-9]+(, field [a-z_]+)*|tensor 'w')"
+        assert re.match(f"m: {place}: expected .*, found", str(caught.value)), str(caught.value)
+    allowance = Limits().allowance(len(data))
+    for size in range(24, end, 7):
+        monkeypatch.setattr(described, "WINDOW", size)
+        remote = RangedBytes(lambda start, stop: data[start:stop], len(data))
+        assert dict(read_gguf(remote, allowance).tensors) == tensors
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -1,0 +1,55 @@
+"""Elements of tensors that are integers in variable form, as ONNX has them, at once.
+
+:mod:`archive.schema.protobuf` says what variable form is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.schema.protobuf import LONGEST, MORE
+
+DECODED_BYTES = 64
+"""Bytes of memory that an integer costs while it is decoded."""
+
+
+def decoded_integers(data: memoryview, width: int) -> np.ndarray:
+    """Integers in variable form as little-endian ones of ``width`` bytes each: n times ``width`` bytes.
+
+    Args:
+        data: the integers, consecutive.
+        width: 1, 2, 4 or 8; higher bits go, as protobuf writes a negative int32 as one of 64 bits.
+
+    Raises:
+        ArchiveError: the bytes are none.
+    """
+    stored = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(stored < MORE)  # the last byte of each
+    starts = np.concatenate([np.zeros(min(len(ends), 1), np.int64), ends[:-1] + 1])
+    lengths = ends - starts + 1
+    if len(stored) and (not len(ends) or ends[-1] != len(stored) - 1 or lengths.max() > LONGEST):
+        raise ArchiveError(expected="integers in variable form", found="other bytes")
+    values = np.zeros(len(ends), np.uint64)
+    for place in range(int(lengths.max(initial=0))):
+        longer = np.flatnonzero(lengths > place)
+        part = (stored[starts[longer] + place] & 0x7F).astype(np.uint64)
+        values[longer] |= part << np.uint64(7 * place)
+    return values.astype(f"<u{width}").view(np.uint8)
+
+
+def packed(integers: np.ndarray, bits: int) -> np.ndarray:
+    """Integers of some bits each without gaps, the first in the lowest bits: as many bytes as these take.
+
+    Args:
+        integers: n bytes.
+        bits: of each; the others are 0.
+
+    Raises:
+        ArchiveError: one has more bits.
+    """
+    most = int(integers.max(initial=0))
+    if most >> bits:
+        raise ArchiveError(expected=f"integers of {bits} bits", found=f"{most:,}")
+    apart = np.unpackbits(integers[:, None], axis=1, bitorder="little")[:, :bits]
+    return np.packbits(apart, bitorder="little")
