@@ -205,9 +205,9 @@ class _Comparison:
 
     def of(self, value: object, kind: Type) -> Iterator[Mismatch]:
         if isinstance(kind, str):
-            if kind in self.named:
-                yield from self.of(value, self.named[kind])
-            elif not _is_plain(value, kind):
+            kind = self.named.get(kind, kind)
+        if isinstance(kind, str):
+            if not _is_plain(value, kind):
                 yield self._other(WORDS[kind], value, kind)
         elif isinstance(kind, Nullable):
             if value is not None:
