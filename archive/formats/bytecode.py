@@ -59,15 +59,19 @@ MAX_NAME = 4096
 """Bytes of an opcode or a method's name; a longer one counts as none."""
 
 TEXT = String("a text")
-INSTRUCTION = Opening("an instruction", opcode=TEXT, x=Value())
-OPERATOR = Opening("an operator: name and overload", name=TEXT, overload=Value())
+INSTRUCTION = Opening(
+    "an instruction",
+    opcode=TEXT * "OP, LOAD, RET, ... (OpCode)",
+    x=Value() * "an int, by the opcode: of OP and OPN the number of an operator, of LOADC that of a constant",
+)
+OPERATOR = Opening("an operator: name and overload", name=TEXT * "aten::add", overload=Value() * "Tensor")
 TABLE = Keyed(
     "a method",
-    instructions=Sequence(INSTRUCTION, expected="instructions"),
-    operators=Sequence(OPERATOR, expected="operators"),
-    constants=Sequence(Value()),
+    instructions=Sequence(INSTRUCTION, expected="instructions") * "in the order of their numbers",
+    operators=Sequence(OPERATOR, expected="operators") * "that the instructions call",
+    constants=Sequence(Value()) * "that the instructions load or name",
 )
-METHOD = Opening("a method: name and table", name=TEXT, table=TABLE)
+METHOD = Opening("a method: name and table", name=TEXT * "its qualified name", table=TABLE)
 VERSIONED_METHODS = Sequence(METHOD, head=Int(), expected="a tuple of methods")
 UNVERSIONED_METHODS = Sequence(METHOD, expected="a tuple of methods")
 

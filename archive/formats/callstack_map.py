@@ -52,15 +52,25 @@ if TYPE_CHECKING:
     from archive.pickles.write import Receive
     from archive.schema.pickled import Schema
 
-MODULE = Optional(Shared(Tuple(type=String(), instance=String())))
-STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain()), link="inner"))
-STACK_4 = Optional(
-    Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain(), function=String()), link="inner")
-)
+MODULE = Optional(Shared(Tuple(type=String() * "its class", instance=String() * "its name in its module")))
+CALL = {
+    "module": MODULE * "whose method is called (ModuleInstanceInfo)",
+    "tag": Int(low=-1) * "of the call's range in the caller (source_range_tag); -1 in frozen models",
+    "inner": NextInChain() * "one call deeper (callee)",
+}
+STACK_3 = Optional(Chain(Tuple(**CALL), link="inner"))
+STACK_4 = Optional(Chain(Tuple(**CALL, function=String() * "the method's name"), link="inner"))
+ROW = {
+    "handle": Int() * "that bytecode and backends name the operation by (debug_handle)",
+    "tag": Int() * "of the operation's own range (source_range_tag)",
+}
+STACK = "the calls that lead to the operation, from the outermost inwards (InlinedCallStack)"
 
 CALLSTACK_SCHEMAS: dict[Generation, Schema] = {
-    Generation.CALLSTACK_3: Sequence(Tuple(handle=Int(), tag=Int(), stack=STACK_3)),
-    Generation.CALLSTACK_4: Sequence(Tuple(handle=Int(), tag=Int(), op=String(), stack=STACK_4)),
+    Generation.CALLSTACK_3: Sequence(Tuple(**ROW, stack=STACK_3 * STACK)),
+    Generation.CALLSTACK_4: Sequence(
+        Tuple(**ROW, op=String() * "the operator, aten::mul (the node's name)", stack=STACK_4 * STACK)
+    ),
 }
 
 

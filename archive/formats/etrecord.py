@@ -36,7 +36,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.formats.exported.node_metadata import HANDLE
-from archive.schema.json import DictOf, JsonClass, Nullable, OneOrMore, UpTo, checked
+from archive.schema.json import DictOf, JsonClass, Matching, Nullable, OneOrMore, UpTo, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -64,7 +64,7 @@ _EVENTS = Nullable(DictOf(_HANDLES))
 
 def _map(fact: Type) -> DictOf:
     """The declaration of a fact about each instruction of each method."""
-    return DictOf(DictOf(fact, NUMBER, "the number of an instruction"))
+    return DictOf(DictOf(fact, Matching(NUMBER, "the number of an instruction")))
 
 
 HANDLE_MAP = _map(_HANDLES)

@@ -24,7 +24,18 @@ from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import MethodTable
 from archive.debuginfo.model import Generation
 from archive.formats.record_kinds import METHOD_HANDLES, MODULE_PATHS
-from archive.schema.pickled import Const, Int, IntList, Ragged, Sequence, String, Tuple, build, parse
+from archive.schema.pickled import (
+    Const,
+    Documented,
+    Int,
+    IntList,
+    Ragged,
+    Sequence,
+    String,
+    Tuple,
+    build,
+    parse,
+)
 
 if TYPE_CHECKING:
     from archive.pickles.tree import Tree
@@ -35,14 +46,17 @@ METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_P
 """The record of each layout."""
 
 
-def _methods(key: str, values: Schema) -> Sequence:
-    entry = Tuple(key=Const(key), value=values)
-    return Sequence(Tuple(method=String(), table=Tuple(entry=entry)), head=Int())
+def _methods(key: str, values: Schema | Documented) -> Sequence:
+    table = Tuple(entry=Tuple(key=Const(key), value=values))
+    method = Tuple(method=String() * "its qualified name", table=table * "pairs of key and value: one")
+    return Sequence(method, head=Int())
 
 
+HANDLES = Tuple(handles=IntList() * "a debug handle for each instruction")
+PATHS = Sequence(String())
 METHOD_SCHEMAS: dict[Generation, Schema] = {
-    Generation.METHOD_HANDLES: _methods("function_debug_handles", Tuple(handles=IntList())),
-    Generation.MODULE_PATHS: _methods("module_debug_info", Sequence(String())),
+    Generation.METHOD_HANDLES: _methods("function_debug_handles", HANDLES),
+    Generation.MODULE_PATHS: _methods("module_debug_info", PATHS * "the path of each OP and OPN"),
 }
 
 

@@ -46,6 +46,7 @@ from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_o
 from archive.pickles.ops import ValueKind
 from archive.schema.pickled import (
     Const,
+    Documented,
     Gathered,
     Indexed,
     Int,
@@ -76,25 +77,45 @@ ROW_BYTES, SOURCE_BYTES = 16, 96
 PIECE_BYTES = 40
 """Bytes of memory that a piece of a source costs while its string is looked up."""
 
-SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))
-PIECED = Shared(Tuple(text=IntList(narrow=True), filename=Int(), starting_line=Int()))
+LINE = Int() * "of the file, where the text begins (starting_line_no)"
+SOURCE = Shared(
+    Tuple(
+        text=String() * "of the whole source (text_view)",
+        filename=Optional(String()) * "of the model's file",
+        starting_line=LINE,
+    )
+)
+PIECED = Shared(
+    Tuple(
+        text=IntList(narrow=True) * "its pieces, one a line: their numbers in the string table",
+        filename=Int() * "its number in the string table; 0 for none",
+        starting_line=LINE,
+    )
+)
+OFFSET = Int() * "the first byte in the generated code that comes from the range; -1 in delegated_backends"
+TAG = Int() * "the number by which other records name the range (source_range_tag)"
 
 
-def _range(source: Schema) -> Tuple:
-    return Tuple(source=source, start=Int(low=0), end=Int(low=0))
+def _range(source: Shared) -> Documented:
+    span = Tuple(
+        source=source * "shared by all ranges in it",
+        start=Int(low=0) * "the first byte in the source's text",
+        end=Int(low=0) * "the byte after the last one",
+    )
+    return span * "of the original source (SourceRange)"
 
 
 ROWS = {
-    RangeLayout.PAIR: Tuple(offset=Int(), range=_range(SOURCE)),
-    RangeLayout.TAG_FIRST: Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)),
-    RangeLayout.INLINE: Tuple(offset=Int(), range=_range(SOURCE), tag=Int()),
-    RangeLayout.STRING_TABLE: Tuple(offset=Int(), range=_range(PIECED), tag=Int()),
+    RangeLayout.PAIR: Tuple(offset=OFFSET, range=_range(SOURCE)),
+    RangeLayout.TAG_FIRST: Tuple(offset=OFFSET, tag=TAG, range=_range(SOURCE)),
+    RangeLayout.INLINE: Tuple(offset=OFFSET, range=_range(SOURCE), tag=TAG),
+    RangeLayout.STRING_TABLE: Tuple(offset=OFFSET, range=_range(PIECED), tag=TAG),
 }
 ROWS[RangeLayout.EMPTY] = ROWS[RangeLayout.INLINE]
 RANGE_SCHEMAS: dict[RangeLayout, Schema] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
 RANGE_SCHEMAS[RangeLayout.STRING_TABLE] = Tuple(
     marker=Const(MARKER),
-    table=Memo(Sequence(String())),
+    table=Memo(Sequence(String())) * "lines of sources and filenames, each once; the first is empty",
     rows=RANGE_SCHEMAS[RangeLayout.STRING_TABLE],
 )
 

@@ -44,18 +44,19 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
-class DictOf:
-    """An object of any keys.
+class Matching:
+    """A text that matches a pattern as a whole; ``words`` say what it should be, for messages."""
 
-    Attributes:
-        item: the type of each value.
-        key: what each key matches as a whole; None where it may be anything.
-        key_words: what a key should be, for messages.
-    """
+    pattern: re.Pattern[str]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class DictOf:
+    """An object of any keys; ``item`` is the type of each value, ``key`` that of the keys if they have one."""
 
     item: Type
-    key: re.Pattern[str] | None = None
-    key_words: str = ""
+    key: Matching | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class JsonUnion(NamedTuple):
     tags: Mapping[str, Type]
 
 
-Type = str | ListOf | DictOf | Nullable | OneOrMore | UpTo | JsonClass | JsonUnion
+Type = str | Matching | ListOf | DictOf | Nullable | OneOrMore | UpTo | JsonClass | JsonUnion
 """A plain type, or one that has a name; or what is made of these."""
 WORDS = {"str": "a text", "int": "an integer", "bool": "true or false", "float": "a number"}
 """The plain types. JSON has no numbers for infinities and nan: as a ``float``, their names as texts count."""
@@ -205,9 +206,9 @@ class _Comparison:
 
     def of(self, value: object, kind: Type) -> Iterator[Mismatch]:
         if isinstance(kind, str):
-            if kind in self.named:
-                yield from self.of(value, self.named[kind])
-            elif not _is_plain(value, kind):
+            kind = self.named.get(kind, kind)
+        if isinstance(kind, str):
+            if not _is_plain(value, kind):
                 yield self._other(WORDS[kind], value, kind)
         elif isinstance(kind, Nullable):
             if value is not None:
@@ -217,6 +218,11 @@ class _Comparison:
         elif isinstance(kind, UpTo):
             if type(value) is not int or not 0 <= value <= kind.most:
                 yield self._other(f"an integer from 0 to {kind.most}", value, kind)
+        elif isinstance(kind, Matching):
+            if not isinstance(value, str):
+                yield self._other(kind.words, value, kind)
+            elif not kind.pattern.fullmatch(value):
+                yield self._mismatch(f"expected {kind.words}, found {shown(value)}", Fault.KIND, kind, value)
         elif isinstance(kind, JsonClass):
             yield from self._fields(value, kind)
         elif isinstance(kind, JsonUnion):
@@ -237,9 +243,9 @@ class _Comparison:
                 yield from self._below(number, item, kind.item)
         elif isinstance(kind, DictOf) and isinstance(value, dict):
             for key, item in value.items():
-                if kind.key is not None and not kind.key.fullmatch(key):
+                if kind.key is not None and not kind.key.pattern.fullmatch(key):
                     place = ".".join(filter(None, (self.place, short(key, self.key_characters))))
-                    problem = f"expected {kind.key_words}, found {shown(key)}"
+                    problem = f"expected {kind.key.words}, found {shown(key)}"
                     yield self._mismatch(problem, Fault.KEY, kind, key)._replace(place=place)
                 yield from self._below(key, item, kind.item)
         else:
@@ -323,7 +329,7 @@ class _Description:
             return self._several(fields, kind.docs)
         if isinstance(kind, JsonUnion):
             return self._several([(tag, inner, "") for tag, inner in kind.tags.items()], {})
-        return [] if isinstance(kind, UpTo) else self._below(kind.item)
+        return [] if isinstance(kind, UpTo | Matching) else self._below(kind.item)
 
     def _several(self, fields: list[tuple[str, Type, str]], docs: Mapping[str, str]) -> list[str]:
         lines = []
@@ -339,6 +345,8 @@ class _Description:
             return kind
         if isinstance(kind, UpTo):
             return f"0 to {kind.most}"
+        if isinstance(kind, Matching):
+            return kind.words
         if isinstance(kind, JsonClass):
             return "object"
         if isinstance(kind, JsonUnion):
@@ -347,5 +355,5 @@ class _Description:
         if isinstance(kind, ListOf):
             return f"[{inner}]"
         if isinstance(kind, DictOf):
-            return f"{{{kind.key_words or 'str'}: {inner}}}"
+            return f"{{{kind.key.words if kind.key else 'str'}: {inner}}}"
         return f"{inner} or null" if isinstance(kind, Nullable) else f"{inner} or [{inner}]"

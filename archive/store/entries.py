@@ -5,6 +5,7 @@ The JSON of a server is a stranger's: each value is checked for its type and its
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
@@ -13,6 +14,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.reader.facts import Facts, facts_of
+from archive.schema.json import JsonClass, ListOf, Matching, UpTo, checked
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive
@@ -21,14 +23,42 @@ if TYPE_CHECKING:
 
     Outcome = Literal["added", "same", "replaced"]
 
-ValueT = TypeVar("ValueT", str, int, list[object])
 EntryT_co = TypeVar("EntryT_co", bound="CompanionEntry", covariant=True)
 
 COMPANIONS, MOST_LISTED = "/v1/companions", 1_000
 """Where a server lists companions, and how many a page of its list has."""
 ID_SHOWN = 12
 """Digits of an archive id that are shown."""
-MOST_NUMBER = (1 << 63) - 1
+ID, NUMBER = Matching(ID_TEXT, ID_WORDS), UpTo((1 << 63) - 1)
+ENTRY = JsonClass(
+    {
+        "archive_id": ID,
+        "redacted_id": Matching(re.compile(rf"(?:{ID_TEXT.pattern})?"), f"{ID_WORDS}, or none"),
+        "prefix": NUMBER,
+        "serialization_id": "str",
+        "top": "str",
+        "qualified_top": "str",
+        "root": "str",
+        "file": "str",
+        "added": NUMBER,
+        "size": NUMBER,
+        "kept_size": NUMBER,
+        "digest": ID,
+        "handles": ListOf(ListOf(NUMBER)),
+        "code": ListOf("str"),
+    },
+    docs={
+        "root": "the folder of all records in the archive; empty where it is not known",
+        "file": "the name of the file that was added",
+        "added": "when, in seconds since 1970",
+        "size": "bytes of the companion",
+        "kept_size": "bytes of its file in the store",
+        "digest": "of the companion",
+        "handles": "ascending runs: the first and the last of each",
+        "code": "the names of the code records",
+    },
+)
+"""What a server says of a companion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,64 +234,22 @@ def parsed_entry(values: object) -> ServerEntry:
     Raises:
         ArchiveError: it is not what :func:`entry_json` makes.
     """
-    facts = Facts(
-        archive_id=_id(values, "archive_id"),
-        prefix=_number(values, "prefix"),
-        serialization_id=_value(values, "serialization_id", str),
-        top=_value(values, "top", str),
-        qualified_top=_value(values, "qualified_top", str),
-        handles=_runs(_value(values, "handles", list)),
-        code=_names(_value(values, "code", list)),
-        redacted_id=_value(values, "redacted_id", str) and _id(values, "redacted_id"),
-    )
-    return ServerEntry(
-        facts,
-        root=_value(values, "root", str),
-        file=_value(values, "file", str),
-        added=_number(values, "added"),
-        size=_number(values, "size"),
-        kept_size=_number(values, "kept_size"),
-        digest=_id(values, "digest"),
-    )
+    given: dict[str, Any] = checked(values, ENTRY)
+    known = given | {"handles": _runs(given["handles"]), "code": frozenset(given["code"])}
+    facts = Facts(**{field.name: known[field.name] for field in fields(Facts)})
+    own = {field.name: known[field.name] for field in fields(ServerEntry) if field.name in known}
+    return ServerEntry(facts, **own)
 
 
-def _value(values: object, key: str, kind: type[ValueT]) -> ValueT:
-    value = values.get(key) if isinstance(values, dict) else None
-    if type(value) is not kind:
-        raise ArchiveError(place=key, expected=kind.__name__, found=shown(value))
-    return value
-
-
-def _number(values: object, key: str) -> int:
-    value = _value(values, key, int)
-    if not 0 <= value <= MOST_NUMBER:
-        raise ArchiveError(place=key, expected="a number of 63 bits", found=shown(value))
-    return value
-
-
-def _id(values: object, key: str) -> str:
-    value = _value(values, key, str)
-    if not ID_TEXT.fullmatch(value):
-        raise ArchiveError(place=key, expected=ID_WORDS, found=shown(value))
-    return value
-
-
-def _runs(values: list[object]) -> tuple[range, ...]:
+def _runs(values: list[list[int]]) -> tuple[range, ...]:
     """Ascending runs of handles."""
     runs: list[range] = []
     end = -1
     for run in values:
         match run:
-            case [int(first), int(last)] if end < first <= last <= MOST_NUMBER:
+            case [first, last] if end < first <= last:
                 runs.append(range(first, last + 1))
                 end = last
             case _:
                 raise ArchiveError(place="handles", expected="ascending runs", found=shown(run))
     return tuple(runs)
-
-
-def _names(values: list[object]) -> frozenset[str]:
-    for name in values:
-        if not isinstance(name, str):
-            raise ArchiveError(place="code", expected="a name", found=shown(name))
-    return frozenset(map(str, values))

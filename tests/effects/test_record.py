@@ -6,6 +6,7 @@ import io
 import math
 import pickletools
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,11 +37,14 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects
+from archive.formats.effects.rows import MADE
+from archive.formats.effects.schema import EFFECTS_SCHEMA, KINDS
 from archive.formats.effects.source_text import guard_text
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
+from archive.schema.pickled.described import tree
 from tests.support.effect_tables import (
     COUNTING,
     SELF,
@@ -308,3 +312,23 @@ def test_a_cell_and_a_global_of_one_name_stay_apart() -> None:
     )
     assert read(build_effects(effects)) == effects
     assert method() == method()
+
+
+def test_each_kind_of_row_is_declared_with_what_its_fact_is_made_of() -> None:
+    for name, kinds in KINDS.items():
+        assert list(kinds) == list(MADE[name])
+        for kind, refers in kinds.items():
+            made = signature(MADE[name][kind]).parameters
+            assert len(made) == sum(one is not None for one in refers), kind
+
+
+def test_the_record_is_described_by_its_declaration() -> None:
+    lines = tree(EFFECTS_SCHEMA)
+    assert [line.split(":")[0] for line in lines[1:] if line[2] != " "] == [
+        *("  version", "  strings", "  constants", "  sources", "  values", "  methods"),
+        *("  state", "  conditions"),
+    ]
+    assert (
+        "    base: int from -1    attribute, item, length, each: row of sources;"
+        " global, cell: row of strings; temporary: int"
+    ) in lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats import callstack_map
 from archive.formats.callstack_map import CALLSTACK_SCHEMAS, build_callstack_map, parse_callstack_map
 from archive.formats.method_handles import METHOD_SCHEMAS, build_methods, parse_methods
-from archive.formats.source_ranges import RANGE_SCHEMAS, build_source_ranges, parse_source_ranges
+from archive.formats.source_ranges import OFFSET, RANGE_SCHEMAS, build_source_ranges, parse_source_ranges
 from archive.pickles import write
-from archive.schema.pickled import Memo, String
+from archive.schema.pickled import Memo, String, Tuple
+from archive.schema.pickled.described import tree
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES, raw_records
 from tests.support.plain import plain_handles, plain_methods, plain_ranges, tree_of
@@ -320,3 +322,20 @@ def test_call_stack_maps_and_methods_describe_themselves() -> None:
 
 def test_a_memo_entry_of_its_own_is_not_told() -> None:
     assert str(Memo(String())) == "str"
+
+
+def test_declarations_of_pickles_are_trees_with_docs() -> None:
+    lines = tree(RANGE_SCHEMAS[RangeLayout.INLINE])
+    assert lines[:2] == ["(tuple, ...)", f"  offset: int    {OFFSET.docs}"]
+    assert "    source: shared tuple    shared by all ranges in it" in lines
+    assert "      filename: str or None    of the model's file" in lines
+    for schema in [*RANGE_SCHEMAS.values(), *CALLSTACK_SCHEMAS.values(), *METHOD_SCHEMAS.values()]:
+        fields = [line.split(":")[0].strip() for line in tree(schema)[1:]]
+        assert fields == re.findall(r"(\w+): ", str(schema))
+
+
+def test_a_doc_changes_nothing_of_a_declaration() -> None:
+    plain, documented = Tuple(tag=String()), Tuple(tag=String() * "a doc")
+    assert str(plain) == str(documented)
+    assert plain.fields == documented.fields
+    assert (plain.docs, documented.docs) == ({}, {"tag": "a doc"})

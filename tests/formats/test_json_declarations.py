@@ -19,6 +19,7 @@ from archive.schema.json import (
     JsonClass,
     JsonUnion,
     ListOf,
+    Matching,
     Nullable,
     OneOrMore,
     Type,
@@ -35,6 +36,7 @@ PLAIN: dict[Type, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "float": st.floats(allow_nan=False) | st.sampled_from(["Infinity", "-Infinity", "NaN"]),
     UpTo(7): st.integers(0, 7),
+    Matching(re.compile("a+"), "a row of a"): st.text("a", min_size=1),
 }
 MADE = ("list", "dict", "null", "more", "class", "union")
 Drawn = tuple[Type, Any, str]

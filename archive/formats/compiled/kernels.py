@@ -15,7 +15,7 @@ from functools import cached_property
 
 from archive.base.facts import dataclass
 from archive.formats.exported.traces import Trace, parse_trace
-from archive.schema.json import DictOf, JsonClass, ListOf, checked
+from archive.schema.json import DictOf, JsonClass, ListOf, Matching, checked
 
 KEY = re.compile(r".+:(?:0|[1-9][0-9]{0,8})", re.DOTALL)
 LISTS = {
@@ -24,7 +24,7 @@ LISTS = {
     "post_grad_nodes": "the same after PyTorch decomposed them",
 }
 KERNEL = JsonClass({name: ListOf("str") for name in LISTS}, docs=LISTS)
-KERNEL_MAP = DictOf(KERNEL, KEY, "a kernel's name and its handle")
+KERNEL_MAP = DictOf(KERNEL, Matching(KEY, "a kernel's name and its handle"))
 
 
 @dataclass(frozen=True)

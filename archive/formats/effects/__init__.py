@@ -1,8 +1,8 @@
-"""Side effects of methods: as facts (``model``), as a record (``record``: its specification), and as Python.
+"""Side effects of methods: as facts (``model``), as a record (``schema``: its specification), and as Python.
 
-``words`` has a row for each op, look and operation. ``rows`` declares the record's rows, and makes them of
-facts and facts of them. ``rules`` says which facts are valid, ``gate`` which names they may hold.
-``source_text`` prints single facts, ``program_text`` whole methods.
+``words`` has a row for each op, look and operation. ``schema`` declares the record's rows, which ``rows``
+makes of facts, and facts of them, and ``record`` reads and writes. ``rules`` says which facts are valid,
+``gate`` which names they may hold. ``source_text`` prints single facts, ``program_text`` whole methods.
 """
 
 EFFECTS = "extra/effects.pkl"

@@ -1,106 +1,4 @@
-"""``extra/effects.pkl``: the side effects of a model's methods.
-
-This library writes the record, and PyTorch carries it along: ``torch.jit.load(_extra_files=…)`` gives it out
-as ``effects.pkl``. It is a pickle of tuples, integers and strings, a tuple of these tables:
-
-==============  ===============================================================
-table           one row
-==============  ===============================================================
-``version``     (one integer instead of rows: ``VERSION``)
-``strings``     the text
-``constants``   ``(kind, string, (constant, ...))``
-``sources``     ``(kind, base, name)``
-``values``      ``(kind, number, (value, ...))``
-``methods``     ``(name, (source, ...), value, (effect, ...))``
-``state``       ``(source, value)``
-``conditions``  ``((guard, ...), ((source, value), ...))``
-==============  ===============================================================
-
-EffectRows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
-``NO_REFERENCE``, -1, stands where there is none.
-
-Constant: a value that Python can write down, see ``model.Literal``.
-
-=====================  ====================================  ==================
-kind                   string                                items
-=====================  ====================================  ==================
-none, true, false      ``NO_REFERENCE``                      ()
-int                    hexadecimal: ``-0x1f``                ()
-float                  ``repr`` of Python: ``0.1``, ``-inf`` ()
-str                    the text itself                       ()
-bytes                  hexadecimal: ``00ff``                 ()
-tuple                  ``NO_REFERENCE``                      constants
-=====================  ====================================  ==================
-
-Source: the place of a value, see ``model.Source``.
-
-=====================  ====================================  ==================
-kind                   base                                  name
-=====================  ====================================  ==================
-local                  ``NO_REFERENCE``                      string: name
-attribute              source                                string: name
-item                   source                                constant: key
-global                 string: Python module                 string: name
-cell                   string: function                      string: name
-temporary              its number, no row                    ``NO_REFERENCE``
-length                 source                                ``NO_REFERENCE``
-each                   source                                ``NO_REFERENCE``
-=====================  ====================================  ==================
-
-Value: see ``model.Value``.
-
-=====================  ====================================  ==================
-kind                   number                                items
-=====================  ====================================  ==================
-output, new, stored    its number, no row                    ()
-constant               constant                              ()
-source                 source                                ()
-list, tuple, size      ``NO_REFERENCE``                      values
-dict                   ``NO_REFERENCE``                      keys and values in turn
-dtype, device          ``NO_REFERENCE``                      a constant: the text
-format                 ``NO_REFERENCE``                      a template and its values
-inference              ``NO_REFERENCE``                      an output
-kind of a hook         ``NO_REFERENCE``                      see ``hooks``
-set, frozenset, deque, ``NO_REFERENCE``                      see ``containers``
-OrderedDict,
-defaultdict,
-namedtuple, subclass,
-view
-op of a computed       ``NO_REFERENCE``                      its operands
-number
-=====================  ====================================  ==================
-
-Method: a row of ``methods``, and the row of the same number in ``conditions``. EffectRows of one name
-may follow one another: entries of this method, each with a graph and guards of its own. The graph of
-entry number ``n``, from 1, is the method ``<name>__entry_<n>``; that of the first has the method's own name.
-
-=====================  ===========================================================
-field                  meaning
-=====================  ===========================================================
-name                   string
-inputs                 sources: the inputs of the graph
-result                 value that the method returns
-effects                in their order: ``(op, source, key, value, handle)``
-guards                 ``(look, subject, value, key, handle)``
-defaults               ``(source of an argument, value)``
-=====================  ===========================================================
-
-``op`` and ``look`` are words of ``model.Op`` and ``model.Look``, strings of the pickle itself like the kinds.
-``subject``, ``key`` and ``value`` are values; ``key``, and ``value`` of an effect, may be ``NO_REFERENCE``.
-``handle`` is the debug handle of the model's statement; -1 if it has none.
-
-Rules:
-
-- A row refers only to rows above itself. So nothing contains itself, and one pass parses everything.
-- Each string and row is there once, in the order of first use: by the methods in their order (name, inputs,
-  result, then source, key and value of each effect), by the conditions (subject, value and key of each guard,
-  then the defaults), then by the state; parts before what they are in.
-- Strings are UTF-8; lone surrogates are encoded like other characters (Python's ``surrogatepass``).
-- All nans are one: their bits are not kept.
-- Facts obey ``rules``.
-
-So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
-"""
+"""``extra/effects.pkl``, read and written: columns ⇄ rows. Its specification is ``schema``."""
 
 from __future__ import annotations
 
@@ -113,20 +11,9 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.base.strings import StringTable
 from archive.formats.effects import EFFECTS
-from archive.formats.effects.rows import (
-    FORMS,
-    HANDLE,
-    ITEM_FIELDS,
-    MAYBE,
-    NO_REFERENCE,
-    TEXT_BYTES,
-    USING,
-    Declared,
-    EffectRows,
-    FactRow,
-    place_of,
-)
+from archive.formats.effects.rows import TEXT_BYTES, EffectRows, FactRow, place_of
 from archive.formats.effects.rules import check_table
+from archive.formats.effects.schema import EFFECTS_SCHEMA, KINDS, STRING, TABLES, USING, VERSION
 from archive.pickles.ops import ValueKind
 from archive.schema.pickled import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 
@@ -135,40 +22,8 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.schema.pickled import Schema
 
-VERSION = 4
-"""The one version of the record; no release wrote those before it."""
 ROW_BYTES = 300
 """Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
-
-
-def _schema(kind: Any) -> Schema:  # noqa: ANN401
-    """The schema of a field that ``rows`` declares."""
-    if isinstance(kind, list):
-        return Sequence(_schema(kind[0]))
-    if isinstance(kind, Declared):
-        return Tuple(**{name: _schema(field) for name, field in kind.fields.items()})
-    if isinstance(kind, type):
-        return String()
-    return Int(low=NO_REFERENCE if kind in (MAYBE, HANDLE) else 0)
-
-
-def _row_schema(table: str) -> Schema:
-    """The schema of a table whose rows others refer to: the kind, and two fields."""
-    fields: dict[str, Schema] = {
-        name: Sequence(Int(low=0)) if name == "items" else Int(low=NO_REFERENCE)
-        for name in ITEM_FIELDS[table]
-    }
-    return Sequence(Tuple(kind=String(), **fields))
-
-
-USING_SCHEMAS = {one.name: Sequence(_schema(one)) for one in USING}
-FIELDS: dict[str, Schema] = {
-    "version": Int(),
-    "strings": Sequence(String()),
-    **{table: _row_schema(table) for table in FORMS},
-    **{name: USING_SCHEMAS[name] for name in ("methods", "state", "conditions")},
-}
-EFFECTS_SCHEMA = Tuple(**FIELDS)
 
 
 def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
@@ -232,8 +87,8 @@ class _RowReader:
         strings = [self._text(text, place_of("strings", row)) for row, text in enumerate(numbers)]
         read = {
             name: self._read(schema.item, self._columns[name].items, name, "")
-            for name, schema in FIELDS.items()
-            if isinstance(schema, Sequence) and name != "strings"
+            for name, schema in TABLES.items()
+            if name != STRING.table
         }
         if len(read["conditions"]) != len(read["methods"]):
             raise ArchiveError("not one for each method", place="field conditions")
@@ -243,9 +98,9 @@ class _RowReader:
                 FactRow(kind, one, tuple(other) if isinstance(other, list) else other)
                 for kind, one, other in read[table]
             ]
-            for table in FORMS
+            for table in KINDS
         }
-        return EffectRows(strings, tables, {one.name: read[one.name] for one in USING})
+        return EffectRows(strings, tables, {name: read[name] for name in USING})
 
     def _read(self, schema: Schema, columns: Any, table: str, field: str) -> list[Any]:  # noqa: ANN401
         """The values of a column: numbers, words, lists of them, or tuples."""
@@ -326,7 +181,8 @@ def _columns(rows: EffectRows) -> tuple[dict[str, Any], StringTable]:
     given = {"version": VERSION, **rows.tables, **rows.using}
     columns = {"strings": Ragged(np.array([0, len(rows.strings)]), np.arange(len(rows.strings)))}
     try:
-        columns |= {name: column(schema, [given[name]]) for name, schema in FIELDS.items() if name in given}
+        fields = EFFECTS_SCHEMA.fields.items()
+        columns |= {name: column(schema, [given[name]]) for name, schema in fields if name in given}
     except OverflowError as error:
         raise ArchiveError(f"a number of more than 64 bits: {error}") from error
     texts = [text.encode("utf-8", "surrogatepass") for text in (*rows.strings, *numbers)]

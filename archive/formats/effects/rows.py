@@ -1,8 +1,7 @@
-"""Facts of effects as rows, and rows as facts: each row is declared once, and both directions follow it.
+"""Facts of effects as rows, and rows as facts: both directions follow the declarations in ``schema``.
 
-``FORMS`` declares the rows that stand once and are referred to by number: constants, sources and values.
-Each refers only to rows above itself. ``METHODS``, ``CONDITIONS`` and ``STATE`` declare those that use them.
-:mod:`archive.formats.effects.record` has the specification.
+Constants, sources and values stand once and are referred to by number, each only from rows below itself.
+Methods, conditions and state use them.
 
 For Python 1, 1.0 and True are equal, and a nan is not equal to itself; rows are equal if their texts are.
 """
@@ -34,140 +33,114 @@ from archive.formats.effects.model import (
     Item,
     Length,
     Local,
-    Look,
     Made,
     MethodEffects,
     New,
-    Op,
     Output,
     Stored,
     Temporary,
 )
+from archive.formats.effects.schema import (
+    CONDITION,
+    CONSTANT,
+    EFFECT,
+    GUARD,
+    KINDS,
+    METHOD,
+    NO_REFERENCE,
+    PAIR,
+    SOURCE,
+    STRING,
+    USING,
+    VALUE,
+    RowNumber,
+    Word,
+    row_of,
+)
 from archive.formats.effects.words import COMPUTED
+from archive.schema.pickled import Sequence, Tuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.base.limits import Allowance
     from archive.formats.effects.model import Literal, Source, Value
+    from archive.schema.pickled import Schema
 
-    Used = tuple[str, int]  # a table of FORMS or "strings", and the number of a row there
+    Used = tuple[str, int]  # a table and the number of a row there
 
-NO_REFERENCE = -1
-"""In place of the number of a row, where there is none."""
 ROW_SIZE = 8
 """Size of a row besides its strings, in characters."""
 TEXT_BYTES = 4
 """Bytes of memory that a character of the text costs."""
 
-# --- declarations
+# --- the model's classes
 
-STRING, CONSTANT, SOURCE, VALUE = "strings", "constants", "sources", "values"
-"""Numbers of rows of these tables."""
-NUMBER, MAYBE, HANDLE = "number", "values or nothing", "handle"
-"""A number from 0, that of a value or ``NO_REFERENCE``, and a debug handle or -1."""
-
-
-class RowForm(NamedTuple):
-    """A kind of rows: what makes their facts of what the two fields behind the kind refer to.
-
-    A field that a kind does not have is None here, and ``NO_REFERENCE`` or () in the row.
-    """
-
-    make: Callable[..., Any]
-    first: str | None = None
-    second: str | None = None
-
-
-ITEM_FIELDS = {CONSTANT: ("string", "items"), SOURCE: ("base", "name"), VALUE: ("number", "items")}
-"""The fields behind the kind; ``items`` is a tuple of numbers, any other field one number."""
-FORMS: dict[str, dict[str, RowForm]] = {
-    CONSTANT: {
-        "none": RowForm(lambda: None),
-        "true": RowForm(lambda: True),
-        "false": RowForm(lambda: False),
-        **{kind: RowForm(lambda text: text, STRING) for kind in ("int", "float", "str", "bytes")},
-        "tuple": RowForm(lambda items: items, None, CONSTANT),
+MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    CONSTANT.table: {
+        "none": lambda: None,
+        "true": lambda: True,
+        "false": lambda: False,
+        **dict.fromkeys(("int", "float", "str", "bytes"), lambda text: text),  # which is read where it stands
+        "tuple": lambda items: items,
     },
-    SOURCE: {
-        "local": RowForm(Local, None, STRING),
-        "attribute": RowForm(Attribute, SOURCE, STRING),
-        "item": RowForm(Item, SOURCE, CONSTANT),
-        "global": RowForm(GlobalName, STRING, STRING),
-        "cell": RowForm(ClosureCell, STRING, STRING),
-        "temporary": RowForm(Temporary, NUMBER),
-        "length": RowForm(Length, SOURCE),
-        "each": RowForm(Each, SOURCE),
+    SOURCE.table: {
+        "local": Local,
+        "attribute": Attribute,
+        "item": Item,
+        "global": GlobalName,
+        "cell": ClosureCell,
+        "temporary": Temporary,
+        "length": Length,
+        "each": Each,
     },
-    VALUE: {
-        "output": RowForm(Output, NUMBER),
-        "new": RowForm(New, NUMBER),
-        "stored": RowForm(Stored, NUMBER),
-        "constant": RowForm(Constant, CONSTANT),
-        "source": RowForm(At, SOURCE),
-        **{kind: RowForm(partial(Made, kind), None, VALUE) for kind in (*CONTAINER_KINDS, *HOOK_KINDS)},
-        **{op: RowForm(partial(Computed, op), None, VALUE) for op in COMPUTED},
+    VALUE.table: {
+        "output": Output,
+        "new": New,
+        "stored": Stored,
+        "constant": Constant,
+        "source": At,
+        **{kind: partial(Made, kind) for kind in (*CONTAINER_KINDS, *HOOK_KINDS)},
+        **{op: partial(Computed, op) for op in COMPUTED},
     },
 }
-KINDS = {
-    table: {form.make: kind for kind, form in FORMS[table].items() if isinstance(form.make, type)}
-    for table in (SOURCE, VALUE)
+"""What makes the fact of a row's kind of what its fields refer to."""
+KIND_OF = {
+    table: {make: kind for kind, make in MADE[table].items() if isinstance(make, type)}
+    for table in (SOURCE.table, VALUE.table)
 }
 """The kind of each class of facts that has one."""
 
 
-class Declared(NamedTuple):
-    """Rows that use others.
+class Conversion(NamedTuple):
+    """Both ways between the facts and the rows of a declaration.
 
     Attributes:
-        name: of the rows in errors.
-        fields: by name: one of the words above, a class of words, or a list of one of these or of rows.
         take: a fact -> the fields' values.
         make: the fields' values -> a fact.
     """
 
-    name: str
-    fields: dict[str, Any]
     take: Callable[[Any], tuple[Any, ...]]
     make: Callable[..., Any]
 
 
-def _pairs(name: str) -> Declared:
-    return Declared(name, {"source": SOURCE, "value": VALUE}, tuple, lambda *pair: pair)
+def _as_tuple(*values: object) -> tuple[object, ...]:
+    return values
 
 
-EFFECTS = {"op": Op, "source": SOURCE, "key": MAYBE, "value": MAYBE, "handle": HANDLE}
-GUARDS = {"look": Look, "subject": VALUE, "value": VALUE, "key": MAYBE, "handle": HANDLE}
-WORDS: dict[type, tuple[str, ...]] = {Op: tuple(map(str, Op)), Look: tuple(map(str, Look))}
-METHODS = Declared(
-    "methods",
-    {
-        "name": STRING,
-        "inputs": [SOURCE],
-        "result": VALUE,
-        "effects": [Declared("effects", EFFECTS, attrgetter(*EFFECTS), Effect)],
-    },
-    attrgetter("method", "inputs", "result", "effects"),
-    lambda *values: values,
-)
-CONDITIONS = Declared(
-    "conditions",
-    {
-        "guards": [Declared("guards", GUARDS, attrgetter(*GUARDS), Guard)],
-        "defaults": [_pairs("defaults")],
-    },
-    attrgetter("guards", "defaults"),
-    lambda *values: values,
-)
-STATE = _pairs("state")
-USING = (METHODS, CONDITIONS, STATE)
-"""In the order in which their rows number what they use."""
+CONVERSIONS = {
+    METHOD: Conversion(attrgetter("method", "inputs", "result", "effects"), _as_tuple),
+    CONDITION: Conversion(attrgetter("guards", "defaults"), _as_tuple),
+    EFFECT: Conversion(attrgetter(*EFFECT.fields), Effect),
+    GUARD: Conversion(attrgetter(*GUARD.fields), Guard),
+    PAIR: Conversion(tuple, _as_tuple),
+}
 
 # --- facts -> rows
 
 
 class FactRow(NamedTuple):
-    """A constant, source or value: its kind, and the two fields that ``ITEM_FIELDS`` names."""
+    """A constant, source or value: its kind, and two fields."""
 
     kind: str
     first: int = NO_REFERENCE
@@ -182,16 +155,16 @@ class FactNumbers:
     """
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[Any, int]] = {STRING: {}, CONSTANT: {}, SOURCE: {}, VALUE: {}}
+        self.tables: dict[str, dict[Any, int]] = {STRING.table: {}, **{table: {} for table in KINDS}}
         self._known: dict[int, tuple[object, int]] = {}  # by id; holding the object keeps the id its own
 
     def source(self, source: Source) -> int:
         """The number of a source."""
-        return self.number(SOURCE, source)
+        return self.number(SOURCE.table, source)
 
     def value(self, value: Value) -> int:
         """The number of a value."""
-        return self.number(VALUE, value)
+        return self.number(VALUE.table, value)
 
     def number(self, table: str, fact: Any) -> int:  # noqa: ANN401
         """The number of a text, literal, source or value.
@@ -200,11 +173,11 @@ class FactNumbers:
             ArchiveError: it is none, or a constant that the record cannot hold.
         """
         rows = self.tables[table]
-        if table == STRING:
+        if table == STRING.table:
             return rows.setdefault(fact, len(rows))
-        if table == CONSTANT and type(fact) is not tuple:
+        if table == CONSTANT.table and type(fact) is not tuple:
             kind, text = build_literal(fact)
-            row = FactRow(kind) if text is None else FactRow(kind, self.number(STRING, text))
+            row = FactRow(kind) if text is None else FactRow(kind, self.number(STRING.table, text))
             return rows.setdefault(row, len(rows))
         if id(fact) not in self._known:
             row = self._row(table, fact)
@@ -212,49 +185,30 @@ class FactNumbers:
         return self._known[id(fact)][1]
 
     def _row(self, table: str, fact: Any) -> FactRow:  # noqa: ANN401
-        if table == CONSTANT:
-            return FactRow("tuple", second=tuple([self.number(CONSTANT, item) for item in fact]))
+        if table == CONSTANT.table:
+            return FactRow("tuple", second=tuple([self.number(table, item) for item in fact]))
         if isinstance(fact, Made | Computed):
             kind = fact.kind if isinstance(fact, Made) else fact.op
-            return FactRow(kind, second=tuple([self.number(VALUE, item) for item in fact.items]))
-        if type(fact) not in KINDS[table]:
+            return FactRow(kind, second=tuple([self.number(VALUE.table, item) for item in fact.items]))
+        if type(fact) not in KIND_OF[table]:
             raise ArchiveError(expected=f"a {table.removesuffix('s')}", found=shown(fact))
-        kind = KINDS[table][type(fact)]
+        kind = KIND_OF[table][type(fact)]
         values = [getattr(fact, one.name) for one in fields(fact)]
-        numbers = []
-        for refers in FORMS[table][kind][1:]:
-            if refers is None:
-                numbers.append(NO_REFERENCE)
-            else:
-                value = values.pop(0)
-                numbers.append(value if refers == NUMBER else self.number(refers, value))
-        return FactRow(kind, numbers[0], numbers[1] if table == SOURCE else ())
+        refers = KINDS[table][kind]
+        numbers = [NO_REFERENCE if one is None else self.row(one, values.pop(0)) for one in refers]
+        return FactRow(kind, numbers[0], numbers[1] if table == SOURCE.table else ())
 
-    def using(self, declared: Declared, facts: Iterable[object]) -> list[tuple[Any, ...]]:
-        """The rows of facts that use others."""
-        return [
-            tuple(
-                [
-                    self._field(*pair)
-                    for pair in zip(declared.fields.values(), declared.take(fact), strict=True)
-                ]
-            )
-            for fact in facts
-        ]
-
-    def _field(self, kind: Any, value: Any) -> Any:  # noqa: ANN401
-        if isinstance(kind, list):
-            (item,) = kind
-            return (
-                self.using(item, value)
-                if isinstance(item, Declared)
-                else [self._field(item, one) for one in value]
-            )
-        if kind == MAYBE:
-            return NO_REFERENCE if value is None else self.number(VALUE, value)
-        if kind == HANDLE:
-            return value
-        return self.number(kind, value) if isinstance(kind, str) else str(value)
+    def row(self, declared: Schema, fact: Any) -> Any:  # noqa: ANN401
+        """The row, or the field of a row, of what uses other rows."""
+        if isinstance(declared, Tuple):
+            values = CONVERSIONS[declared].take(fact)
+            return tuple([self.row(*pair) for pair in zip(declared.fields.values(), values, strict=True)])
+        if isinstance(declared, Sequence):
+            return [self.row(declared.item, one) for one in fact]
+        if isinstance(declared, RowNumber):
+            is_nothing = fact is None and declared.low < 0
+            return NO_REFERENCE if is_nothing else self.number(declared.table, fact)
+        return str(fact) if isinstance(declared, Word) else fact
 
 
 @dataclass(slots=True)
@@ -280,9 +234,9 @@ class EffectRows:
         """
         numbers = FactNumbers()
         facts = {"methods": table.methods, "conditions": table.methods, "state": table.state}
-        using = {one.name: numbers.using(one, facts[one.name]) for one in USING}
+        using = {name: [numbers.row(row_of(name), fact) for fact in facts[name]] for name in USING}
         strings, *others = (list(rows) for rows in numbers.tables.values())
-        return cls(strings, dict(zip(FORMS, others, strict=True)), using)
+        return cls(strings, dict(zip(KINDS, others, strict=True)), using)
 
     # --- rows -> facts
 
@@ -300,18 +254,19 @@ class EffectRows:
             for number in range(len(rows)):
                 self._check_row(table, number)
         self.check_weights(allowance)
-        made: dict[str, list[Any]] = {STRING: self.strings}
+        made: dict[str, list[Any]] = {STRING.table: self.strings}
         for table, rows in self.tables.items():
             made[table] = []
             for number, row in enumerate(rows):
-                form = FORMS[table][row.kind]
-                pairs = zip(form[1:], row[1:], strict=True)
-                parts = [_facts(made, refers, value) for refers, value in pairs if refers is not None]
-                fact = form.make(*parts)
-                if table == CONSTANT and form.first is not None:
+                pairs = zip(KINDS[table][row.kind], row[1:], strict=True)
+                parts = [_fact(made, refers, value) for refers, value in pairs if refers is not None]
+                fact = MADE[table][row.kind](*parts)
+                if table == CONSTANT.table and row.first != NO_REFERENCE:
                     fact = _literal(row.kind, fact, place_of(table, number), allowance)
                 made[table].append(fact)
-        methods, conditions, state = (_made(made, one, self.using[one.name]) for one in USING)
+        methods, conditions, state = (
+            [_fact(made, row_of(name), row) for row in self.using[name]] for name in USING
+        )
         arguments = [argument for _, defaults in conditions for argument, _ in defaults]
         for place, argument in enumerate(arguments):
             if not isinstance(argument, Local):
@@ -322,23 +277,23 @@ class EffectRows:
     def _check_row(self, table: str, number: int) -> None:
         """Refuse a row of no kind, or whose fields are not those of its kind."""
         row, place = self.tables[table][number], place_of(table, number)
-        check_word(row.kind, FORMS[table], f"{place}, field kind")
-        form = FORMS[table][row.kind]
-        for name, refers, value in zip(ITEM_FIELDS[table], form[1:], row[1:], strict=True):
+        check_word(row.kind, KINDS[table], f"{place}, field kind")
+        _, *names = row_of(table).fields
+        for name, refers, value in zip(names, KINDS[table][row.kind], row[1:], strict=True):
             where = f"{place}, field {name}"
             if refers is None:
                 if value not in (NO_REFERENCE, ()):
                     raise ArchiveError("more than a row of this kind has", place=where)
-            elif refers == NUMBER:
-                if isinstance(value, int) and value < 0:
-                    raise ArchiveError(place=where, expected="a number from 0", found=str(value))
+            elif not isinstance(refers, RowNumber):
+                if isinstance(value, int) and value < refers.low:
+                    raise ArchiveError(place=where, expected=f"a number from {refers.low}", found=str(value))
             else:
-                rows = number if refers == table else self._count(refers)
+                rows = number if refers.table == table else self._count(refers.table)
                 for one in value if isinstance(value, tuple) else (value,):
                     check_reference(one, rows, where)
 
     def _count(self, table: str) -> int:
-        return len(self.strings if table == STRING else self.tables[table])
+        return len(self.strings if table == STRING.table else self.tables[table])
 
     def check_weights(self, allowance: Allowance) -> None:
         """Refuse rows that are too deep, or too large spelled out, and uses of rows that are not there.
@@ -346,12 +301,12 @@ class EffectRows:
         Rows that share one another describe a text that is exponentially larger than the record, so depth
         and size of each row are bounded before anything is spelled out.
         """
-        weights = {STRING: [(0, len(text)) for text in self.strings]}
+        weights = {STRING.table: [(0, len(text)) for text in self.strings]}
         most = allowance.limits.effect_depth
         for table, rows in self.tables.items():
             known = weights[table] = []
             for number, row in enumerate(rows):
-                pairs = zip(FORMS[table][row.kind][1:], row[1:], strict=True)
+                pairs = zip(KINDS[table][row.kind], row[1:], strict=True)
                 parts = [weights[name][one] for refers, value in pairs for name, one in _used(refers, value)]
                 depth = 1 + max((depth for depth, _ in parts), default=0)
                 size = ROW_SIZE + sum(size for _, size in parts)
@@ -360,27 +315,27 @@ class EffectRows:
                 with allowance.lent(TEXT_BYTES * size, "effects as text", place=place_of(table, number)):
                     known.append((depth, size))
         total = 0
-        for declared in USING:
-            for used in self._uses(declared, self.using[declared.name], Counter()):
+        for name in USING:
+            for used in self._uses(name, row_of(name), self.using[name], Counter()):
                 total += ROW_SIZE + sum(weights[table][number][1] for table, number in used)
                 with allowance.lent(TEXT_BYTES * total, "effects as text"):
                     pass
 
     def _uses(
-        self, declared: Declared, rows: Iterable[tuple[Any, ...]], counts: Counter[str]
+        self, name: str, declared: Tuple, rows: Iterable[tuple[Any, ...]], counts: Counter[str]
     ) -> Iterator[list[Used]]:
         """What each row refers to, and each row in it, after a check that this is there."""
         for row in rows:
-            place = place_of(declared.name, counts[declared.name])
-            counts[declared.name] += 1
+            place = place_of(name, counts[name])
+            counts[name] += 1
             used: list[Used] = []
-            for (name, kind), value in zip(declared.fields.items(), row, strict=True):
-                where = f"{place}, field {name}"
-                inner = kind[0] if isinstance(kind, list) else kind
-                if isinstance(inner, Declared):
-                    yield from self._uses(inner, value, counts)
-                elif isinstance(inner, type):
-                    check_word(value, WORDS[inner], where)
+            for (own, kind), value in zip(declared.fields.items(), row, strict=True):
+                where = f"{place}, field {own}"
+                inner = kind.item if isinstance(kind, Sequence) else kind
+                if isinstance(inner, Tuple):
+                    yield from self._uses(own, inner, value, counts)
+                elif isinstance(inner, Word):
+                    check_word(value, inner.words, where)
                 else:
                     for table, number in _used(inner, value):
                         check_reference(number, self._count(table), where)
@@ -388,38 +343,27 @@ class EffectRows:
             yield used
 
 
-def _used(refers: str | None, value: Any) -> list[Used]:  # noqa: ANN401
+def _used(refers: Schema | None, value: Any) -> list[Used]:  # noqa: ANN401
     """The rows that a field refers to."""
-    if refers in (None, NUMBER, HANDLE) or (refers == MAYBE and value < 0):
+    if not isinstance(refers, RowNumber):
         return []
-    table = VALUE if refers == MAYBE else str(refers)
-    return [(table, one) for one in value] if isinstance(value, tuple | list) else [(table, value)]
-
-
-def _facts(made: dict[str, list[Any]], refers: str, value: Any) -> Any:  # noqa: ANN401
-    """What a field of a row refers to."""
-    if refers in (NUMBER, HANDLE):
-        return value
     if isinstance(value, tuple | list):
-        return tuple([made[refers][one] for one in value])
-    if refers == MAYBE:
-        return None if value < 0 else made[VALUE][value]
-    return made[refers][value]
+        return [(refers.table, one) for one in value]
+    return [] if value < 0 and refers.low < 0 else [(refers.table, value)]
 
 
-def _made(made: dict[str, list[Any]], declared: Declared, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """The facts of rows that use others."""
-    facts = []
-    for row in rows:
-        values: list[Any] = []
-        for kind, value in zip(declared.fields.values(), row, strict=True):
-            inner = kind[0] if isinstance(kind, list) else kind
-            if isinstance(inner, Declared):
-                values.append(tuple(_made(made, inner, value)))
-            else:
-                values.append(inner(value) if isinstance(inner, type) else _facts(made, inner, value))
-        facts.append(declared.make(*values))
-    return facts
+def _fact(made: dict[str, list[Any]], declared: Schema, value: Any) -> Any:  # noqa: ANN401
+    """What a row, or a field of one, stands for."""
+    if isinstance(declared, Tuple):
+        pairs = zip(declared.fields.values(), value, strict=True)
+        return CONVERSIONS[declared].make(*[_fact(made, *pair) for pair in pairs])
+    if isinstance(declared, Sequence):
+        return tuple([_fact(made, declared.item, one) for one in value])
+    if isinstance(declared, RowNumber):
+        if isinstance(value, tuple):
+            return tuple([made[declared.table][one] for one in value])
+        return None if value < 0 and declared.low < 0 else made[declared.table][value]
+    return declared.make(value) if isinstance(declared, Word) else value
 
 
 def place_of(table: str, row: int) -> str:

@@ -40,10 +40,14 @@ example::
 
 Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 ``tests/support/slow_reader.py``.
+
+A field of a tuple may have a doc, ``start=Int() * "the first byte"``. A declaration with its docs is written
+in lines by :func:`archive.schema.pickled.described.tree`.
 """
 
 from archive.schema.pickled.containers import IntList, Keyed, Opening, Sequence, Tuple
 from archive.schema.pickled.core import (
+    Documented,
     Gathered,
     Indexed,
     Links,
@@ -63,6 +67,7 @@ from archive.schema.pickled.shared import Chain, Memo, NextInChain, Shared
 __all__ = [
     "Chain",
     "Const",
+    "Documented",
     "Gathered",
     "Indexed",
     "Int",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from archive.pickles.write import TUPLE_CLOSINGS, Run, rows_of
 from archive.schema.pickled.core import (
     GATHER_BYTES,
     NUMBER_BYTES,
+    Declaration,
+    Documented,
     Mismatch,
     Ragged,
     Repeated,
@@ -34,26 +36,28 @@ if TYPE_CHECKING:
     Written = bytes | Sliced | Emit
     """What a part of each row is written as: fixed bytes, a column of integers, or by a function."""
 
+Item = TypeVar("Item", bound="Schema")
 ITEMS = 1 << 9
 """Items of a sequence, or of lists, after which the bytes of the pickle are counted."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
-class Tuple:
+class Tuple(Declaration):
     """A tuple of named fields.
 
     Args:
         expected: what an error calls it, if not "a tuple of 3".
-        fields: their declarations, in order.
+        fields: their declarations, in order, each with a doc where the name doesn't say it all:
+            ``start=Int(low=0) * "the first byte"``.
     """
 
-    __slots__ = ("expected", "fields")
+    __slots__ = ("docs", "expected", "fields")
     more = False
-    """Whether other values may stand behind the fields."""
+    """Whether other values may stand after the fields."""
 
-    def __init__(self, expected: str = "", /, **fields: Schema) -> None:
+    def __init__(self, expected: str = "", /, **fields: Schema | Documented) -> None:
         self.expected = expected or f"a tuple of {len(fields)}"
-        self.fields = fields
+        self.fields, self.docs = parted(fields)
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}: {field}" for name, field in self.fields.items())
@@ -91,6 +95,13 @@ class Tuple:
         """What is written for each row, in its order."""
         opening, closing = brackets(len(self.fields))
         return [opening, *written(self.fields, writer, columns), closing]
+
+
+def parted(fields: dict[str, Item | Documented]) -> tuple[dict[str, Item], dict[str, str]]:
+    """The declarations of fields, and the docs of those that have one."""
+    docs = {name: item.docs for name, item in fields.items() if isinstance(item, Documented)}
+    items: Any = {name: item.item if isinstance(item, Documented) else item for name, item in fields.items()}
+    return items, docs
 
 
 def written(fields: dict[str, Schema], writer: Writer, columns: dict[str, Any]) -> list[Written]:
@@ -182,7 +193,7 @@ def brackets(width: int) -> tuple[bytes, bytes]:
 
 
 class Opening(Tuple):
-    """A tuple that opens with named fields; what stands behind them is not looked at."""
+    """A tuple that opens with named fields; what stands after them is not looked at."""
 
     __slots__ = ()
     more = True
@@ -196,10 +207,11 @@ class Keyed(Value):
         fields: the declarations of values, by their keys: sequences.
     """
 
-    __slots__ = ("fields", "owner")
+    __slots__ = ("docs", "fields", "owner")
 
-    def __init__(self, owner: str, /, **fields: Sequence) -> None:
-        self.owner, self.fields = owner, fields
+    def __init__(self, owner: str, /, **fields: Sequence | Documented) -> None:
+        self.owner = owner
+        self.fields, self.docs = parted(fields)
 
     def __str__(self) -> str:
         pairs = (f'("{key}", {value})' for key, value in self.fields.items())
@@ -225,7 +237,7 @@ _PAIR = Opening("a pair of key and value", key=Value(), value=Value())
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Declaration):
     """A tuple of any number of items, behind a ``head`` if there is one.
 
     Attributes:
@@ -327,7 +339,7 @@ def _take_integers(
 
 
 @dataclass(frozen=True, slots=True)
-class IntList:
+class IntList(Declaration):
     """A typed list of integers: ``torch.jit._pickle.build_intlist([...])``.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,13 +21,13 @@ from archive.pickles.write import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.base.strings import Strings
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
 
     Emit = Callable[[int], None]
-    from archive.base.columns import Ints
 
     Declared = TypeVar("Declared")
     Columns = TypeVar("Columns")
@@ -152,6 +152,22 @@ class Schema(Protocol):
 
         Reading goes by columns, but pickles are written value by value: their memo depends on the order.
         """
+
+
+class Documented(NamedTuple):
+    """A declaration with what there is to say of the field that it is of."""
+
+    item: Schema
+    docs: str
+
+
+class Declaration:
+    """What all declarations have: ``Int() * "bytes"`` is one with a doc, which a tuple keeps of its field."""
+
+    __slots__ = ()
+
+    def __mul__(self: Schema, docs: str) -> Documented:
+        return Documented(self, docs)
 
 
 def gathering(take: Take[Declared, Columns]) -> Take[Declared, Columns]:

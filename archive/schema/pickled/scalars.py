@@ -10,7 +10,7 @@ import numpy as np
 from archive.base.facts import dataclass
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.schema.pickled.core import NUMBER_BYTES, Mismatch, distinct, expect, gathering
+from archive.schema.pickled.core import NUMBER_BYTES, Declaration, Mismatch, distinct, expect, gathering
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Int:
+class Int(Declaration):
     """An integer between ``low`` and ``high``."""
 
     low: int = -(1 << 63)
@@ -53,7 +53,7 @@ class Int:
 
 
 @dataclass(frozen=True, slots=True)
-class String:
+class String(Declaration):
     """A text; an error calls it ``expected``."""
 
     expected: str = "a str"
@@ -80,7 +80,7 @@ class String:
 
 
 @dataclass(frozen=True, slots=True)
-class Const:
+class Const(Declaration):
     """A text that is always the same."""
 
     value: str
@@ -107,7 +107,7 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(Declaration):
     """None, or a value."""
 
     item: Schema
@@ -145,7 +145,7 @@ class Optional:
         return emit
 
 
-class Value:
+class Value(Declaration):
     """Any value, which is not looked at."""
 
     __slots__ = ()

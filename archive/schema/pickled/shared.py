@@ -17,7 +17,7 @@ from archive.base.facts import dataclass
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, memo_read
 from archive.schema.pickled.containers import Tuple, brackets, emitter_of, written
-from archive.schema.pickled.core import NUMBER_BYTES, Indexed, Links, Mismatch, distinct
+from archive.schema.pickled.core import NUMBER_BYTES, Declaration, Indexed, Links, Mismatch, distinct
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -35,7 +35,7 @@ DEPTH_BYTES = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class Memo(Declaration):
     """A value with a memo entry that nothing reads: PyTorch held a second reference to it."""
 
     item: Schema
@@ -59,7 +59,7 @@ class Memo:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Declaration):
     """A value that several others hold: written at its first use, referred to by memo reads later."""
 
     item: Schema
@@ -101,7 +101,7 @@ class Shared:
         return emit
 
 
-class NextInChain:
+class NextInChain(Declaration):
     """The field of a chain's tuple that holds the next one. ``Chain`` itself reads and writes it."""
 
     __slots__ = ()
@@ -118,7 +118,7 @@ class NextInChain:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Declaration):
     """Linked lists: each tuple holds the next one, or None, in its field ``link``. Every tuple may be shared.
 
     ::
