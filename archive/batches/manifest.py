@@ -1,14 +1,7 @@
 """The record of what a batch made, line by line, so that a second run goes on from it.
 
-A line is an outcome in one JSON object:
-
-- ``input``: the input's path below the folder that was searched;
-- ``verb`` and ``options``: what was asked, as the library's function takes it;
-- ``outcome`` and ``reason``, as :class:`~archive.batches.jobs.OutcomeKind` lists them;
-- ``sources`` and ``outputs``: the files that were read and written, each with its ``path`` from the
-  manifest's folder, ``bytes`` and ``digest`` (blake2b of 16 bytes, in hex); none where nothing was written;
-- ``clean``, only if it is false: something was left in the result that should not be there;
-- ``archive_id``, and of a migration ``from``, the release that wrote the input, where they are known.
+A line is an outcome in one JSON object, ``LINE``; where they are known, it has the ``archive_id``, too, and
+of a migration ``from``, the release that wrote the input.
 
 The last line about an input counts, and only as long as its files have the digests in it. A line goes to the
 end of the file in one call, so that several processes may add to one manifest. A manifest is a regular file;
@@ -36,6 +29,7 @@ from archive.base.urls import is_url, name_of
 from archive.batches import places
 from archive.batches.jobs import KnownTargets
 from archive.batches.places import Fingerprint
+from archive.schema.json import DictOf, JsonClass, ListOf, UpTo, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,6 +44,35 @@ PUT_EVERY = 10.0
 
 
 # --- lines
+
+FILE = JsonClass(
+    {"path": "str", "bytes": UpTo((1 << 63) - 1), "digest": "str"},
+    docs={
+        "path": "from the manifest's folder",
+        "digest": "blake2b of 16 bytes, in hex; empty where nobody asked",
+    },
+)
+LINE = JsonClass(
+    {
+        "input": "str",
+        "verb": "str",
+        "options": DictOf("any"),
+        "sources": ListOf(FILE),
+        "outputs": ListOf(FILE),
+    },
+    {"outcome": "str", "reason": "str", "clean": "bool"},
+    {
+        "input": "its path below the folder that was searched",
+        "verb": "what was asked, as the library's function is called",
+        "options": "as the function takes them",
+        "sources": "the files that were read; none where nothing was written",
+        "outputs": "the files that were written",
+        "outcome": "as archive.batches.jobs.OutcomeKind lists them",
+        "reason": "of a file that was not written",
+        "clean": "only if false: something was left in the result that should not be there",
+    },
+)
+"""A line."""
 
 
 class ManifestLine(NamedTuple):
@@ -73,21 +96,21 @@ class ManifestLine(NamedTuple):
 def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
     """The input and the facts of a line; None where it is broken, or nothing was written."""
     try:
-        values = json.loads(line)
-        facts = ManifestLine(
-            str(values["verb"]),
-            dict(values["options"]),
-            tuple(_fingerprint(file) for file in values["sources"]),
-            tuple((str(file["path"]), _fingerprint(file)) for file in values["outputs"]),
-            values.get("clean") is not False,
-        )
-        return (str(values["input"]), facts) if facts.outputs else None
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):  # of whatever stands there
+        values = checked(json.loads(line), LINE)
+    except (ArchiveError, RecursionError, ValueError):  # of whatever stands there
         return None
+    facts = ManifestLine(
+        values["verb"],
+        values["options"],
+        tuple(map(_fingerprint, values["sources"])),
+        tuple((file["path"], _fingerprint(file)) for file in values["outputs"]),
+        values.get("clean", True),
+    )
+    return (values["input"], facts) if facts.outputs else None
 
 
 def _fingerprint(file: Mapping[str, Any]) -> Fingerprint:
-    return Fingerprint(int(file["bytes"]), str(file["digest"]))
+    return Fingerprint(file["bytes"], file["digest"])
 
 
 def built(name: str, facts: Mapping[str, object]) -> bytes:

@@ -1,7 +1,7 @@
 r"""The vocabulary in which JSON is declared, and whether a value is as declared.
 
-A type is one of the plain ones, ``str``, ``int``, ``bool`` and ``float``; the name of another type; or what
-is made of types: :class:`JsonClass`, :class:`JsonUnion`, :class:`ListOf` and the others below.
+A type is one of the plain ones, ``str``, ``int``, ``bool``, ``float`` and ``any``; the name of another type;
+or what is made of types: :class:`JsonClass`, :class:`JsonUnion`, :class:`ListOf` and the others below.
 
     >>> POINT = JsonClass({"x": "int", "y": "int"}, {"label": Nullable("str")}, {"x": "from the left"})
     >>> checked({"x": 1, "y": 2}, POINT)
@@ -53,7 +53,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class DictOf:
-    """An object of any keys; ``item`` is the type of each value, ``key`` that of the keys if they have one."""
+    """An object of any keys; ``item`` is the type of each value, ``key`` that of the keys, if any."""
 
     item: Type
     key: Matching | None = None
@@ -102,8 +102,15 @@ class JsonUnion(NamedTuple):
 
 Type = str | Matching | ListOf | DictOf | Nullable | OneOrMore | UpTo | JsonClass | JsonUnion
 """A plain type, or one that has a name; or what is made of these."""
-WORDS = {"str": "a text", "int": "an integer", "bool": "true or false", "float": "a number"}
+WORDS = {
+    "str": "a text",
+    "int": "an integer",
+    "bool": "true or false",
+    "float": "a number",
+    "any": "any value",
+}
 """The plain types. JSON has no numbers for infinities and nan: as a ``float``, their names as texts count."""
+EXACT = {"str": str, "int": int, "bool": bool}
 NOT_IN_JSON = ("Infinity", "-Infinity", "NaN")
 KEY_CHARACTERS, CHECKED_CHARACTERS = 200, 60
 """Characters of a key in a JSON path, and in one of other JSON. PyTorch's own names have some 60."""
@@ -207,22 +214,14 @@ class _Comparison:
     def of(self, value: object, kind: Type) -> Iterator[Mismatch]:
         if isinstance(kind, str):
             kind = self.named.get(kind, kind)
-        if isinstance(kind, str):
+        if isinstance(kind, str | UpTo | Matching):
             if not _is_plain(value, kind):
-                yield self._other(WORDS[kind], value, kind)
+                yield self._other(_plain_words(kind), value, kind)
         elif isinstance(kind, Nullable):
             if value is not None:
                 yield from self.of(value, kind.item)
         elif isinstance(kind, OneOrMore):
             yield from self.of(value, ListOf(kind.item) if isinstance(value, list) else kind.item)
-        elif isinstance(kind, UpTo):
-            if type(value) is not int or not 0 <= value <= kind.most:
-                yield self._other(f"an integer from 0 to {kind.most}", value, kind)
-        elif isinstance(kind, Matching):
-            if not isinstance(value, str):
-                yield self._other(kind.words, value, kind)
-            elif not kind.pattern.fullmatch(value):
-                yield self._mismatch(f"expected {kind.words}, found {shown(value)}", Fault.KIND, kind, value)
         elif isinstance(kind, JsonClass):
             yield from self._fields(value, kind)
         elif isinstance(kind, JsonUnion):
@@ -240,7 +239,8 @@ class _Comparison:
     def _items(self, value: object, kind: ListOf | DictOf) -> Iterator[Mismatch]:
         if isinstance(kind, ListOf) and isinstance(value, list):
             for number, item in enumerate(value):
-                yield from self._below(number, item, kind.item)
+                if not _is_plain(item, kind.item):
+                    yield from self._below(number, item, kind.item)
         elif isinstance(kind, DictOf) and isinstance(value, dict):
             for key, item in value.items():
                 if kind.key is not None and not kind.key.pattern.fullmatch(key):
@@ -257,11 +257,12 @@ class _Comparison:
             return
         for field, inner in kind.required.items():
             if field in value:
-                yield from self._below(field, value[field], inner)
+                if not _is_plain(value[field], inner):
+                    yield from self._below(field, value[field], inner)
             else:
                 yield self._mismatch(f"expected a field {field}, found none", Fault.FIELD, kind, value)
         for field, inner in kind.others.items():
-            if field in value:
+            if field in value and not _is_plain(value[field], inner):
                 yield from self._below(field, value[field], inner)
 
     def _tagged(self, value: object, kind: JsonUnion) -> Iterator[Mismatch]:
@@ -278,21 +279,29 @@ class _Comparison:
                 yield self._mismatch(problem, Fault.TAG, kind, tag)
 
     def _other(self, expected: str, value: object, kind: Type) -> Mismatch:
-        return self._mismatch(f"expected {expected}, found {words(value)}", Fault.KIND, kind, value)
+        is_text = isinstance(kind, Matching) and isinstance(value, str)
+        found = shown(value) if is_text else words(value)
+        return self._mismatch(f"expected {expected}, found {found}", Fault.KIND, kind, value)
 
     def _mismatch(self, problem: str, fault: Fault, kind: Type, value: object) -> Mismatch:
         return Mismatch(self.place, problem, fault, kind, value, self.path[-1] if self.path else None)
 
 
-def _is_plain(value: object, kind: str) -> bool:
-    """Whether a value is of a plain type."""
-    if kind == "str":
-        return isinstance(value, str)
-    if kind == "bool":
-        return isinstance(value, bool)
-    if kind == "float":
-        return type(value) in (int, float) or value in NOT_IN_JSON
-    return type(value) is int
+def _is_plain(value: object, kind: Type) -> bool:
+    """Whether a type is plain, or one of texts or integers, and a value is of it."""
+    if isinstance(kind, str):
+        if type(value) is EXACT.get(kind) or kind == "any":
+            return True
+        return kind == "float" and (type(value) in (int, float) or value in NOT_IN_JSON)
+    if isinstance(kind, UpTo):
+        return type(value) is int and 0 <= value <= kind.most
+    return isinstance(kind, Matching) and isinstance(value, str) and bool(kind.pattern.fullmatch(value))
+
+
+def _plain_words(kind: str | UpTo | Matching) -> str:
+    if isinstance(kind, str):
+        return WORDS[kind]
+    return f"an integer from 0 to {kind.most}" if isinstance(kind, UpTo) else kind.words
 
 
 # --- description
