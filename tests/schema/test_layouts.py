@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import struct
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
+from archive.formats.elf.headers import headers_of
 from archive.schema.binary import Layout, Reader, build, parse
 
 if TYPE_CHECKING:
@@ -34,9 +36,15 @@ def layouts() -> dict[str, Layout]:
     """Those in the globals of modules, and those that a width and a byte order make of one declaration."""
     found = {}
     for name in modules():
-        for value in vars(importlib.import_module(name)).values():
-            if isinstance(value, Layout):
-                found[f"{name.removeprefix('archive.')}: {value.what}"] = value
+        module = importlib.import_module(name)
+        for value in list(vars(module).values()):
+            own = type(value).__module__ == name and hasattr(value, "__dict__")
+            for one in (value, *(vars(value).values() if own else ())):
+                if isinstance(one, Layout):
+                    found[f"{name.removeprefix('archive.')}: {one.what} {one.order}"] = one
+    for bits, order in product((32, 64), "<>"):
+        for layout in headers_of(bits, order):
+            found[f"ELF of {bits} bits: {layout.what} {order}"] = layout
     return found
 
 
@@ -61,7 +69,7 @@ def rows_of(layout: Layout) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def test_the_package_has_layouts() -> None:
-    assert {"container.headers: local header", "container.headers: end record"} <= LAYOUTS.keys()
+    assert {"container.headers: local header <", "container.headers: end record <"} <= LAYOUTS.keys()
     assert len(LAYOUTS) > 8
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHARED, X86_64 = 3, 62
 """Of e_type and e_machine."""
-FILE_HEADER = headers_of(64, LITTLE).file
+_FILE_HEADER = headers_of(64, LITTLE).file
 
 UNTRIED = "; only ELF for x86-64 is cut"
 NOTHING_BEHIND = "nothing is behind its segments"
@@ -87,7 +87,7 @@ def cut(data: memoryview) -> Cut | None:
     if not is_elf(data) or _why_whole(made := parse_object(data)):
         return None
     header = _with_table(data, SectionTable(0, 0, 0))
-    return Cut(header, data[FILE_HEADER.size : made.needed], made.table, data[made.needed :])
+    return Cut(header, data[_FILE_HEADER.size : made.needed], made.table, data[made.needed :])
 
 
 def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
@@ -101,12 +101,12 @@ def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
     Raises:
         ArchiveError: this was not left of a shared object.
     """
-    if len(left) < FILE_HEADER.size:
+    if len(left) < _FILE_HEADER.size:
         raise ArchiveError(expected="a shared object", found=counted(len(left), "byte"))
-    return b"".join((_with_table(left, table), left[FILE_HEADER.size :], behind))
+    return b"".join((_with_table(left, table), left[_FILE_HEADER.size :], behind))
 
 
 def _with_table(data: memoryview, table: SectionTable) -> bytes:
     """The file header of an object, with another table of section headers."""
-    head = FILE_HEADER.read(data)
-    return FILE_HEADER.pack(head._replace(shoff=table.start, shnum=table.sections, shstrndx=table.names))
+    head = _FILE_HEADER.read(data)
+    return _FILE_HEADER.pack(head._replace(shoff=table.start, shnum=table.sections, shstrndx=table.names))

@@ -49,7 +49,7 @@ from archive.formats.tensor_files.described import (
 )
 from archive.formats.tensors.dtypes import BLOCKS, bytes_of
 from archive.formats.tensors.tensor import Tensor, check_shape, row_major
-from archive.schema.binary import Layout, field_path, parse
+from archive.schema.binary import BIG, LITTLE, Layout, field_path, parse
 from archive.schema.bounded import AtMost, CompiledRow, HeadReader, Text
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Structures:
         )
 
 
-LITTLE_ENDIAN, BIG_ENDIAN = Structures("<"), Structures(">")
+LITTLE_ENDIAN, BIG_ENDIAN = Structures(LITTLE), Structures(BIG)
 
 
 def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
