@@ -17,16 +17,16 @@ from construct import Array, Construct, FormatField, Renamed
 from construct import Bytes as BytesField
 
 from archive.base.errors import counted
-from archive.formats.elf.headers import LITTLE, headers_of
+from archive.formats.elf.headers import headers_of
 from archive.schema import flatbuffer, json, pickled, protobuf
-from archive.schema.binary import FixedField, Layout
+from archive.schema.binary import LITTLE, FixedField, Layout
 from archive.schema.bounded import AtMost, CompiledRow, Text
 from archive.schema.pickled import described
 from archive.schema.varints import VariableLayout
 from tools.pages import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
 
 PAGE = ROOT / "docs" / "reference" / "fields.md"
@@ -204,7 +204,7 @@ def _tree(lines: list[str]) -> str:
     return "\n".join(["```text", *lines, "```\n"])
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *(tuple(map(_cell, row)) for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -24,7 +24,7 @@ import archive
 from archive.cli.commands import COMMANDS, group
 from archive.cli.status import ExitStatus
 from archive.companion.layout import VERSION
-from archive.formats.effects import record
+from archive.formats.effects import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -174,7 +174,7 @@ def constant_lines() -> Iterator[str]:
     """Exit statuses, and the versions of the formats that are this project's own."""
     yield from (f"exit status {status.value}: {status.name}" for status in ExitStatus)
     yield f"companion version {VERSION}"
-    yield f"effects version {record.VERSION}"
+    yield f"effects version {schema.VERSION}"
 
 
 def entry_point_lines() -> Iterator[str]:

@@ -14,7 +14,8 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import At, Attribute, Constant, Effect, Item, Made, Op, Output
-from archive.formats.effects.record import VERSION, build_effects
+from archive.formats.effects.record import build_effects
+from archive.formats.effects.schema import VERSION
 from tests.costs import pickled
 from tests.support.cost import MIB, loops_below, peak_below
 from tests.support.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked

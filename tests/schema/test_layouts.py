@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import struct
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from construct import Bytes, Const, Int16ub, Int16ul, Int32ul, Int64ul, Struct, VarInt
@@ -49,7 +49,7 @@ def layouts() -> dict[str, Layout]:
 
 
 LAYOUTS = layouts()
-BOUNDS = {"e": 16, "f": 32, "d": 64}
+BOUNDS: dict[str, Literal[16, 32, 64]] = {"e": 16, "f": 32, "d": 64}
 
 
 def value_of(field: FixedField) -> st.SearchStrategy[Any]:

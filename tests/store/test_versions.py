@@ -34,7 +34,8 @@ def store(tmp_path: Path) -> Store:
 
 
 def version_of(store: Store, archive_id: str) -> int:
-    return read_header(memoryview(store.folder.kept_path(archive_id).read_bytes())).version
+    version: int = read_header(memoryview(store.folder.kept_path(archive_id).read_bytes())).version
+    return version
 
 
 def assert_whole(store: Store) -> None:
