@@ -7,14 +7,14 @@ import json
 import pickle
 
 import numpy as np
-from archive.schema.json import JsonClass, ListOf, checked
 from construct import Const, Int16ul, Int32ul, Struct
 
 from archive import ArchiveError, Limits
+from archive.formats.schema.binary import Layout
+from archive.formats.schema.json import JsonClass, ListOf, checked
+from archive.formats.schema.pickled import Int, Sequence, String, Tuple, build, parse
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
-from archive.schema.binary import Layout
-from archive.schema.pickled import Int, Sequence, String, Tuple, build, parse
 
 # Bytes: a construct.Struct, compiled to a named tuple and to columns.
 SHOP = Layout(

@@ -18,11 +18,11 @@ from construct import Bytes as BytesField
 
 from archive.base.errors import counted
 from archive.formats.elf.headers import headers_of
-from archive.schema import flatbuffer, json, pickled, protobuf
-from archive.schema.binary import LITTLE, FixedField, Layout
-from archive.schema.bounded import AtMost, CompiledRow, Text
-from archive.schema.pickled import described
-from archive.schema.varints import VariableLayout
+from archive.formats.schema import flatbuffer, json, pickled, protobuf
+from archive.formats.schema.binary import LITTLE, FixedField, Layout
+from archive.formats.schema.bounded import AtMost, CompiledRow, Text
+from archive.formats.schema.pickled import described
+from archive.formats.schema.varints import VariableLayout
 from tools.pages import ROOT
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from archive.base.urls import is_url, name_of
 from archive.batches import places
 from archive.batches.jobs import KnownTargets
 from archive.batches.places import Fingerprint
-from archive.schema.json import DictOf, JsonClass, ListOf, UpTo, checked
+from archive.formats.schema.json import DictOf, JsonClass, ListOf, UpTo, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

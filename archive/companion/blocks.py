@@ -18,8 +18,8 @@ from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
 from archive.companion.encodings import EncodedColumn, Transform, decoded, parse_coding
 from archive.companion.layout import PACKED_LINE, check_crc
 from archive.companion.lookup import inside
+from archive.formats.schema.binary import Layout
 from archive.normalform.columns import VALUE_BYTES
-from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints

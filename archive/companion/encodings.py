@@ -38,8 +38,8 @@ import numpy as np
 from construct import Int8ul, Struct, VarInt, ZigZag
 
 from archive.base.errors import ArchiveError
+from archive.formats.schema.varints import VariableLayout
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_BYTES
-from archive.schema.varints import VariableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

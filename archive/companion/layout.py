@@ -2,7 +2,7 @@
 
 The header is followed by the directory, which has a line for each section. Lines have the same fields in both
 layouts: in mapped companions integers of fixed width, in packed ones, but for the checksum, integers of
-variable length (:mod:`archive.schema.varints`).
+variable length (:mod:`archive.formats.schema.varints`).
 
 Sections follow the directory in its order, each at the next multiple of the layout's alignment, with
 zeros between; the file ends with the last one.
@@ -18,9 +18,9 @@ from construct import Bytes, Const, Int8ul, Int16ul, Int32ul, Int64sl, Int64ul, 
 
 from archive.base.errors import ArchiveError
 from archive.companion.magic import MAGIC, is_companion
+from archive.formats.schema.binary import Layout, Row
+from archive.formats.schema.varints import VariableLayout
 from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_BYTES
-from archive.schema.binary import Layout, Row
-from archive.schema.varints import VariableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

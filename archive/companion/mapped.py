@@ -29,10 +29,10 @@ from archive.companion.layout import (
     written,
 )
 from archive.companion.lookup import inside
+from archive.formats.schema.binary import Layout
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
-from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

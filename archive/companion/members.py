@@ -13,7 +13,7 @@ from construct import Int64sl, Struct
 
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MODULE_PATHS
-from archive.schema.binary import Layout
+from archive.formats.schema.binary import Layout
 
 FILE_DIGEST = Layout("file digest" / Struct("value" / Int64sl * "blake2b of the archive, of 8 bytes"))
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
-    from archive.schema.binary import Row
+    from archive.formats.schema.binary import Row
 
 
 ENTRY_BYTES = 1_000

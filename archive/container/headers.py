@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 from construct import Const, Int16ul, Int32ul, Int64ul, Struct
 
 from archive.base.errors import ArchiveError
-from archive.schema.binary import Layout
+from archive.formats.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

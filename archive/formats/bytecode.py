@@ -25,9 +25,7 @@ from archive.base.facts import dataclass
 from archive.base.limits import unbounded
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
-from archive.pickles.ops import ValueKind
-from archive.pickles.write import integer
-from archive.schema.pickled import (
+from archive.formats.schema.pickled import (
     Int,
     Keyed,
     Mismatch,
@@ -38,14 +36,16 @@ from archive.schema.pickled import (
     at_byte,
     first_item,
 )
+from archive.pickles.ops import ValueKind
+from archive.pickles.write import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.formats.schema.pickled import Ragged
     from archive.pickles.tree import Tree
-    from archive.schema.pickled import Ragged
 
 UNVERSIONED = 3
 WARN = b"WARN"

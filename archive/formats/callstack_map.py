@@ -29,7 +29,7 @@ import numpy as np
 from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation
-from archive.schema.pickled import (
+from archive.formats.schema.pickled import (
     Chain,
     Indexed,
     Int,
@@ -45,12 +45,12 @@ from archive.schema.pickled import (
     first_item,
     parse,
 )
-from archive.schema.pickled.core import NUMBER_BYTES
+from archive.formats.schema.pickled.core import NUMBER_BYTES
 
 if TYPE_CHECKING:
+    from archive.formats.schema.pickled import Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
-    from archive.schema.pickled import Schema
 
 MODULE = Optional(Shared(Tuple(type=String() * "its class", instance=String() * "its name in its module")))
 CALL = {

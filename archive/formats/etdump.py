@@ -32,8 +32,8 @@ from construct import Default, Int32sl, Int32ul, Int64ul
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector
-from archive.schema.flatbuffer_columns import FlatBuffer, Tables
+from archive.formats.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector
+from archive.formats.schema.flatbuffer_columns import FlatBuffer, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -36,13 +36,13 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.formats.exported.node_metadata import HANDLE
-from archive.schema.json import DictOf, JsonClass, Matching, Nullable, OneOrMore, UpTo, checked
+from archive.formats.schema.json import DictOf, JsonClass, Matching, Nullable, OneOrMore, UpTo, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import TypeVar
 
-    from archive.schema.json import Type
+    from archive.formats.schema.json import Type
 
     Fact = TypeVar("Fact")
 

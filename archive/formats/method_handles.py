@@ -24,7 +24,7 @@ from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import MethodTable
 from archive.debuginfo.model import Generation
 from archive.formats.record_kinds import METHOD_HANDLES, MODULE_PATHS
-from archive.schema.pickled import (
+from archive.formats.schema.pickled import (
     Const,
     Documented,
     Int,
@@ -38,9 +38,9 @@ from archive.schema.pickled import (
 )
 
 if TYPE_CHECKING:
+    from archive.formats.schema.pickled import Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
-    from archive.schema.pickled import Schema
 
 METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_PATHS: MODULE_PATHS}
 """The record of each layout."""

@@ -43,8 +43,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
-from archive.pickles.ops import ValueKind
-from archive.schema.pickled import (
+from archive.formats.schema.pickled import (
     Const,
     Documented,
     Gathered,
@@ -62,13 +61,14 @@ from archive.schema.pickled import (
     first_item,
     parse,
 )
+from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.strings import Strings
+    from archive.formats.schema.pickled.core import Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Receive
-    from archive.schema.pickled.core import Schema
 
 MARKER = "FORMAT_WITH_STRING_TABLE"
 

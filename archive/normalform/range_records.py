@@ -23,11 +23,11 @@ from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
+from archive.formats.schema.pickled import Gathered, Indexed, Ragged, Repeated
 from archive.formats.source_ranges import record_of
 from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.pool import record_names
 from archive.normalform.texts import line_bounds, roots, unpack_texts
-from archive.schema.pickled import Gathered, Indexed, Ragged, Repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

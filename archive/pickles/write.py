@@ -9,7 +9,7 @@ Its rules stand in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``
 - Memo indices count up from 0; above 255 LONG_BINPUT and LONG_BINGET.
 - Tuples: EMPTY_TUPLE; 1 to 3 items without MARK, closed by TUPLE1 to 3; more: MARK … TUPLE.
 - A container gets a memo entry if PyTorch holds more than one reference to it (``pushIValue``). Which ones
-  that are follows from the code that makes the record: formats say so with :mod:`archive.schema.pickled`.
+  that are follows from the code that makes the record; :mod:`archive.formats.schema.pickled` declares it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
+from archive.formats.schema.json import JsonClass, ListOf, Matching, UpTo, checked
 from archive.reader.facts import Facts, facts_of
-from archive.schema.json import JsonClass, ListOf, Matching, UpTo, checked
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive

@@ -27,7 +27,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
-from archive.schema.binary import Layout, Row
+from archive.formats.schema.binary import Layout, Row
 from archive.store.plain import companion_of, plain_of
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from archive.companion.layout import (
 from archive.companion.packed import alike, stored
 from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.container.write import new_member
+from archive.formats.schema.varints import build_signed
 from archive.normalform.columns import COLUMNS, SOLID, STRINGS
 from archive.reader.collect import collect
-from archive.schema.varints import build_signed
 from tests.support.exported import EXPORTED, PROGRAMS
 from tests.support.sampling import examples
 from tests.support.zips import written as zipped

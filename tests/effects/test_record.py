@@ -41,10 +41,10 @@ from archive.formats.effects.rows import MADE
 from archive.formats.effects.schema import EFFECTS_SCHEMA, KINDS
 from archive.formats.effects.source_text import guard_text
 from archive.formats.record_kinds import RecordKind, kind_of
+from archive.formats.schema.pickled.described import tree
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
-from archive.schema.pickled.described import tree
 from tests.support.effect_tables import (
     COUNTING,
     SELF,

@@ -14,7 +14,7 @@ from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.formats.etdump import DumpBlock, parse_etdump
-from archive.schema.flatbuffer_columns import FlatBuffer
+from archive.formats.schema.flatbuffer_columns import FlatBuffer
 from tests.support.cost import loops_below
 from tests.support.etdumps import BLOCKS, DUMPS, Block, Event, Plain, as_read, built, dump, plain, read
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.etdump import ETDUMP, IDENTIFIER
-from archive.schema.flatbuffer import Table, Text, Unread, Vector, parse, tree
-from archive.schema.flatbuffer_columns import FlatBuffer, Tables
+from archive.formats.schema.flatbuffer import Table, Text, Unread, Vector, parse, tree
+from archive.formats.schema.flatbuffer_columns import FlatBuffer, Tables
 from tests.support.corpus import FIXTURES
 from tests.support.cost import loops_below
 from tests.support.etdumps import BLOCKS, Block, Event, built, dump

@@ -18,10 +18,7 @@ from archive.formats.callstack_map import parse_callstack_map
 from archive.formats.effects.record import parse_effects
 from archive.formats.inert_values import inert_value
 from archive.formats.method_handles import parse_methods
-from archive.formats.source_ranges import parse_source_ranges
-from archive.pickles.scan import Pickle
-from archive.pickles.tree import read_trees
-from archive.schema.pickled import (
+from archive.formats.schema.pickled import (
     Chain,
     Const,
     Int,
@@ -35,6 +32,9 @@ from archive.schema.pickled import (
     Tuple,
     Value,
 )
+from archive.formats.source_ranges import parse_source_ranges
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
 from tests.costs import pickled
 from tests.costs.pickled import (
     ANYWHERE,
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
+    from archive.formats.schema.pickled import Schema
     from archive.pickles.tree import Tree
-    from archive.schema.pickled import Schema
 
     Parse = Callable[[Tree, Allowance], object]
 

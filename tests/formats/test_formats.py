@@ -18,10 +18,10 @@ from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats import callstack_map
 from archive.formats.callstack_map import CALLSTACK_SCHEMAS, build_callstack_map, parse_callstack_map
 from archive.formats.method_handles import METHOD_SCHEMAS, build_methods, parse_methods
+from archive.formats.schema.pickled import Memo, String, Tuple
+from archive.formats.schema.pickled.described import tree
 from archive.formats.source_ranges import OFFSET, RANGE_SCHEMAS, build_source_ranges, parse_source_ranges
 from archive.pickles import write
-from archive.schema.pickled import Memo, String, Tuple
-from archive.schema.pickled.described import tree
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES, raw_records
 from tests.support.plain import plain_handles, plain_methods, plain_ranges, tree_of

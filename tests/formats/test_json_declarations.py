@@ -13,7 +13,7 @@ from archive.base.errors import ArchiveError
 from archive.formats.compiled.kernels import KERNEL_MAP
 from archive.formats.etrecord import DELEGATE_MAP, LARGEST
 from archive.formats.exported.schema import NAMED
-from archive.schema.json import (
+from archive.formats.schema.json import (
     DictOf,
     Fault,
     JsonClass,

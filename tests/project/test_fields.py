@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.schema.test_layouts import LAYOUTS
+from tests.formats.schema.test_layouts import LAYOUTS
 from tools.fields import PAGE, page
 
 

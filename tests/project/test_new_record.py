@@ -66,7 +66,7 @@ NOTES = '''"""Notes."""
 
 import numpy as np
 
-from archive.schema.pickled import Int, Sequence, String, Tuple, parse
+from archive.formats.schema.pickled import Int, Sequence, String, Tuple, parse
 
 SCHEMA = Sequence(Tuple(handle=Int(), text=String()))
 

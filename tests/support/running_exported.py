@@ -22,7 +22,7 @@ from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree
 
 from archive.formats.exported import schema
-from archive.schema.json import DictOf, JsonClass, JsonUnion, ListOf, Nullable, Type
+from archive.formats.schema.json import DictOf, JsonClass, JsonUnion, ListOf, Nullable, Type
 from tests.support.exported import EXPORTED
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from archive.failures.lookups.instructions import runs
 from archive.failures.lookups.nodes import TOP
 from archive.formats.etdump import DELEGATE_CALL, IDENTIFIER
 from archive.formats.etrecord import node_handles
+from archive.formats.schema.flatbuffer import identified_at
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
-from archive.schema.flatbuffer import identified_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

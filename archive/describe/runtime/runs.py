@@ -20,8 +20,8 @@ from archive.formats.etdump import (
     ProfileEvent,
     parse_etdump,
 )
+from archive.formats.schema.flatbuffer import identified_at
 from archive.reader.recognition import recognise
-from archive.schema.flatbuffer import identified_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

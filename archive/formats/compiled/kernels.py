@@ -15,7 +15,7 @@ from functools import cached_property
 
 from archive.base.facts import dataclass
 from archive.formats.exported.traces import Trace, parse_trace
-from archive.schema.json import DictOf, JsonClass, ListOf, Matching, checked
+from archive.formats.schema.json import DictOf, JsonClass, ListOf, Matching, checked
 
 KEY = re.compile(r".+:(?:0|[1-9][0-9]{0,8})", re.DOTALL)
 LISTS = {

@@ -14,13 +14,13 @@ from archive.formats.effects import EFFECTS
 from archive.formats.effects.rows import TEXT_BYTES, EffectRows, FactRow, place_of
 from archive.formats.effects.rules import check_table
 from archive.formats.effects.schema import EFFECTS_SCHEMA, KINDS, STRING, TABLES, USING, VERSION
+from archive.formats.schema.pickled import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 from archive.pickles.ops import ValueKind
-from archive.schema.pickled import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
+    from archive.formats.schema.pickled import Schema
     from archive.pickles.tree import Tree
-    from archive.schema.pickled import Schema
 
 ROW_BYTES = 300
 """Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""

@@ -58,14 +58,14 @@ from archive.formats.effects.schema import (
     row_of,
 )
 from archive.formats.effects.words import COMPUTED
-from archive.schema.pickled import Sequence, Tuple
+from archive.formats.schema.pickled import Sequence, Tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.base.limits import Allowance
     from archive.formats.effects.model import Literal, Source, Value
-    from archive.schema.pickled import Schema
+    from archive.formats.schema.pickled import Schema
 
     Used = tuple[str, int]  # a table and the number of a row there
 

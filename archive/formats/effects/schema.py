@@ -43,7 +43,7 @@ from archive.formats.effects.containers import CONTAINER_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import Look, Op
 from archive.formats.effects.words import COMPUTED
-from archive.schema.pickled import Int, Sequence, String, Tuple
+from archive.formats.schema.pickled import Int, Sequence, String, Tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from construct import Bytes, Const, FormatField, Int8ub, Struct
 
-from archive.schema.binary import BIG, LITTLE, Layout
+from archive.formats.schema.binary import BIG, LITTLE, Layout
 
 if TYPE_CHECKING:
     from construct import Renamed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
 from archive.formats.elf.headers import DYNAMIC_64
-from archive.schema.binary import LITTLE
+from archive.formats.schema.binary import LITTLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,7 +21,7 @@ from archive.formats.elf.headers import SYMBOL_64
 from archive.formats.elf.model import SHT_SYMTAB
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.symbols import SymbolTable, loaded_symbols
-from archive.schema.binary import Layout
+from archive.formats.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,9 +1,10 @@
 """The schema of ``.pt2`` JSON, as PyTorch 2.13 declares it in ``torch/_export/serde/schema.py``.
 
-It is declared in the words of :mod:`archive.schema.json`: a class is an object with fields, a union one with
-one key, its *tag*. :func:`mismatches` says what of a value is not of the schema. ``_dict_to_dataclass`` in
-``torch/_export/serde/serialize.py``, which takes values, checks objects and tags. It does not check which
-plain values stand where, so a number in the place of a name is refused where the name is used, or nowhere.
+It is declared in the words of :mod:`archive.formats.schema.json`: a class is an object with fields, a union
+one with one key, its *tag*. :func:`mismatches` says what of a value is not of the schema.
+``_dict_to_dataclass`` in ``torch/_export/serde/serialize.py``, which takes values, checks objects and tags.
+It does not check which plain values stand where, so a number in the place of a name is refused where the
+name is used, or nowhere.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.diagnostics import Diagnostic, wrong
-from archive.schema import json
-from archive.schema.json import DictOf, Fault, JsonClass, JsonUnion, ListOf, Nullable, short
+from archive.formats.schema import json
+from archive.formats.schema.json import DictOf, Fault, JsonClass, JsonUnion, ListOf, Nullable, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.schema.json import Mismatch, Type
+    from archive.formats.schema.json import Mismatch, Type
 
 MAJOR = 8
 """The version of the schema that PyTorch 2.13 reads."""

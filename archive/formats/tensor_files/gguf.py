@@ -35,6 +35,8 @@ from construct import Array, Const, Construct, Flag, FormatField, StreamError, S
 
 from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
+from archive.formats.schema.binary import BIG, LITTLE, Layout, field_path, parse
+from archive.formats.schema.bounded import AtMost, CompiledRow, HeadReader, Text
 from archive.formats.tensor_files.described import (
     HEADER,
     PLACE_BYTES,
@@ -49,16 +51,14 @@ from archive.formats.tensor_files.described import (
 )
 from archive.formats.tensors.dtypes import BLOCKS, bytes_of
 from archive.formats.tensors.tensor import Tensor, check_shape, row_major
-from archive.schema.binary import BIG, LITTLE, Layout, field_path, parse
-from archive.schema.bounded import AtMost, CompiledRow, HeadReader, Text
 
 if TYPE_CHECKING:
     from construct import Container
 
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
+    from archive.formats.schema.binary import Row
     from archive.formats.tensor_files.described import Value
-    from archive.schema.binary import Row
 
 VERSIONS = (2, 3)
 PAIRS, TABLE = "pairs", "tensors"

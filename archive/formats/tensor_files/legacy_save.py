@@ -41,6 +41,7 @@ from archive.base.errors import ArchiveError, LimitError, counted, shown
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import PyValue, plain_value
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
+from archive.formats.schema.binary import Layout
 from archive.formats.tensor_files.described import (
     HEADER,
     ClassSource,
@@ -52,7 +53,6 @@ from archive.formats.tensor_files.described import (
     with_head,
 )
 from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
-from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

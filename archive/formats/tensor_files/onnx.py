@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
+from archive.formats.schema.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, MessageReader, signed
 from archive.formats.tensor_files.described import (
     External,
     FileRecord,
@@ -56,15 +57,14 @@ from archive.formats.tensor_files.onnx_messages import (
 )
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, check_shape, path_below, row_major
-from archive.schema.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, MessageReader, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.limits import Allowance
     from archive.base.ranged import Bytes
+    from archive.formats.schema.protobuf import Field, Message
     from archive.formats.tensor_files.described import Value
-    from archive.schema.protobuf import Field, Message
 
 GRAPH_RECORD = "graph"
 """The record of all that is not elements."""

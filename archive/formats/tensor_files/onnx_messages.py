@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from construct import LazyBound
 
-from archive.schema.protobuf import (
+from archive.formats.schema.protobuf import (
     BYTES,
     DOUBLE,
     ENUM,

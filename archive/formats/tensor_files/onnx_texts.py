@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.formats.schema.protobuf import LENGTH, MessageReader
 from archive.formats.tensor_files.described import PLACE_BYTES, TextPlace
 from archive.formats.tensor_files.onnx_messages import ENTRY, MODEL
-from archive.schema.protobuf import LENGTH, MessageReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -33,10 +33,10 @@ from construct import Int64ul, Struct
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import json_cost, json_errors, without_collecting, words
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
+from archive.formats.schema.binary import Layout
 from archive.formats.tensor_files.described import HEADER, FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
 from archive.formats.tensors.tensor import Tensor, check_shape, row_major
-from archive.schema.binary import Layout
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance

@@ -1,6 +1,6 @@
 """Elements of tensors that are integers in variable form, as ONNX has them, at once.
 
-:mod:`archive.schema.protobuf` says what variable form is.
+:mod:`archive.formats.schema.protobuf` says what variable form is.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.schema.protobuf import LONGEST, MORE
+from archive.formats.schema.protobuf import LONGEST, MORE
 
 DECODED_BYTES = 64
 """Bytes of memory that an integer costs while it is decoded."""

@@ -20,9 +20,9 @@ from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
 from archive.formats.etdump import IDENTIFIER as ETDUMP_IDENTIFIER
 from archive.formats.python_pickle import plain_value
+from archive.formats.schema.flatbuffer import identified_at
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
-from archive.schema.flatbuffer import identified_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,8 +164,8 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 def _is_onnx(head: bytes, size: int) -> bool:
     """Whether a file's fields are those of a ModelProto, up to its graph."""
+    from archive.formats.schema.protobuf import STRING, MessageReader  # noqa: PLC0415 (the same)
     from archive.formats.tensor_files.onnx_messages import MODEL  # noqa: PLC0415 (few files come so far)
-    from archive.schema.protobuf import STRING, MessageReader  # noqa: PLC0415 (the same)
 
     seen = set()
     with suppress(ArchiveError):

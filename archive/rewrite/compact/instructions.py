@@ -19,9 +19,9 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
 from archive.base.facts import dataclass
+from archive.formats.schema.pickled.containers import INTLIST
 from archive.pickles.ops import CODE_OF, SIZE, lookup
 from archive.pickles.write import BYTE
-from archive.schema.pickled.containers import INTLIST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

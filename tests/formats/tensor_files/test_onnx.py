@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
+from archive.formats.schema import protobuf
 from archive.formats.tensor_files.onnx import DEPTH, LONGEST_TEXT
-from archive.schema import protobuf
 from tests.support.corpus import FIXTURES
 from tests.support.protobuf import field, onnx_entry, onnx_model, onnx_outside, onnx_tensor, varint
 from tests.support.sampling import examples

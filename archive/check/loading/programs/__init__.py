@@ -38,7 +38,7 @@ from archive.check.loading.programs.values import UNBACKED, Arguments, RowCheck
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.exported.program import GRAPH, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, key_error, mismatches
-from archive.schema.json import short
+from archive.formats.schema.json import short
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -44,9 +44,9 @@ from archive.formats.record_kinds import (
     inputs_of_program,
     is_program,
 )
+from archive.formats.schema.json import short
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.exported import CONFIGS, CONSTANTS
-from archive.schema.json import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

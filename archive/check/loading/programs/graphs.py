@@ -27,7 +27,7 @@ from archive.base.json_text import words
 from archive.check.loading.programs.values import SYMBOLIC, TABLES, Arguments, missing
 from archive.formats.exported.modules import PARTS, split_instance
 from archive.formats.exported.node_metadata import CUSTOM, FUNCTION, FUNCTIONS, MODULES, ORIGINS
-from archive.schema.json import short
+from archive.formats.schema.json import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable

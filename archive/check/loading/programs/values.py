@@ -22,8 +22,8 @@ from archive.base.errors import shown
 from archive.base.json_text import words
 from archive.formats.exported.printed import NUMBERED
 from archive.formats.exported.schema import key_error
+from archive.formats.schema.json import short
 from archive.formats.tensors.dtypes import SCALARS, may_have_gradients
-from archive.schema.json import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -9,10 +9,7 @@ import numpy as np
 
 from archive.base.columns import firsts, spread, windows
 from archive.base.facts import dataclass
-from archive.pickles import write
-from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.pickles.write import TUPLE_CLOSINGS, Run, rows_of
-from archive.schema.pickled.core import (
+from archive.formats.schema.pickled.core import (
     GATHER_BYTES,
     NUMBER_BYTES,
     Declaration,
@@ -24,14 +21,17 @@ from archive.schema.pickled.core import (
     expect,
     gathering,
 )
-from archive.schema.pickled.scalars import Int, Value
+from archive.formats.schema.pickled.scalars import Int, Value
+from archive.pickles import write
+from archive.pickles.ops import BYTE_OF, ValueKind
+from archive.pickles.write import TUPLE_CLOSINGS, Run, rows_of
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.formats.schema.pickled.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Sliced, Writer
-    from archive.schema.pickled.core import Emit, Schema
 
     Written = bytes | Sliced | Emit
     """What a part of each row is written as: fixed bytes, a column of integers, or by a function."""

@@ -2,7 +2,7 @@ r"""A declaration as lines, of which the reference of all formats is made.
 
 ::
 
-    >>> from archive.schema.pickled import Int, Sequence, String, Tuple
+    >>> from archive.formats.schema.pickled import Int, Sequence, String, Tuple
     >>> row = Tuple(offset=Int() * "in the code", name=String())
     >>> print("\n".join(tree(Sequence(row))))
     (tuple, ...)
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.schema.pickled.containers import Keyed, Opening, Sequence, Tuple
-from archive.schema.pickled.scalars import Int, Optional
-from archive.schema.pickled.shared import Chain, Memo, Shared
+from archive.formats.schema.pickled.containers import Keyed, Opening, Sequence, Tuple
+from archive.formats.schema.pickled.scalars import Int, Optional
+from archive.formats.schema.pickled.shared import Chain, Memo, Shared
 
 if TYPE_CHECKING:
-    from archive.schema.pickled.core import Schema
+    from archive.formats.schema.pickled.core import Schema
 
 
 def tree(schema: Schema) -> list[str]:

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from construct import Renamed, Struct, VarInt, ZigZag
 
 from archive.base.errors import ArchiveError
-from archive.schema.binary import fixed_fields
+from archive.formats.schema.binary import fixed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from construct import Construct
 
-    from archive.schema.binary import Row
+    from archive.formats.schema.binary import Row
 
     Read = Callable[[memoryview | bytes, int], tuple[Any, int]]
     Build = Callable[[Any], bytes]

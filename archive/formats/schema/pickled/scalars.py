@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.facts import dataclass
+from archive.formats.schema.pickled.core import (
+    NUMBER_BYTES,
+    Declaration,
+    Mismatch,
+    distinct,
+    expect,
+    gathering,
+)
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.schema.pickled.core import NUMBER_BYTES, Declaration, Mismatch, distinct, expect, gathering
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.formats.schema.pickled.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
-    from archive.schema.pickled.core import Emit, Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,11 @@ Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 ``tests/support/slow_reader.py``.
 
 A field of a tuple may have a doc, ``start=Int() * "the first byte"``. A declaration with its docs is written
-in lines by :func:`archive.schema.pickled.described.tree`.
+in lines by :func:`archive.formats.schema.pickled.described.tree`.
 """
 
-from archive.schema.pickled.containers import IntList, Keyed, Opening, Sequence, Tuple
-from archive.schema.pickled.core import (
+from archive.formats.schema.pickled.containers import IntList, Keyed, Opening, Sequence, Tuple
+from archive.formats.schema.pickled.core import (
     Documented,
     Gathered,
     Indexed,
@@ -61,8 +61,8 @@ from archive.schema.pickled.core import (
     found_at,
     parse,
 )
-from archive.schema.pickled.scalars import Const, Int, Optional, String, Value
-from archive.schema.pickled.shared import Chain, Memo, NextInChain, Shared
+from archive.formats.schema.pickled.scalars import Const, Int, Optional, String, Value
+from archive.formats.schema.pickled.shared import Chain, Memo, NextInChain, Shared
 
 __all__ = [
     "Chain",

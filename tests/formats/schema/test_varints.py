@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.schema.varints import (
+from archive.formats.schema.varints import (
     VariableLayout,
     build_signed,
     build_varint,

@@ -25,8 +25,8 @@ isn't read, an :class:`Unread`:
         line: int = -1    from 1
 
 :func:`parse` reads tables one by one, as Python objects; many tables at once are columns
-(:mod:`archive.schema.flatbuffer_columns`). Both refuse a reference that leads out of the file in the same
-words, with the table and the field: ``Path.points``.
+(:mod:`archive.formats.schema.flatbuffer_columns`). Both refuse a reference that leads out of the file in the
+same words, with the table and the field: ``Path.points``.
 
 References lead forward and a declaration has no circle, so reading ends. Tables may still share bytes, so
 vectors have no more elements together than the file has bytes for, and distinct strings no more bytes.
@@ -40,7 +40,7 @@ from construct import Construct, Container, Default, FormatField, Int16ul, Int32
 
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
-from archive.schema.binary import NUMPY_TYPES, Reader
+from archive.formats.schema.binary import NUMPY_TYPES, Reader
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance

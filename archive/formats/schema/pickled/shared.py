@@ -14,17 +14,17 @@ import numpy as np
 from archive.base.columns import sums_along
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
+from archive.formats.schema.pickled.containers import Tuple, brackets, emitter_of, written
+from archive.formats.schema.pickled.core import NUMBER_BYTES, Declaration, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, memo_read
-from archive.schema.pickled.containers import Tuple, brackets, emitter_of, written
-from archive.schema.pickled.core import NUMBER_BYTES, Declaration, Indexed, Links, Mismatch, distinct
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.formats.schema.pickled.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
-    from archive.schema.pickled.core import Emit, Schema
 
 SEEN_BYTES = 1
 """Bytes of memory for each token of the tree while distinct nodes are found."""

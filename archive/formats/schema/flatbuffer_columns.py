@@ -1,4 +1,4 @@
-"""Many tables of a FlatBuffer at once, as columns. They are declared in :mod:`archive.schema.flatbuffer`.
+"""Many tables of a FlatBuffer at once, as columns; :mod:`~archive.formats.schema.flatbuffer` declares them.
 
 A column has an entry for each of n tables. What a field refers to is found for all of them in one step:
 :meth:`Tables.tables` and :meth:`Tables.vectors` give the tables that a field leads to, of which there is one
@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.strings import decoded
-from archive.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table, Vector, bounds
+from archive.formats.schema.flatbuffer import NOTHING, SIZE, VTABLE_HEAD, Table, Vector, bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,10 +30,10 @@ from construct import (
 
 from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
-from archive.schema.binary import Reader
+from archive.formats.schema.binary import Reader
 
 if TYPE_CHECKING:
-    from archive.schema.binary import Row
+    from archive.formats.schema.binary import Row
 
 
 class HeadReader(Reader):

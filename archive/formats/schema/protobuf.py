@@ -1,6 +1,6 @@
 r"""Protobuf: a message is a construct of ours, whose fields are found by number.
 
-    >>> from archive.schema.binary import build, parse
+    >>> from archive.formats.schema.binary import build, parse
     >>> PLACE = Message("Place", "line" / Numbered(1, INT64) * "from 1", "names" / Repeated(2, STRING))
     >>> build(PLACE, {"line": 7, "names": ["a", "b"]})
     b'\x08\x07\x12\x01a\x12\x01b'

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.formats.elf.headers import headers_of
-from archive.schema.binary import Layout, Reader, build, parse
+from archive.formats.schema.binary import Layout, Reader, build, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.schema.binary import FixedField
+    from archive.formats.schema.binary import FixedField
 
 NEEDS_TORCH = ("archive.backend", "archive.effects")
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.schema.binary import build, field_path, parse
-from archive.schema.bounded import AtMost, CompiledRow, HeadReader, Text
+from archive.formats.schema.binary import build, field_path, parse
+from archive.formats.schema.bounded import AtMost, CompiledRow, HeadReader, Text
 from tests.support.sampling import examples
 
 

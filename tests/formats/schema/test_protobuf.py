@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
 from archive.base.ranged import RangedBytes
-from archive.schema.binary import build, parse
-from archive.schema.protobuf import (
+from archive.formats.schema.binary import build, parse
+from archive.formats.schema.protobuf import (
     BYTES,
     DEPTH,
     DOUBLE,
