@@ -245,11 +245,20 @@ class Reader:
 
     def __init__(self, data: Bytes | bytes, at: int = 0) -> None:
         self._data, self._at = data, at
+        self.failure: Exception | None = None
+        """Why bytes couldn't be fetched: construct says of any failure that the data end."""
 
-    def read(self, size: int) -> bytes:
-        """The next bytes; fewer where the data end."""
-        part = bytes(self._data[self._at : self._at + size])
-        self._at += len(part)
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, by default all; none where fewer are left."""
+        size = self.left() if size < 0 else size
+        if size > self.left():
+            return b""
+        try:
+            part = bytes(self._data[self._at : self._at + size])
+        except Exception as error:
+            self.failure = error
+            raise
+        self._at += size
         return part
 
     def tell(self) -> int:
@@ -300,10 +309,13 @@ def declared_errors(reader: Reader | None = None) -> Iterator[None]:
 
     Raises:
         ArchiveError: the block's :class:`construct.ConstructError`, with the byte and the path to the field.
+        Exception: why the reader's bytes couldn't be fetched.
     """
     try:
         yield
     except ConstructError as error:
+        if reader and reader.failure:
+            raise reader.failure from None
         byte = f"byte {reader.tell():,}" if reader else ""
         place = ", ".join(filter(None, (byte, field_path(error.path))))
         message = str(error).splitlines()[-1] if str(error) else ""

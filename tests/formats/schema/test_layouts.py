@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
+from archive.base.ranged import RangedBytes
 from archive.formats.elf.headers import headers_of
 from archive.formats.schema.binary import Layout, Reader, build, parse
 
@@ -149,18 +150,27 @@ def test_what_has_no_fixed_size_is_constructs_own() -> None:
     data = build(text, {"length": 3, "text": b"abc"})
     assert data == struct.pack("<I3s", 3, b"abc")
     assert parse(text, b"--" + data, 2).text == b"abc"
-    with pytest.raises(ArchiveError, match="byte 6, field text: expected more bytes, found the end"):
+    with pytest.raises(ArchiveError, match="byte 4, field text: expected more bytes, found the end"):
         parse(text, data[:6])
     with pytest.raises(ArchiveError, match="field length"):
         build(text, {"length": -1, "text": b""})
 
 
-def test_a_length_that_a_file_claims_is_never_asked_of_memory() -> None:
-    """The reader gives what is there, whatever the length: no buffer of the claimed size is made."""
+def test_nothing_is_copied_of_bytes_that_are_not_all_there() -> None:
     claimed = Struct("length" / Int64ul, "data" / Bytes(lambda this: this.length))
-    with pytest.raises(ArchiveError, match="field data"):
+    with pytest.raises(ArchiveError, match=r"byte 8, field data: expected more bytes, found the end"):
         parse(claimed, b"\xff" * 7 + b"\x7f" + b"few")
-    assert Reader(b"few").read(1 << 62) == b"few"
+    reader = Reader(b"few")
+    assert reader.read(4) == b""
+    assert (reader.read(2), reader.read()) == (b"fe", b"w")
+
+
+def test_bytes_that_cannot_be_fetched_are_not_the_end_of_the_data() -> None:
+    def fetch(start: int, stop: int) -> bytes:
+        raise ConnectionError(f"bytes {start} to {stop}")
+
+    with pytest.raises(ConnectionError, match="bytes 0 to 4"):
+        parse("number" / Int32ul, RangedBytes(fetch, 4))
 
 
 def test_a_header_is_built_of_all_its_fields_and_no_others() -> None:
