@@ -32,13 +32,14 @@ from construct import Default, Int32sl, Int32ul, Int64ul
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.formats.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector
+from archive.formats.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector, identified_at
 from archive.formats.schema.flatbuffer_columns import FlatBuffer, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
 
 IDENTIFIER = b"ED00"
 VERSION = 0
@@ -117,6 +118,11 @@ class DumpBlock:
     events: Sequence[ProfileEvent]
     values: int
     allocations: int
+
+
+def is_dump(data: Bytes | bytes) -> bool:
+    """Whether a file, or its beginning, has an ETDump's identifier."""
+    return identified_at(data, IDENTIFIER) is not None
 
 
 def parse_etdump(data: memoryview, allowance: Allowance) -> tuple[DumpBlock, ...]:

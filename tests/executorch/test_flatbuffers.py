@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SOME = [Block([Event("OPERATOR_CALL", 0, 3, 1, 2), Event(None, 0, 3, 1, 2, text="x")]), Block([], None)]
 DUMP = built(SOME)
+ONE_EVENT = built([Block([Event("OPERATOR_CALL", 0, 0, 1, 2)])])
 REFUSALS = (
     r"byte 4: expected b'ED00', found .*|the file is cut short: .*"
     r"|(?:byte -?\d+: )?expected (?:the (?:vtable|length) of )?(?:[A-Z]\w+(?:\.\w+)?|the root's reference)"
@@ -163,6 +165,20 @@ def test_a_file_cut_anywhere_is_refused_by_both_with_the_table_and_field() -> No
         one, many = refused_or_read(DUMP[4:length])
         assert one == many or ArchiveError in (one, many)
         assert one in (ArchiveError, whole) or length > len(DUMP) - 4
+
+
+@pytest.mark.parametrize(
+    "other", [(6, 8, 6), (6, 8, 3), (6, 7, 4), (6, 3, 4), (6, 60_000, 4), (3, 8, 4), (60_000, 8, 4)]
+)
+def test_a_vtable_that_lies_is_refused_by_both_in_the_same_words(other: tuple[int, int, int]) -> None:
+    vtable, lie = struct.pack("<3H", 6, 8, 4), struct.pack("<3H", *other)
+    assert vtable in ONE_EVENT
+    data = ONE_EVENT.replace(vtable, lie)
+    with pytest.raises(ArchiveError) as one:
+        parsed(data)
+    with pytest.raises(ArchiveError) as many:
+        as_rows(columns(data), ETDUMP)
+    assert str(one.value) == str(many.value)
 
 
 @given(at=st.integers(12, len(DUMP) - 4), other=st.binary(min_size=1, max_size=8))

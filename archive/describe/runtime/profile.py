@@ -31,9 +31,8 @@ from archive.describe.runtime.recorded import RecordedRuns
 from archive.describe.runtime.runs import read_etdump
 from archive.failures.lookups.instructions import runs
 from archive.failures.lookups.nodes import TOP
-from archive.formats.etdump import DELEGATE_CALL, IDENTIFIER
+from archive.formats.etdump import DELEGATE_CALL, is_dump
 from archive.formats.etrecord import node_handles
-from archive.formats.schema.flatbuffer import identified_at
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
@@ -185,7 +184,7 @@ class RuntimeProfile(Profile):
 def is_etdump(source: Source) -> bool:
     """Whether a file has an ETDump's identifier."""
     with closing(by_ranges(source)) as fetched:
-        return identified_at(fetched.data, IDENTIFIER) is not None
+        return is_dump(fetched.data)
 
 
 @bounded

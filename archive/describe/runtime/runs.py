@@ -12,15 +12,14 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.mapped import Mapped
 from archive.formats.etdump import (
     CALLS,
-    IDENTIFIER,
     KERNEL,
     OPERATOR_CALL,
     UNSET,
     WHOLE_RUN,
     ProfileEvent,
+    is_dump,
     parse_etdump,
 )
-from archive.formats.schema.flatbuffer import identified_at
 from archive.reader.recognition import recognise
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def read_etdump(source: Source, limits: Limits) -> Dump:
         OSError: it cannot be read.
     """
     with closing(Mapped(source)) as mapped, in_file(mapped.name):
-        if identified_at(mapped.data, IDENTIFIER) is None:
+        if not is_dump(mapped.data):
             raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
         allowance = limits.allowance(mapped.weight)
         blocks = parse_etdump(mapped.data, allowance)

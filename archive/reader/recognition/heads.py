@@ -18,9 +18,8 @@ import zstandard
 
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
-from archive.formats.etdump import IDENTIFIER as ETDUMP_IDENTIFIER
+from archive.formats.etdump import is_dump
 from archive.formats.python_pickle import plain_value
-from archive.formats.schema.flatbuffer import identified_at
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
 
@@ -120,7 +119,7 @@ def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised |
             around = _compressed(head, kind, allowance) if look else ""
             article = "an" if kind is FileKind.XZ else "a"
             return Recognised(kind, f"{article} {kind} file{around}")
-    if identified_at(head, ETDUMP_IDENTIFIER) is not None:
+    if is_dump(head):
         return Recognised(FileKind.ETDUMP, KIND_WORDS[FileKind.ETDUMP])
     for magic, kind in IDENTIFIERS:
         if head[4 : 4 + len(magic)] == magic and (kind is FileKind.FLATBUFFER or head[6:8].isdigit()):
