@@ -178,7 +178,7 @@ def test_a_room_is_tested_by_the_nearest_folder_of_tests(tree: Path) -> None:
         == folder_of_tests(tree, "rooms/cups/deeper")
         == "tests/rooms/cups"
     )
-    assert folder_of_tests(ROOT, "formats/elf") == "tests/formats"
-    assert further_of(ROOT, "formats/elf", []) == further_of(ROOT, "formats", []) != []
+    assert folder_of_tests(ROOT, "formats/compiled") == "tests/formats"
+    assert further_of(ROOT, "formats/compiled", []) == further_of(ROOT, "formats", []) != []
     with pytest.raises(SystemExit, match="no folder of tests/"):
         folder_of_tests(tree, "pickles")

@@ -50,9 +50,10 @@ class HeadReader(Reader):
         self.wanted = 0
         """Bytes that were asked for and weren't there; they would begin where the reader still stands."""
 
-    def read(self, size: int) -> bytes:
-        """The next bytes; none where they aren't there in full."""
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, by default all; none where they aren't there in full."""
         begin = self._at
+        size = self.left() if size < 0 else size
         if size > len(self.head) - begin:
             self.wanted = size
             return b""

@@ -157,14 +157,18 @@ def _legacy(data: Bytes, at: int, allowance: Allowance, *, look: bool) -> Recogn
 
 
 def _is_safetensors(head: bytes, size: int) -> bool:
-    length = int.from_bytes(head[:8], "little")
-    return 2 <= length <= size - 8 and head[8:9] == b"{" and JSON.match(head[8:]) is not None  # noqa: PLR2004
+    from archive.formats.tensor_files.safetensors import LENGTH  # noqa: PLC0415 (few files come so far)
+
+    if len(head) < LENGTH.size:
+        return False
+    length, text = LENGTH.read(head).length, head[LENGTH.size :]
+    return len("{}") <= length <= size - LENGTH.size and text[:1] == b"{" and JSON.match(text) is not None
 
 
 def _is_onnx(head: bytes, size: int) -> bool:
     """Whether a file's fields are those of a ModelProto, up to its graph."""
     from archive.formats.schema.protobuf import STRING, MessageReader  # noqa: PLC0415 (the same)
-    from archive.formats.tensor_files.onnx_messages import MODEL  # noqa: PLC0415 (few files come so far)
+    from archive.formats.tensor_files.onnx_messages import MODEL  # noqa: PLC0415 (the same)
 
     seen = set()
     with suppress(ArchiveError):
