@@ -34,10 +34,10 @@ READERS = FOR_NONE | FOR_SEVERAL | FOR_WRITERS | {"archive.companion.parse"}
 WITHOUT = {
     ("--help",): READERS
     | {"numpy", "dataclasses", "archive.reader", "archive.base.mapped", "signal", "json"},
-    ("symbolicate", MODEL, "1445"): READERS | {"hashlib", "json", "archive.check", "archive.privacy"},
+    ("symbolicate", MODEL, "1445"): READERS | {"json", "archive.check", "archive.privacy"},
     ("inspect", MODEL): READERS | {"archive.check", "archive.privacy", "archive.compare"},
     ("verify", MODEL): READERS | {"json", "archive.privacy", "archive.describe"},
-    ("leaks", MODEL): READERS | {"hashlib", "archive.check", "archive.describe"},
+    ("leaks", MODEL): READERS | {"archive.check", "archive.describe"},
     ("digest", MODEL): FOR_NONE - {"shutil"} | {"archive.check", "archive.privacy", "archive.describe"},
 }
 """Commands, and modules and packages of which they import nothing."""
