@@ -49,12 +49,17 @@ class RecordFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoweredFacts:
-    """One lowered module: its backend, its class, and the debug handles in its blob."""
+    """One lowered module: its backend, its class, and the debug handles in its blob.
+
+    Attributes:
+        unread: what in the blob may have more handles and cannot be read; "" if nothing is.
+    """
 
     backend: str
     type_name: str
     wrapped: bool
     handles: Sequence[int]
+    unread: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,9 @@ def inspect(archive: Archive) -> Inspection:
         prefix=archive.handle_form.prefix,
         methods={name: len(handles) for name, handles in archive.methods.items()},
         lowered={
-            path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))
+            path: LoweredFacts(
+                state.backend, state.type_name, state.wrapped, list(state.handles), state.unread
+            )
             for path, state in archive.lowered.items()
         },
         effects=effects,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
-    from archive.describe.inspect import Inspection
+    from archive.describe.inspect import Inspection, LoweredFacts
     from archive.describe.listing import TensorFacts
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
     from archive.reader.provenance import Provenance
@@ -86,8 +86,7 @@ def inspection_text(facts: Inspection) -> Printed:
         tail.append(f"unique handles: they name the archive, {facts.prefix}")
     tail += [f"method {name}: {counted(count, 'handle')}" for name, count in facts.methods.items()]
     tail += [
-        f"lowered {path or '(the top module)'}: backend {state.backend}, "
-        + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
+        f"lowered {path or '(the top module)'}: backend {state.backend}, {_in_blob(state)}"
         for path, state in facts.lowered.items()
     ]
     if facts.effects is not None:
@@ -105,6 +104,15 @@ def inspection_text(facts: Inspection) -> Printed:
         kind = Bold(record.kind) if record.kind.is_debug else record.kind
         records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, record.holds)
     return [*head, *tables, records, *tail]
+
+
+def _in_blob(state: LoweredFacts) -> str:
+    """The debug handles in the blob of a lowered module, in words."""
+    found = f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob"
+    if not state.unread:
+        return found
+    unread = f"{state.unread}, whose handles cannot be read"
+    return f"{found}, and {unread}" if state.handles else f"{unread}, in its blob"
 
 
 def _identity(facts: Inspection) -> list[str]:
