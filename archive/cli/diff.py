@@ -19,7 +19,7 @@ from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS
-from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.diff import diff_text, summary_line
 from archive.render.documents import Unread
 
@@ -118,9 +118,9 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
             return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
         return Row(_status(diff), facts, styled=diff_text(diff, rows))
 
-    files = reader.listing([old], COMMAND_KINDS["diff"])
+    files = reader.listing([old], FOLDER_KINDS["diff"])
     paths = {file.relative for file in files.files}
-    others = reader.listing([question.new], COMMAND_KINDS["diff"]).files
+    others = reader.listing([question.new], FOLDER_KINDS["diff"]).files
     added = [file.relative for file in others if file.relative not in paths]
     more = [Row(ExitStatus.FINDINGS, {"file": name, "status": "added"}, [f"{name}: added"]) for name in added]
     return reader.several(files, question.of, "comparing", row, more=more)

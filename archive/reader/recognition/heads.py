@@ -80,6 +80,10 @@ KIND_WORDS = {
 HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
+DATA_END = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d{1,19}\s*,\s*(\d{1,19})\s*\]')
+"""Where the data of a tensor end, in the header of safetensors."""
+LONGEST_HEADER = 100_000_000
+SAYS = "safetensors' own reader says"
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
@@ -106,6 +110,8 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognis
         return recognised
     if head[:1] == b"\x80" and (at := head.find(MAGIC_NUMBER, 0, FRAMED)) > 0:
         return _legacy(data, at + len(MAGIC_NUMBER), allowance, look=look)
+    if cut := _cut_safetensors(data):
+        return Recognised(FileKind.CUT_SAFETENSORS, f"{FileKind.CUT_SAFETENSORS}: {cut}")
     for is_it, kind in TESTS:
         if is_it(head, len(data)):
             return Recognised(kind, KIND_WORDS[kind])
@@ -163,6 +169,20 @@ def _legacy(data: Bytes, at: int, allowance: Allowance, *, look: bool) -> Recogn
 def _is_safetensors(head: bytes, size: int) -> bool:
     length = int.from_bytes(head[:8], "little")
     return 2 <= length <= size - 8 and head[8:9] == b"{" and JSON.match(head[8:]) is not None  # noqa: PLR2004
+
+
+def _cut_safetensors(data: Bytes) -> str:
+    """How a file of safetensors was cut, with what safetensors' own reader says of it; "" if it wasn't."""
+    length, size = int.from_bytes(data[:8], "little"), len(data) - 8
+    if not 2 <= length <= LONGEST_HEADER or JSON.match(data[8 : 8 + HEAD]) is None or data[8:9] != b"{":  # noqa: PLR2004
+        return ""
+    if length > size:
+        return f"it has {size:,} of {length:,} bytes of its header ({SAYS} `invalid header length`)"
+    wanted = max((int(end[1]) for end in DATA_END.finditer(data[8 : 8 + length])), default=0)
+    if wanted <= size - length:
+        return ""
+    ends = f"it has {size - length:,} of {wanted:,} bytes of data"
+    return f"{ends} ({SAYS} `incomplete metadata, file not fully covered`)"
 
 
 def _is_onnx(head: bytes, size: int) -> bool:
