@@ -38,6 +38,7 @@ from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
 from archive.compare.digest.values import TensorDigests, ValueBytes, sha256_of
 from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, version_of_operators
+from archive.compare.unkept import strip_unkept
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
@@ -255,6 +256,7 @@ class _ModelParts:
                 tree = read_json(self._records[record].view(), part)
                 for _, node, *_ in nodes(graph_of(tree)):
                     node["metadata"] = {}
+                strip_unkept(tree)
                 yield (
                     f"graph/{name}",
                     _json({key: value for key, value in tree.items() if key not in RELEASE_KEYS}),
