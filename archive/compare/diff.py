@@ -34,6 +34,7 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.compare.alignment import paired
 from archive.compare.changes import Change, Diff, Status, TensorChange, TextChange, changed, renamed
+from archive.compare.constants import with_lines
 from archive.compare.equality import same_bytes
 from archive.compare.pairing import Pairing
 from archive.compare.records import layout_changes, record_changes, rewritten
@@ -139,7 +140,7 @@ class _ArchiveComparison:
             tensors = TensorComparison(self._old, self._new, self._tensors)
             self._understand(self._old.tensors.storages, self._new.tensors.storages)
             self._understand(_headers(self._old), _headers(self._new))
-            yield from tensors.changes()
+            yield from with_lines(tensors.changes(), self._old, self._new)
             self.unchecked += tensors.unchecked
             yield from self._of_values()
             yield from self._of_code()

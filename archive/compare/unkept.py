@@ -18,7 +18,7 @@ from archive.formats.exported.program import graph_of, nodes
 from archive.formats.exported.sites import named_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 OFFSET, RANGES = "storage_offset", "range_constraints"
 TENSORS = "tensor_values"
@@ -37,12 +37,12 @@ def strip_unkept(tree: dict[str, Any]) -> None:
         tree[RANGES] = kept_ranges(tree)
 
 
-def offsets_of(tree: dict[str, Any]) -> list[object]:
+def offsets_of(tree: Mapping[str, Any]) -> list[object]:
     """The offsets of all values, in the order of the JSON."""
     return [meta.get(OFFSET) for meta in _metas(tree)]
 
 
-def kept_ranges(tree: dict[str, Any]) -> dict[str, Any]:
+def kept_ranges(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The ranges of symbols that something else in a program names."""
     named = {
         symbol

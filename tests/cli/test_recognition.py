@@ -256,7 +256,7 @@ def test_a_pipe_in_a_folder_is_never_opened(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:
-    shutil.copy(KINDS / "page.pt", tmp_path)
+    shutil.copy(KINDS / "page.pt", tmp_path / "page.html")
     done = called("shrink", tmp_path, "-o", tmp_path / "out")
     problem = f"{tmp_path}: no archive in it, but other files: 1 (HTML page: 1)"
     assert str(done.exception) == problem
