@@ -84,7 +84,8 @@ def test_a_file_that_is_named_is_to_be_a_model(zoo: Path) -> None:
     done = called("inspect", zoo / "page.html", zoo / "a.ptl", "--inventory", "--json")
     assert done.exit_code == 2
     page, model = files_of(done.stdout)
-    assert page == {"file": f"{zoo}/page.html", "error": f"{zoo}/page.html: expected a model, found HTML page"}
+    name = f"{zoo}/page.html"
+    assert page == {"file": name, "error": f"{name}: expected a model, found HTML page"}
     assert model["kind"] == "lite archive"
 
 
