@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication
 
 UNKNOWN_NAME = "(unknown)"
+NO_MODULES = "(no modules)"
 NO_SOURCE = "(no source)"
 NO_DELEGATE = "(no backend)"
 INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
@@ -95,7 +96,7 @@ class OperationPlace:
     @property
     def is_unknown(self) -> bool:
         """Whether neither a module nor a line is known."""
-        return self.levels[0].path == UNKNOWN_NAME and self.source is None
+        return self.source is None and self.levels[0].path in {UNKNOWN_NAME, NO_MODULES}
 
     @property
     def module(self) -> str:

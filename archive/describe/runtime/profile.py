@@ -19,6 +19,7 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import by_ranges
 from archive.debuginfo.profiles.places import (
+    NO_MODULES,
     ModuleLevel,
     OperationPlace,
     SourceLine,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 RUNTIME = "ExecuTorch"
 UNKNOWN_BACKEND = "(unknown backend)"
-NO_MODULES = "(no modules)"
 WRAPPERS = ("torch.export.", "torch.fx.")
 """Begin the classes of modules that PyTorch puts around a model while it exports: they are no part of it."""
 
