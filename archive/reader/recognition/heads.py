@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD = 4096
 """Bytes at the beginning of a file that are looked at."""
 PICKLES = 1 << 24
-"""Bytes of a file elsewhere in which its pickles are looked for."""
+"""Bytes of a remote file in which its pickles are looked for, and of its header that are read here."""
 MEMORY = 1 << 26
 """Bytes that decompressing them may take."""
 MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
@@ -180,6 +180,8 @@ def _cut_safetensors(data: Bytes) -> str:
         return ""
     if length > size:
         return f"it has {size:,} of {length:,} bytes of its header ({SAYS} `invalid header length`)"
+    if length > PICKLES and not isinstance(data, memoryview):
+        return ""  # opening it tells
     wanted = max((int(end[1]) for end in DATA_END.finditer(data[8 : 8 + length])), default=0)
     if wanted <= size - length:
         return ""
