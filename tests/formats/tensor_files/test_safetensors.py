@@ -116,7 +116,7 @@ REFUSED = {
     ),
     "data cut short": (
         file({"a": F32}, bytes(7)),
-        "safetensors cut short: it has 7 of 8 bytes of data (safetensors' own reader says `incomplete metadata",
+        "safetensors cut short: it has 7 of 8 bytes of data (safetensors' own reader says `incomplete",
     ),
     "a size below 0": (
         file({"a": {**F32, "shape": [-2]}}, bytes(8)),
