@@ -140,3 +140,13 @@ def test_no_kind_of_model_is_a_false_one() -> None:
         assert not any(claims_falsely(f"m{ending}", kind) for kind in taken)
     for name, (kind, _) in NAMED.items():
         assert claims_falsely(f"{name}.txt", FileKind(kind)) == (kind in STAND_IN_KINDS)
+
+
+def test_one_that_only_the_new_folder_has_is_an_error_too(folder: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    shutil.copy(ORACLES / "plain_stack.pt", old)
+    done = run("diff", old, folder)
+    assert done.returncode == 2
+    for name in FALSE:
+        assert f"{folder / name}: " in done.stderr.decode()
