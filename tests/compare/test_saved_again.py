@@ -63,6 +63,16 @@ def test_a_program_that_is_saved_again_is_the_same_model(path: Path, tmp_path: P
         assert found.same_model
 
 
+def test_several_programs_of_a_file_are_too(tmp_path: Path) -> None:
+    from torch.export.pt2_archive._package import load_pt2, package_pt2  # noqa: PLC0415 (this test alone)
+
+    (name,) = SEVERAL
+    again = tmp_path / "again.pt2"
+    package_pt2(again, exported_programs=load_pt2(EXPORTED / name).exported_programs)
+    assert str(archive.digest(EXPORTED / name)) == str(archive.digest(again))
+    assert rows(archive.diff(EXPORTED / name, again)) == []
+
+
 class Sliced(torch.nn.Module):
     """Views at other offsets, in a branch too; and a number that is only an offset."""
 
