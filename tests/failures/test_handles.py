@@ -46,6 +46,7 @@ def model(
     blob: Sequence[int] = (),
     owner: str = LOWERED,
     form: HandleForm = PLAIN,
+    *,
     unread: str = "",
 ) -> Archive:
     """An archive that has handles and nothing else.
