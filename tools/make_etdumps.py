@@ -65,7 +65,7 @@ class ETDumps:
     def samples(self) -> dict[str, Sample]:
         """The samples by name."""
         torch = self.records.exported.torch
-        plain = {name: self.arguments(name) for name in ("shop", "sized", "region", "xnnpack")}
+        plain = {name: self.arguments(name) for name in ("shop", "sized", "region", "xnnpack", "quantised")}
         ids, more, x = torch.tensor([1, 2]), torch.ones(4), torch.ones(2, 4)
         failing = self.jobs["region"]().calls[0][1]
         methods = [("forward", (ids,)), ("words", (ids, more)), ("later", (ids,)), ("forward", (ids,))]

@@ -78,6 +78,7 @@ class ETRecords:
             "methods": self.methods,
             "xnnpack": self.xnnpack,
             "mapped": self.mapped,
+            "quantised": self.quantised,
             "region": self.region,
             "fork": self.fork,
         }
@@ -146,6 +147,27 @@ class ETRecords:
             generate_etrecord=True,
         )
         return Lowered(edge.to_executorch(), (("forward", sample.failing),), sample.arguments)
+
+    def quantised(self) -> Lowered:
+        """A model that is quantised for XNNPACK, which takes most of it, and the nodes of quantisation."""
+        torch = self.exported.torch
+        quantizer = import_module("executorch.backends.xnnpack.quantizer.xnnpack_quantizer")
+        pt2e = import_module("torchao.quantization.pt2e.quantize_pt2e")
+        partitioner = import_module("executorch.backends.xnnpack.partition.xnnpack_partitioner")
+        torch.manual_seed(0)
+        model = import_module("quantised").Net().eval()
+        arguments = torch.rand(2, 3, 4, 4), torch.tensor([1, 2])
+        config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
+        prepared = pt2e.prepare_pt2e(
+            torch.export.export(model, arguments).module(), quantizer.XNNPACKQuantizer().set_global(config)
+        )
+        prepared(*arguments)
+        edge = self.exir.to_edge_transform_and_lower(
+            torch.export.export(pt2e.convert_pt2e(prepared), arguments),
+            partitioner=[partitioner.XnnpackPartitioner()],
+            generate_etrecord=True,
+        )
+        return Lowered(edge.to_executorch(), (), arguments)
 
     def mapped(self) -> Lowered:
         """Parts lowered to a backend that tells which nodes its instructions are of; no runtime has it."""

@@ -19,6 +19,7 @@ from archive.batches import places
 from archive.batches.places import absolute, folder_of, is_folder, joined, last_part, resolved
 from archive.formats.tensor_files.hugging_face import read_index
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
+from archive.reader.recognition.kinds import claims_falsely
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,7 +64,8 @@ def recognised(
     Args:
         inputs: files, folders to search, and globs.
         skipped: folders that are not searched.
-        is_wanted: whether files of a kind are wanted, of those in folders and of globs.
+        is_wanted: whether files of a kind are wanted, of those in folders and of globs. Others that should
+            be models are taken, too: reading them is an error.
         mapped: whether files are mapped to recognise them.
 
     Returns:
@@ -79,7 +81,7 @@ def recognised(
     shards, indices = set[str](), set[str]()
     for file in found(inputs, {resolved(folder) for folder in skipped}):
         kind = listed_kind(file.name, mapped=mapped) if file.searched else None
-        if kind is None or is_wanted(kind):
+        if kind is None or is_wanted(kind) or is_false_model(file.name, kind):
             files.append(file)
             if kind is FileKind.SHARDED:
                 shards |= shards_of(file.name)
@@ -88,6 +90,11 @@ def recognised(
             others[kind] += not is_manifest(last_part(file.name))
     shards -= indices
     return [file for file in files if not file.searched or absolute(file.name) not in shards], +others
+
+
+def is_false_model(file: str, kind: FileKind) -> bool:
+    """Whether a file of a folder should be a model and isn't one; what is no file is never opened."""
+    return claims_falsely(file, kind) and (is_url(file) or os.path.isfile(file))  # noqa: PTH113 (start-up)
 
 
 def shards_of(index: str) -> set[str]:

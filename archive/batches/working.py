@@ -37,15 +37,11 @@ from archive.batches.jobs import CompanionUse, Outcome, OutcomeKind
 from archive.batches.places import Fingerprint, Measured
 from archive.reader.recognition import (
     ARCHIVE_KINDS,
-    JOINED_KINDS,
-    LOADED_KINDS,
-    REDACTED_KINDS,
     SAVED_KINDS,
-    SHRUNK_KINDS,
-    SPLIT_KINDS,
     FileKind,
     listed_kind,
 )
+from archive.reader.recognition.kinds import FOLDER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -74,16 +70,16 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "split": Verb("archive.rewrite.split", CompanionUse.WRITTEN, SPLIT_KINDS),
-    "join": Verb("archive.rewrite.join", CompanionUse.READ, JOINED_KINDS),
-    "shrink": Verb("archive.rewrite.shrink", kinds=SHRUNK_KINDS),
-    "restore": Verb("archive.rewrite.join", CompanionUse.EMBEDDED, SHRUNK_KINDS),
-    "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, REDACTED_KINDS),
+    "split": Verb("archive.rewrite.split", CompanionUse.WRITTEN, FOLDER_KINDS["split"]),
+    "join": Verb("archive.rewrite.join", CompanionUse.READ, FOLDER_KINDS["join"]),
+    "shrink": Verb("archive.rewrite.shrink", kinds=FOLDER_KINDS["shrink"]),
+    "restore": Verb("archive.rewrite.join", CompanionUse.EMBEDDED, FOLDER_KINDS["restore"]),
+    "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, FOLDER_KINDS["redact"]),
     "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
     "redact_metadata": Verb("archive.privacy.redact.metadata", kinds={FileKind.SAFETENSORS}),
     "redact_checkpoint": Verb("archive.privacy.redact.checkpoints", kinds=SAVED_KINDS),
-    "migrate": Verb("archive.rewrite.migrate.migrate"),
-    "lite": Verb("archive.backend.lite", kinds=LOADED_KINDS),
+    "migrate": Verb("archive.rewrite.migrate.migrate", kinds=FOLDER_KINDS["migrate"]),
+    "lite": Verb("archive.backend.lite", kinds=FOLDER_KINDS["lite"]),
     "canonicalise": Verb("archive.rewrite.canonicalise", kinds={FileKind.EXPORTED}),
     "convert": Verb("archive.rewrite.convert", kinds={FileKind.COMPANION}),
 }

@@ -137,6 +137,8 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
         place = f"lowered module {shown(path)}"
         unknown = own[~np.isin(own, handles)]
         report.add_each("error", DATA, f"unknown handles of {place}", unknown, partial(_lost, place))
+        if state.unread:
+            report.add("warning", DATA, "", f"{state.unread} in {place}: its handles are not checked")
         report.looked(1, "lowered module", "checked for handles that nothing knows")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
@@ -18,8 +18,8 @@ from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
-from archive.reader.recognition import OPENED_KINDS
-from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.diff import diff_text, summary_line
 from archive.render.documents import Unread
 
@@ -118,12 +118,24 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
             return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
         return Row(_status(diff), facts, styled=diff_text(diff, rows))
 
-    files = reader.listing([old], COMMAND_KINDS["diff"])
+    files = reader.listing([old], FOLDER_KINDS["diff"])
     paths = {file.relative for file in files.files}
-    others = reader.listing([question.new], COMMAND_KINDS["diff"]).files
-    added = [file.relative for file in others if file.relative not in paths]
-    more = [Row(ExitStatus.FINDINGS, {"file": name, "status": "added"}, [f"{name}: added"]) for name in added]
+    others = reader.listing([question.new], FOLDER_KINDS["diff"]).files
+    more = [_added(file, reader) for file in others if file.relative not in paths]
     return reader.several(files, question.of, "comparing", row, more=more)
+
+
+def _added(file: InputFile, reader: FileReader) -> Row:
+    """The row of a file that only the new folder has; an error where it should be a model and isn't one."""
+    from archive.batches.inputs import is_false_model  # noqa: PLC0415 (folders alone need it)
+
+    kind = listed_kind(file.name, mapped=reader.mapped)
+    if kind is not None and is_false_model(file.name, kind):
+        refusal = recognise(reader.source(file.name), limits=reader.limits).refusal(file.label)
+        why = one_line(str(refusal))
+        return Row(ExitStatus.FAILED, Unread(file=file.relative, error=why), notes=[why])
+    name = file.relative
+    return Row(ExitStatus.FINDINGS, {"file": name, "status": "added"}, [f"{name}: added"])
 
 
 def _status(diff: Diff) -> ExitStatus:

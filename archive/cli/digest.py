@@ -18,8 +18,7 @@ from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
-from archive.reader.recognition import TENSOR_KINDS, ZIP_KINDS
-from archive.reader.recognition.kinds import POINTER_KINDS
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.digest import parts_table
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from archive.render.document_facts import DigestFacts
     from archive.render.fitted_table import Printed
 
-KINDS = ZIP_KINDS | POINTER_KINDS
-"""The kinds of files in folders that have digests."""
 LINE = re.compile(r"(\\?)((?:(model|weights|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")
 """A line of a list: whether the name is escaped, the digest, what it is of, its version, the name."""
 
@@ -101,7 +98,7 @@ def command(
     if checked:
         listing = FoundFiles([InputFile(name, name) for name in expected], searched=False, others={})
     else:
-        listing = reader.listing(files, KINDS | TENSOR_KINDS if of == "weights" else KINDS)
+        listing = reader.listing(files, FOLDER_KINDS["digest --of weights" if of == "weights" else "digest"])
     wrong = 0
 
     def row(reading: Reading[Digest]) -> Row:

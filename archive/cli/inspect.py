@@ -16,7 +16,7 @@ from archive.describe.listing import listed
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.tensor_listing import listed_tensors
 from archive.reader.recognition import READ_KINDS, TENSOR_KINDS, FileKind, recognise
-from archive.reader.recognition.kinds import COMMAND_KINDS, POINTER_KINDS
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import INSPECT
 from archive.render.inspect import contents_text, effects_lines
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.render.document_facts import SourcesFacts
     from archive.render.inspect import Contents
 
-LISTED_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP} | POINTER_KINDS
+LISTED_KINDS = FOLDER_KINDS["inspect"]
 """The kinds of files in folders that JSON has."""
 
 

@@ -16,7 +16,7 @@ from archive.cli import printing
 from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
 from archive.cli.status import ExitStatus
 from archive.describe.inventory import Inventory, InventoryRow, inventoried
-from archive.reader.recognition.kinds import COMMAND_KINDS, FileKind
+from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind, claims_falsely
 from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from archive.page.inventory import InventoryPage
     from archive.render.documents import Totals
 
-INVENTORY_KINDS = COMMAND_KINDS["inspect"] - {FileKind.ZIP}
+INVENTORY_KINDS = FOLDER_KINDS["inspect"]
 """The kinds of files that have a row."""
 
 
@@ -103,7 +103,8 @@ class _Run:
     def row(self, reading: Reading[InventoryRow]) -> Row:
         """The row of a file, with the one that it is the same as."""
         name, row = reading.file.label, reading.facts
-        if row is not None and row.kind not in INVENTORY_KINDS and not reading.file.searched:
+        is_other = row is not None and row.kind not in INVENTORY_KINDS
+        if row is not None and is_other and (not reading.file.searched or claims_falsely(name, row.kind)):
             refusal = str(ArchiveError(expected="a model", found=str(row.kind), file=name))
             reading, row = Reading(reading.file, error=refusal), None
         if row is None:

@@ -13,9 +13,9 @@ from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
-from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
+from archive.privacy.leaks import LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
-from archive.reader.recognition.kinds import POINTER_KINDS, FileKind
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
 from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies, unlisted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 UNREAD = "not read"
 """The rule of files that cannot be read."""
-LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | POINTER_KINDS
+LISTED_KINDS = FOLDER_KINDS["leaks"]
 """The kinds of files in folders that are read."""
 
 

@@ -18,7 +18,7 @@ from archive.cli.status import ExitStatus
 from archive.page.folder import INDEX, FolderPage, page_of
 from archive.page.report import Report, report
 from archive.page.shown import Shown
-from archive.reader.recognition import REPORTED_KINDS
+from archive.reader.recognition.kinds import FOLDER_KINDS
 
 if TYPE_CHECKING:
     from archive import Limits
@@ -128,7 +128,7 @@ class _Writing:
         if self.base is not None and not is_folder(self.base):
             raise click.UsageError("several files are compared with those of a folder, and BASE is none")
         skipped = [folder for folder in (self.out, self.base) if folder is not None]
-        files = self.reader.listing(names, REPORTED_KINDS, skipped)
+        files = self.reader.listing(names, FOLDER_KINDS["report"], skipped)
         index = joined(self.out, INDEX)
         self._check(files, index)
         titles = names if self.shown.has_paths else [self.shown.file(name.rstrip("/\\")) for name in names]

@@ -29,7 +29,7 @@ from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
-from archive.reader.recognition.kinds import COMMAND_KINDS, POINTER_KINDS, FileKind
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
 from archive.render.sizes import changed_files_text, difference_text, exact, files_text, sizes_text
 from archive.render.texts import first_of
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from archive.render.fitted_table import FittedTable
     from archive.render.sizes import Amount
 
-MEASURED_KINDS = COMMAND_KINDS["sizes"] - {FileKind.ZIP} | POINTER_KINDS
+MEASURED_KINDS = FOLDER_KINDS["sizes"]
 """The kinds of files in folders that are measured."""
 
 

@@ -17,7 +17,7 @@ from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.failures.models.sources import own_store, store_at
-from archive.reader.recognition.kinds import POINTER_KINDS, READ_KINDS, FileKind
+from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.store import (
     added_line,
     added_total,
@@ -107,8 +107,6 @@ wait_option = click.option(
 
 # --- add
 
-ADDED_KINDS = READ_KINDS | {FileKind.COMPANION} | POINTER_KINDS
-"""The kinds of files in folders that are added."""
 WITHOUT = "no debug info"
 """The outcome of an archive from which no companion can be made."""
 FAILED = "failed"
@@ -146,7 +144,7 @@ def add(
       DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
       debug-archive store add build/ --store https://symbols.example.com
     """  # noqa: D301 (click reads the backspace)
-    files_to_add, limits = reader.listing(files, ADDED_KINDS), reader.limits
+    files_to_add, limits = reader.listing(files, FOLDER_KINDS["store"]), reader.limits
     if not is_url(path):
         with Store.open(path, create=True, limits=limits, waiting=waiting).folder.locked():
             pass  # so that a lock that is held is waited for once, and not for each file

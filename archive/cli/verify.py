@@ -13,12 +13,12 @@ from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.check.verify import CHECKED_KINDS, Diagnostic, verification
+from archive.check.verify import Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, takes_reader
 from archive.cli.status import ExitStatus
-from archive.reader.recognition.kinds import POINTER_KINDS
+from archive.reader.recognition.kinds import FOLDER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,8 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
     """Check files: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
-    is, and that it was not checked; in folders, such files are left out and counted.
+    is, and that it was not checked; in folders, such files are left out and counted, unless their names
+    say that they are models.
 
     Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read, 70 internal
     error.
@@ -76,7 +77,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
             for line in _lines(name, diagnostics):
                 printing.write_line(line)
             return checked.status
-        listing = reader.listing(files, CHECKED_KINDS | POINTER_KINDS)
+        listing = reader.listing(files, FOLDER_KINDS["verify"])
         status = reader.several(listing, partial(_check_input, check), "verifying", run.row, rules=RULES)
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())

@@ -90,6 +90,7 @@ class TensorChange(Change):
         max_rel: the largest difference divided by the larger of both magnitudes; None likewise.
         unordered: differing elements with a NaN on either side.
         also: other names of the same elements: of tied weights, of constants that code and methods share.
+        new: of a constant of code, the lines of the model that use it, as far as they are known.
     """
 
     count: int
@@ -113,6 +114,8 @@ class TensorChange(Change):
             parts.append(f"{self.unordered:,} with NaN")
         if self.also:
             parts.append(f"the same as {several(self.also)}")
+        if self.new:
+            parts.append(f"used at {self.new}")
         return "; ".join(parts)
 
 

@@ -34,6 +34,7 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.compare.alignment import paired
 from archive.compare.changes import Change, Diff, Status, TensorChange, TextChange, changed, renamed
+from archive.compare.constants import with_lines
 from archive.compare.equality import same_bytes
 from archive.compare.pairing import Pairing
 from archive.compare.records import layout_changes, record_changes, rewritten
@@ -42,7 +43,7 @@ from archive.compare.tensor_files import OBJECT_KINDS, PLAIN_KINDS, TensorFileCo
 from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
 from archive.formats.effects import EFFECTS
-from archive.formats.lowered import IN_BLOB, is_lowered
+from archive.formats.lowered import is_lowered
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, RecordKind, is_code
 from archive.formats.tensors.exported import TABLE
@@ -139,7 +140,7 @@ class _ArchiveComparison:
             tensors = TensorComparison(self._old, self._new, self._tensors)
             self._understand(self._old.tensors.storages, self._new.tensors.storages)
             self._understand(_headers(self._old), _headers(self._new))
-            yield from tensors.changes()
+            yield from with_lines(tensors.changes(), self._old, self._new)
             self.unchecked += tensors.unchecked
             yield from self._of_values()
             yield from self._of_code()
@@ -209,8 +210,8 @@ class _ArchiveComparison:
             if saved[0]:
                 values = Values("value", self._names, lambda value: tensor_of(value) is not None)
             else:  # the programs of lowered modules have debug handles in them
-                handles = IN_BLOB if all(lowered) else None
-                values = Values("attribute", self._names, handles=handles)
+                blobs = self._new.allowance if all(lowered) else None
+                values = Values("attribute", self._names, blobs=blobs)
             root = "" if name == DATA else name.removesuffix(".pkl")
             level = level_of(self._new, name)
             for row in values.changes(_value(self._old, name), _value(self._new, name), root):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.facts import dataclass
 from archive.compare.alignment import paired
+from archive.compare.unkept import OFFSET
 from archive.formats.exported.sites import Scope, named_values
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 NEW = " (new)"
 """What stands behind the name of a value that the old graph has not."""
-LEFT_OUT = ("metadata", "nodes")
-"""Keys that are compared on their own: where a node comes from, and the nodes of graphs inside."""
+LEFT_OUT = ("metadata", "nodes", OFFSET)
+"""Keys that are compared on their own: where a node comes from, the nodes of graphs inside, and offsets."""
 VALUES = ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "custom_obj_values")
 """Tables of a graph, by names of values."""
 

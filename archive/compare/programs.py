@@ -17,6 +17,7 @@ from archive.base.json_text import read_json
 from archive.compare.changes import Change, Status, added, changed, gone
 from archive.compare.nodes import NEW, VALUES, PairedNodes, are_same, bare, graphs_of, pair_nodes, values_of
 from archive.compare.sameness import RELEASE_KEYS, Level
+from archive.compare.unkept import OFFSET, RANGES, kept_ranges, offsets_of
 from archive.compare.values import Values
 from archive.formats.exported.sites import named_values
 from archive.formats.record_kinds import ONLY_PROGRAM, label_in
@@ -201,6 +202,7 @@ class _ProgramComparison:
                 yield changed(
                     Level.FORMAT, "program", f"{self._name}: {key}", shown(was.get(key)), shown(now.get(key))
                 )
+        yield from self._unkept()
         lost = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
         olds = set(self._tensors.values())
         left = _by_name(was, PairedNodes(), lost, olds, {name: name for name in olds})
@@ -212,6 +214,24 @@ class _ProgramComparison:
                 names[f"order of {part}"] = ", ".join(name for name in names[part] if name in common)
         values = Values("program", is_tensor=lambda _: False, ordered=False)
         yield from values.changes(left, right, self._name)
+
+    def _unkept(self) -> Iterator[Change]:
+        """What differs of facts that PyTorch does not keep."""
+        was, now = map(offsets_of, self._trees)
+        if len(was) == len(now) and was != now:
+            moved = sum(before != after for before, after in zip(was, now, strict=True))
+            what = f"{OFFSET} of {counted(moved, 'value')}"
+            yield changed(Level.LAYOUT, "program", f"{self._name}: {what}", "one", "another")
+        lost = [_unkept_ranges(tree) for tree in self._trees]
+        if lost[0] != lost[1]:
+            names = (", ".join(sorted(each)) for each in lost)
+            yield changed(Level.LAYOUT, "program", f"{self._name}: {RANGES} of no value", *names)
+
+
+def _unkept_ranges(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranges of symbols that nothing names."""
+    kept, ranges = kept_ranges(tree), tree.get(RANGES)
+    return {name: one for name, one in ranges.items() if name not in kept} if isinstance(ranges, dict) else {}
 
 
 def _by_name(
@@ -241,7 +261,8 @@ def _by_name(
     ]
     calls = _objects(module.get("module_call_graph"), "module_call_graph")
     return {
-        **{key: item for key, item in tree.items() if key not in (*RELEASE_KEYS, "graph_module")},
+        **{key: item for key, item in tree.items() if key not in (*RELEASE_KEYS, RANGES, "graph_module")},
+        RANGES: kept_ranges(tree),
         "graph": told,
         "inputs": _keyed((_first_name(item), item) for item in inputs),
         "signature": nodes.in_old_terms(

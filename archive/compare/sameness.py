@@ -3,7 +3,8 @@
 Two files are *the same model* if all that is of :attr:`Level.MODEL` is the same in both, by what it says:
 tensors by their elements, code without the names that a process chose. ``digest`` has parts of that level and
 no others; ``diff`` says ``same model`` if no difference is of it. So both ask here which records, which
-properties of tensors and which shared storages count. Devices do not.
+properties of tensors and which shared storages count. Devices do not, nor what PyTorch itself does not keep
+when it saves a loaded program again (:mod:`archive.compare.unkept`).
 
 Two other comparisons are narrower on purpose, and ask for bytes: the archive id
 (:mod:`archive.formats.archive_id`) pairs an archive with its companion, and the check of a migration

@@ -14,14 +14,16 @@ from archive.compare.changes import Change, Status, changed
 from archive.compare.pairing import Pairing
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Global, Inert, TensorInfo
+from archive.formats.lowered import handles_in, without_handles
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.tensors.script import quantised_parts, tensor_in
 from archive.pickles.ops import float_bytes
 from archive.reader.recognition.saved import STATE, class_of, tensor_parts
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterator, Mapping
+
+    from archive.base.limits import Allowance
 
     Path = tuple[Any, object] | None
 
@@ -53,7 +55,7 @@ class Values:
         names: pairs the classes of objects.
         is_tensor: whether a part is compared elsewhere.
         ordered: whether the order of keys counts.
-        handles: debug handles in texts, which PyTorch counts.
+        blobs: the memory that reading debug handles in texts may take; None where texts have none.
     """
 
     def __init__(
@@ -63,13 +65,13 @@ class Values:
         is_tensor: Callable[[object], bool] = is_script_tensor,
         *,
         ordered: bool = True,
-        handles: re.Pattern[str] | None = None,
+        blobs: Allowance | None = None,
     ) -> None:
         self._what = what
         self._names = names or Pairing()
         self._is_tensor = is_tensor
         self._ordered = ordered
-        self._handles = handles
+        self._blobs = blobs
         self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
 
     def changes(self, old: object, new: object, root: str = "") -> Iterator[Change]:
@@ -123,9 +125,9 @@ class Values:
         """Two values that differ; in the program of a lowered module perhaps only in debug handles."""
         if not isinstance(was, str) or not isinstance(now, str):
             return self._row(path, summary(was), summary(now))
-        pattern = self._handles
-        if pattern is not None and pattern.sub("", was) == pattern.sub("", now):
-            old, new = (", ".join(pattern.findall(text)[:MOST_HANDLES]) for text in (was, now))
+        if self._blobs is not None and without_handles(was, self._blobs) == without_handles(now, self._blobs):
+            handles = (handles_in(text, self._blobs)[:MOST_HANDLES] for text in (was, now))
+            old, new = (", ".join(map(str, some)) for some in handles)
             return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
         # of long texts the part that differs
         longest, least = max(len(was), len(now)), min(len(was), len(now))

@@ -181,6 +181,7 @@ class LoweredState:
         create_backend: the third element; None if there are two.
         handles: the debug handles in the blob, in their order and repeated as they are, if it has the demo
             backend's form (``<debug_handle>N``) or holds a program.
+        unread: why the blob may have more handles: what is in it that cannot be read; "" if nothing is.
     """
 
     path: str
@@ -193,6 +194,7 @@ class LoweredState:
     processed: object
     create_backend: bool | None
     handles: Sequence[Handle]
+    unread: str
 
 
 @dataclass(frozen=True, slots=True)

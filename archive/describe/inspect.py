@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -18,12 +19,10 @@ from archive.formats.record_kinds import (
     CALLSTACK_MAP,
     MIGRATED,
     RecordKind,
-    kind_in_exported,
-    kind_of,
     version_record,
 )
 from archive.reader.provenance import provenance
-from archive.reader.recognition import SHOWN, FileKind
+from archive.reader.recognition import SHOWN, FileKind, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,12 +48,17 @@ class RecordFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoweredFacts:
-    """One lowered module: its backend, its class, and the debug handles in its blob."""
+    """One lowered module: its backend, its class, and the debug handles in its blob.
+
+    Attributes:
+        unread: what in the blob may have more handles and cannot be read; "" if nothing is.
+    """
 
     backend: str
     type_name: str
     wrapped: bool
     handles: Sequence[int]
+    unread: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Inspection:
         file: its name.
         root: the folder that all records are in.
         size: of the whole file, in bytes.
+        debug_bytes: stored bytes of all debug records, without zip overhead; the whole size of a companion.
         kind: of the file.
         what: the kind in words.
         told: advice for this file, mostly about debug info that it lacks; "" where there is none.
@@ -95,6 +100,7 @@ class Inspection:
     file: str
     root: str
     size: int
+    debug_bytes: int
     kind: FileKind
     what: str
     told: str
@@ -119,13 +125,6 @@ class Inspection:
     programs: Mapping[str, ProgramSummary]
     compiled: Mapping[str, CompiledFacts]
 
-    @property
-    def debug_bytes(self) -> int:
-        """Stored bytes of all debug records, without zip overhead; the whole size of a companion."""
-        if self.companion:
-            return self.size
-        return sum(record.stored_size for record in self.records.values() if record.kind.is_debug)
-
 
 @bounded
 def inspect(archive: Archive) -> Inspection:
@@ -137,7 +136,9 @@ def inspect(archive: Archive) -> Inspection:
     if archive.has_code:
         archive.container.check_sizes()
     holds = dict(_holds(archive))
-    kind = kind_in_exported if archive.compiled else kind_of
+    kind = partial(kind_in, archive.recognised.kind)
+    stored = archive.container.records if archive.has_code else archive.records
+    debug = [record.stored_size for name, record in stored.items() if kind(name).is_debug]
     redacted = b"" if archive.companion is None else archive.companion.redacted_id or b""
     companion = ""
     if archive.companion is not None and not archive.has_code:
@@ -153,6 +154,7 @@ def inspect(archive: Archive) -> Inspection:
         file=archive.file,
         root=archive.root,
         size=archive.size,
+        debug_bytes=archive.size if companion else sum(debug),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
         told=archive.recognised.told.removesuffix(f"; {SHOWN}"),
@@ -178,7 +180,9 @@ def inspect(archive: Archive) -> Inspection:
         prefix=archive.handle_form.prefix,
         methods={name: len(handles) for name, handles in archive.methods.items()},
         lowered={
-            path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))
+            path: LoweredFacts(
+                state.backend, state.type_name, state.wrapped, list(state.handles), state.unread
+            )
             for path, state in archive.lowered.items()
         },
         effects=effects,

@@ -33,11 +33,11 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.names import encoded
-from archive.describe.sizes.account import DEBUG, Part
+from archive.describe.sizes.account import Part
 from archive.describe.sizes.pieces import record_pieces, tensor_pieces
 from archive.formats.record_kinds import (
     MIGRATED,
-    WEIGHT_KINDS,
+    Group,
     RecordKind,
     place_of_companion,
     version_record,
@@ -47,6 +47,7 @@ from archive.reader.opening import archive_in, opened
 from archive.reader.provenance import provenance
 from archive.reader.recognition import (
     ARCHIVE_KINDS,
+    DAMAGED_KINDS,
     OPENED_KINDS,
     PACKAGE_KINDS,
     PROGRAM_KINDS,
@@ -70,16 +71,6 @@ if TYPE_CHECKING:
 
 FETCHED = 1 << 25
 """Bytes of a file elsewhere that are fetched, at most, beside those of a server that knows no ranges."""
-CODE = {
-    RecordKind.CODE,
-    RecordKind.BYTECODE,
-    RecordKind.PROGRAM,
-    RecordKind.COMPILED,
-    RecordKind.CPP,
-    RecordKind.SHARED_OBJECT,
-    RecordKind.GRAPH,
-}
-"""The kinds of bytes that say what is computed."""
 NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
 """Files whose tensors lie inside of records, which are read as a whole to find them."""
 VERSION_KEYS = {
@@ -114,8 +105,8 @@ class InventoryRow:
         elements: elements that its storages hold for them, each once: parameters, buffers, whatever else was
             saved as a tensor.
         weight_bytes: stored bytes of tensors.
-        code_bytes: stored bytes of code, bytecode and graphs, without debug info; of packages and of whole
-            modules in the format before PyTorch 1.6 those of Python's sources, too.
+        code_bytes: stored bytes of what is run, or what modules are made of, without debug info; of packages
+            and of whole modules in the format before PyTorch 1.6 those of Python's sources, too.
         debug_bytes: stored bytes of debug info, as ``sizes`` counts them; the whole size of a companion.
         debug_share: the part of the size that this is, from 0 to 1.
         handles: the number of debug handles.
@@ -249,7 +240,7 @@ def _row(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
     if kind in TENSOR_KINDS:
         with opened(mapped, allowance, TENSOR_KINDS) as archive:
             return _of_tensor_file(archive)
-    if kind in {FileKind.CUT, FileKind.LFS, FileKind.ZIP}:
+    if kind in DAMAGED_KINDS - {FileKind.EMPTY} | {FileKind.LFS, FileKind.ZIP}:
         opened_zip(mapped, allowance)  # which refuses it
     return InventoryRow(mapped.name, kind, len(mapped.data), looked_at=["first bytes"])
 
@@ -368,30 +359,19 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
     if broken is not None:
         raise ArchiveError("cannot be read", file=archive.file, record=broken)
     facts: dict[str, object] = {}
+    stored = Counter[Group]()
+    for piece in pieces:
+        stored[piece.group] += piece.stored
     if archive.tensor_file is None:  # in others nobody has looked for debug info
-        facts["debug_bytes"] = sum(piece.stored for piece in pieces if piece.kind in DEBUG)
+        facts["debug_bytes"] = stored[Group.DEBUG]
     if not tensors and archive.recognised.kind is FileKind.AOTI:  # only C++ code names them, if it is there
         return facts
     return facts | {
         "tensors": tensors,
         "elements": sum(piece.weight.elements for piece in pieces if piece.weight),
-        "weight_bytes": sum(piece.stored for piece in pieces if piece.weight or piece.kind in WEIGHT_KINDS),
-        "code_bytes": _code_bytes(archive, pieces),
+        "weight_bytes": stored[Group.WEIGHTS],
+        "code_bytes": stored[Group.CODE],
     }
-
-
-def _code_bytes(archive: Archive, pieces: Sequence[Piece]) -> int:
-    """Stored bytes of code, also of Python's, in a package or beside a whole module."""
-    stored = sum(piece.stored for piece in pieces if piece.kind in CODE and not piece.weight)
-    if archive.tensor_file is not None:
-        return stored + sum(len(encoded(source.text)) for source in archive.tensor_file.sources)
-    if archive.recognised.kind in PACKAGE_KINDS:
-        stored += sum(piece.stored for piece in pieces if _is_python(piece))
-    return stored
-
-
-def _is_python(piece: Piece) -> bool:
-    return piece.kind == RecordKind.OTHER and piece.record is not None and piece.record.endswith(".py")
 
 
 def _short(text: str) -> str:
@@ -462,7 +442,7 @@ class Sums:
         size: in bytes.
         elements: of tensors.
         weight_bytes: stored bytes of tensors.
-        code_bytes: stored bytes of code, bytecode and graphs, without debug info.
+        code_bytes: stored bytes of what is run, or what modules are made of, without debug info.
         debug_bytes: stored bytes of debug info.
     """
 

@@ -290,11 +290,12 @@ class HandleOperations:
 
     @cached_property
     def blobs(self) -> Mapping[str, frozenset[int]]:
-        """Class of a lowered module → the handles in the blobs of its instances."""
+        """Class of a lowered module → the handles in the blobs of its instances, if all can be read."""
         blobs: dict[str, frozenset[int]] = {}
         for state in self._archive.lowered.values():
             blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
-        return blobs
+        unread = {state.type_name for state in self._archive.lowered.values() if state.unread}
+        return {name: handles for name, handles in blobs.items() if name not in unread}
 
     def __getitem__(self, handle: int) -> HandleOperation:
         """The facts about a known handle; those of handles asked for lately are kept."""

@@ -10,8 +10,8 @@ Their state is the argument of ``__setstate__``, whose code ``codegen_backend_mo
   ``torch.jit.LoweredWrapper.<backend>.<original class>`` in its attribute ``__loweredModule__``.
 
 They may stand anywhere in the module tree, and inside tuples, lists and dicts. A state's texts may hold debug
-handles: behind ``<debug_handle>`` (the form of PyTorch's own demo backend), or in the instructions of a
-program, whose format :mod:`archive.backend.aten.blob` specifies.
+handles: after ``<debug_handle>`` (the form of PyTorch's own demo backend), or in the instructions of a
+program, whose format :mod:`archive.formats.blob_programs` specifies.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.debuginfo.model import Generation, Global, Handle, Inert, LoweredState
+from archive.formats import blob_programs
 from archive.formats.record_kinds import DATA
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ LOWERED_CLASS_1_9 = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backe
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 HANDLE_MARK = "<debug_handle>"
 IN_BLOB = re.compile(HANDLE_MARK + r"(\d{1,18})")
-PROGRAM = '{"version":1,"operators":'
-LONGEST_PROGRAM = 1 << 23
-"""Most characters of a program; a method of 10,000 operations has some 400,000."""
 HANDLE_BYTES = 64
 """Bytes of memory that a value or handle in a blob costs."""
 STATE_BYTES, STEP_BYTES = 600, 240
@@ -96,7 +94,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
         spec,
         processed,
         bool(create[0]) if create else None,
-        blobs.handles(processed),
+        *blobs.handles(processed),
     )
 
 
@@ -130,16 +128,22 @@ def _children(value: object) -> Iterator[tuple[object, bool, object]]:
             yield index, False, child
 
 
-def _of_program(text: str) -> Iterator[int]:
-    """The handles in a program of :mod:`archive.backend.aten.blob`; none where it is broken."""
-    import json  # noqa: PLC0415 (few archives have such a program)
+def without_handles(text: str, allowance: Allowance) -> str:
+    """A text of a lowered module's state without debug handles."""
+    if blob_programs.is_program(text):
+        return blob_programs.without_handles(text, allowance)
+    return IN_BLOB.sub(HANDLE_MARK, text)
 
-    try:
-        methods = json.loads(text)["methods"] if len(text) <= LONGEST_PROGRAM else []
-        handles = [step[3] for method in methods for step in method["instructions"]]
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return
-    yield from dict.fromkeys(handle for handle in handles if type(handle) is int and 0 <= handle < 1 << 63)
+
+def handles_in(text: str, allowance: Allowance) -> list[int]:
+    """The debug handles in a text of a lowered module's state.
+
+    Raises:
+        UnreadProgramError: it is a program that cannot be read.
+    """
+    if blob_programs.is_program(text):
+        return blob_programs.handles_of(text, allowance)
+    return [*map(int, IN_BLOB.findall(text))]
 
 
 class _Blobs:
@@ -147,18 +151,26 @@ class _Blobs:
 
     def __init__(self, allowance: Allowance) -> None:
         self.allowance = allowance
-        self.found: dict[int, tuple[Handle, ...]] = {}
+        self.found: dict[int, tuple[tuple[Handle, ...], str]] = {}
 
-    def handles(self, processed: object) -> tuple[Handle, ...]:
-        """The handles in all texts of a lowered module's state."""
+    def handles(self, processed: object) -> tuple[tuple[Handle, ...], str]:
+        """The handles in all texts of a lowered module's state, and why a text's cannot be read, or ""."""
         handles: list[Handle] = []
+        unread = ""
         for text in self._texts(processed):
             if id(text) not in self.found:
-                found = _of_program(text) if text.startswith(PROGRAM) else map(int, IN_BLOB.findall(text))
-                self.found[id(text)] = tuple(map(Handle, found))
-            self._count(len(self.found[id(text)]))
-            handles += self.found[id(text)]
-        return tuple(handles)
+                self.found[id(text)] = self._handles_in(text)
+            found, why = self.found[id(text)]
+            self._count(len(found))
+            handles += found
+            unread = unread or why
+        return tuple(handles), unread
+
+    def _handles_in(self, text: str) -> tuple[tuple[Handle, ...], str]:
+        try:
+            return tuple(map(Handle, handles_in(text, self.allowance))), ""
+        except blob_programs.UnreadProgramError as error:
+            return (), str(error)
 
     def _texts(self, value: object) -> Iterator[str]:
         """The texts in a value, each object once."""

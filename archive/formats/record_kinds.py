@@ -151,12 +151,28 @@ class RecordKind(StrEnum):
     GRAPH = "graph"
     EXTERNAL = "external data"
     INDEX = "index of shards"
+    PYTHON = "Python source"
     OTHER = "other"
 
     @property
     def is_debug(self) -> bool:
         """Whether records of this kind are debug information: PyTorch runs the model without them."""
         return self in DEBUG_KINDS
+
+    @property
+    def group(self) -> Group:
+        """What it counts as."""
+        return GROUP_BY_KIND.get(self, Group.OTHER)
+
+
+class Group(StrEnum):
+    """What the bytes of a file count as, in every sum over records."""
+
+    WEIGHTS = "weights"
+    CODE = "code"
+    DEBUG = "debug info"
+    CONTAINER = "container"
+    OTHER = "other"
 
 
 class MetadataKind(StrEnum):
@@ -228,6 +244,28 @@ KINDS_TO_SOURCE = {record.kind for record in DEBUG_RECORDS if record.leads_to_so
 
 WEIGHT_KINDS = {RecordKind.TENSOR, RecordKind.EXTERNAL}
 """Elements of tensors."""
+
+RUN_KINDS = {
+    RecordKind.MODULES,
+    RecordKind.CONSTANTS,
+    RecordKind.CODE,
+    RecordKind.BYTECODE,
+    RecordKind.PROGRAM,
+    RecordKind.COMPILED,
+    RecordKind.SHARED_OBJECT,
+    RecordKind.CPP,
+    RecordKind.EFFECTS,
+    RecordKind.GRAPH,
+    RecordKind.PYTHON,
+}
+"""What is run, or what modules are made of. What ``torch.save`` pickled is no code."""
+
+GROUP_BY_KIND = {
+    **dict.fromkeys(WEIGHT_KINDS, Group.WEIGHTS),
+    **dict.fromkeys(RUN_KINDS, Group.CODE),
+    **dict.fromkeys(DEBUG_KINDS, Group.DEBUG),
+}
+"""What each kind of records counts as; all others are ``OTHER``."""
 
 PICKLED_KINDS = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 """Kinds of records of the model that are pickles where their names end in ``.pkl``."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.describe.sizes.account import UNNAMED, steps_of
-from archive.describe.sizes.stacks import CONTAINER, GROUPS, WEIGHTS, bounded_steps, group_of
+from archive.describe.sizes.stacks import bounded_steps
+from archive.formats.record_kinds import Group
 from archive.page.units import plain
 
 if TYPE_CHECKING:
     from archive.describe.sizes.account import Account, Piece, Weight
 
-KINDS = ("file", *GROUPS)
+KINDS = ("file", *map(str, Group))
 """The kind of the file itself, and of what stands below it."""
 
 
@@ -33,24 +34,23 @@ class SizeTree:
         self._rows: dict[tuple[int, str], int] = {}
         self._sums = {"stored": [0], "inflated": [0], "elements": [0], "old": [0]}
         for piece in account.pieces:
-            row = self._row(piece, group_of(piece, is_companion=account.is_companion))
+            row = self._row(piece, account.group_of(piece))
             self._sums["stored"][row] += piece.stored
             self._sums["inflated"][row] += piece.inflated
             self._sums["elements"][row] += piece.weight.elements if piece.weight else 0
         if base is not None:
             for piece in base.pieces:
-                group = group_of(piece, is_companion=base.is_companion)
-                self._sums["old"][self._row(piece, group)] += piece.stored
+                self._sums["old"][self._row(piece, base.group_of(piece))] += piece.stored
         self._has_base = base is not None
 
-    def _row(self, piece: Piece, group: str) -> int:
-        kind = KINDS.index(group)
-        row = self._child(0, group, kind)
+    def _row(self, piece: Piece, group: Group) -> int:
+        kind = KINDS.index(str(group))
+        row = self._child(0, str(group), kind)
         for step in _steps(piece, group):
             row = self._child(row, step, kind)
         if piece.weight and (self._weights[row] is None or piece.weight.elements):
             self._weights[row] = piece.weight
-        if piece.record is not None and group != CONTAINER:
+        if piece.record is not None and group is not Group.CONTAINER:
             self._records[row] = piece.record
         return row
 
@@ -80,13 +80,13 @@ class SizeTree:
         }
 
 
-def _steps(piece: Piece, group: str) -> list[str]:
+def _steps(piece: Piece, group: Group) -> list[str]:
     """The steps of a piece's path below the first level."""
-    if group == WEIGHTS:
+    if group is Group.WEIGHTS:
         steps = steps_of(piece.weight.name) if piece.weight else [piece.record or UNNAMED]
         separator = "."
     else:
-        folders = [] if group == CONTAINER or piece.record is None else piece.record.split("/")
+        folders = [] if group is Group.CONTAINER or piece.record is None else piece.record.split("/")
         part = [] if piece.part is None or piece.part == piece.kind else [piece.part]
         steps, separator = [piece.kind, *(step or UNNAMED for step in folders), *part], "/"
     return list(map(str, bounded_steps(steps, separator)))

@@ -8,13 +8,13 @@ are bounded. What a broken file does not tell is a line that says why.
 from __future__ import annotations
 
 import html
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.describe.sizes.account import View
-from archive.formats.record_kinds import kind_in_exported, kind_of
+from archive.reader.recognition import kind_in
 from archive.render.diff import SIGNS, TITLES, verdict
 from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.leaks import leaks_line, leaks_table
@@ -75,7 +75,7 @@ def of_archive(archive: Archive) -> Printed:
         whole = f"{archive.file}: {archive.size:,} bytes, {archive.recognised.what}"
     except ValueError:  # its memory is released
         return [f"{archive.file}: closed"]
-    kind = kind_in_exported if archive.has_code and archive.compiled else kind_of
+    kind = partial(kind_in, archive.recognised.kind)
     records = sorted(archive.records.items(), key=lambda item: -item[1].stored_size or -item[1].size)
     table = FittedTable([("record", "name"), ("kind", "text"), ("stored", "number"), ("inflated", "number")])
     for name, record in records:

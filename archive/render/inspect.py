@@ -11,7 +11,6 @@ from archive.container.serialization_id import PLATFORMS
 from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
-from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import FileKind
 from archive.render.fitted_table import Bold, FittedTable
 from archive.render.texts import first_of, runs
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
-    from archive.describe.inspect import Inspection
+    from archive.describe.inspect import Inspection, LoweredFacts
     from archive.describe.listing import TensorFacts
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
     from archive.reader.provenance import Provenance
@@ -33,8 +32,6 @@ MAX_VALUE = 80
 """Characters of a text of metadata that are shown."""
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""
-OF_COMPILED = {RecordKind.CPP, RecordKind.KERNELS}
-"""Records of compiled models that are debug info where a companion holds them."""
 NO_ID = {
     "": "not known: a record cannot be read",
     None: "not computed: it takes all bytes of the file; of a copy on disk, `inspect` shows it",
@@ -59,7 +56,7 @@ LONGEST_ALIGNED = 60
 def inspection_text(facts: Inspection) -> Printed:
     """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
-    debug = sum(one.kind.is_debug or one.kind in OF_COMPILED for one in facts.records.values())
+    debug = sum(bool(facts.companion) or one.kind.is_debug for one in facts.records.values())
     what = facts.companion or f"{facts.what}, version {facts.version or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
@@ -86,8 +83,7 @@ def inspection_text(facts: Inspection) -> Printed:
         tail.append(f"unique handles: they name the archive, {facts.prefix}")
     tail += [f"method {name}: {counted(count, 'handle')}" for name, count in facts.methods.items()]
     tail += [
-        f"lowered {path or '(the top module)'}: backend {state.backend}, "
-        + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
+        f"lowered {path or '(the top module)'}: backend {state.backend}, {_in_blob(state)}"
         for path, state in facts.lowered.items()
     ]
     if facts.effects is not None:
@@ -105,6 +101,15 @@ def inspection_text(facts: Inspection) -> Printed:
         kind = Bold(record.kind) if record.kind.is_debug else record.kind
         records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, record.holds)
     return [*head, *tables, records, *tail]
+
+
+def _in_blob(state: LoweredFacts) -> str:
+    """The debug handles in the blob of a lowered module, in words."""
+    found = f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob"
+    if not state.unread:
+        return found
+    unread = f"{state.unread}, whose handles cannot be read"
+    return f"{found}, and {unread}" if state.handles else f"{unread}, in its blob"
 
 
 def _identity(facts: Inspection) -> list[str]:

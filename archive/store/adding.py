@@ -22,12 +22,12 @@ from archive.base.limits import unbounded
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
-from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, kind_of, place_of_companion
+from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of_companion
 from archive.reader import opening
 from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
 from archive.reader.line_digests import packed_digests
-from archive.reader.recognition import SHRUNK_KINDS
+from archive.reader.recognition import SHRUNK_KINDS, kind_in
 from archive.rewrite.split import companion_of as split_companion_of
 from archive.store.files import MOST_SHARED
 from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept
@@ -120,7 +120,7 @@ def _companion_of(archive: Archive) -> bytes:
     if archive.companion is not None:
         records = archive.container.records
         return bytes(records[place_of_companion(records)].view())
-    kinds = {kind_of(name) for name in archive.container.records}
+    kinds = {kind_in(archive.recognised.kind, name) for name in archive.container.records}
     traced = MetadataKind.TRACES in archive.programs.kinds or bool(archive.spare.records)
     if not kinds & KINDS_TO_SOURCE and not traced:  # handles that a split archive keeps lead nowhere
         raise NoDebugInfoError("no debug info in it", file=archive.file)

@@ -38,7 +38,7 @@ def zoo(tmp_path: Path) -> Path:
     shutil.copy(STACK, folder / "old" / "b.ptl")
     shutil.copy(FIXTURES / "exported" / "shop.pt2", folder)
     shutil.copy(KINDS / "state_dict.pt", folder)
-    shutil.copy(KINDS / "page.pt", folder)
+    shutil.copy(KINDS / "page.pt", folder / "page.html")
     (folder / "cut.pt").write_bytes(STACK.read_bytes()[:900])
     return folder
 
@@ -81,10 +81,11 @@ def test_many_files_are_an_inventory_and_json_has_all_of_each_file(zoo: Path) ->
 
 
 def test_a_file_that_is_named_is_to_be_a_model(zoo: Path) -> None:
-    done = called("inspect", zoo / "page.pt", zoo / "a.ptl", "--inventory", "--json")
+    done = called("inspect", zoo / "page.html", zoo / "a.ptl", "--inventory", "--json")
     assert done.exit_code == 2
     page, model = files_of(done.stdout)
-    assert page == {"file": f"{zoo}/page.pt", "error": f"{zoo}/page.pt: expected a model, found HTML page"}
+    name = f"{zoo}/page.html"
+    assert page == {"file": name, "error": f"{name}: expected a model, found HTML page"}
     assert model["kind"] == "lite archive"
 
 
@@ -100,7 +101,7 @@ def test_a_row_that_lacks_what_could_not_be_read_is_no_good_end(
 
 def test_a_folder_without_models_is_told(zoo: Path) -> None:
     (zoo / "pages").mkdir()
-    shutil.move(zoo / "page.pt", zoo / "pages")
+    shutil.move(zoo / "page.html", zoo / "pages")
     done = called("inspect", zoo / "pages", "-j", 1)
     assert str(done.exception) == f"{zoo}/pages: no model in it, but other files: 1 (HTML page: 1)"
 

@@ -130,7 +130,16 @@ def test_the_tensors_of_a_compiled_model_without_code_are_not_known() -> None:
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("package_python.pt", ("net.py",)), ("package.pt", ("net.py", ".data/ts_code/code/__torch__/net.py"))],
+    [
+        ("package_python.pt", ("net.py",)),
+        (
+            "package.pt",
+            (
+                *("net.py", ".data/ts_code/code/__torch__/net.py"),
+                *(".data/ts_code/0/data.pkl", ".data/ts_code/0/constants.pkl"),
+            ),
+        ),
+    ],
 )
 def test_sources_of_python_in_a_package_are_code(name: str, code: tuple[str, ...]) -> None:
     with zipfile.ZipFile(KINDS / name) as package:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits, profile_etdump
 from archive.base.limits import DEFAULT_LIMITS
+from archive.base.source_files import is_pytorchs
 from archive.failures.lookups.instructions import InstructionNodes
 from archive.formats.etdump import ProfileEvent, parse_etdump
 from tests.support.etdumps import DUMPS, Block, Event, built, dump, told
@@ -34,8 +36,9 @@ def expected(event: dict[str, Any]) -> Seen:
 
 
 def test_dumps_of_several_methods_branches_backends_failures_and_values_are_here() -> None:
-    assert DUMPS == ["failed", "fork", "methods", "region", "shop", "sized", "values", "xnnpack"]
-    assert RECORDED == ["failed", "region", "shop", "sized", "values", "xnnpack"]
+    recorded = ["failed", "quantised", "region", "shop", "sized", "values", "xnnpack"]
+    assert recorded == RECORDED
+    assert sorted([*recorded, "fork", "methods"]) == DUMPS
 
 
 @pytest.mark.parametrize("name", DUMPS)
@@ -96,6 +99,58 @@ def test_modules_and_lines_are_those_of_the_only_node_that_the_inspector_names(n
         assert event.place.levels[-1].path == (path or f"top({kind.rpartition('.')[2]})")
         assert event.place.innermost is not None
         assert f'File "{event.place.innermost.file}", line {event.place.innermost.number},' in trace
+
+
+FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in')
+
+
+def lines_of_inspector(name: str) -> dict[str, set[str]]:
+    """The lines of the model that the Inspector's traces of an instruction's nodes lead to."""
+    lines: dict[str, set[str]] = defaultdict(set)
+    for one in inspected(name):
+        for trace in one["traces"].values():
+            frames = FRAME.findall(trace or "")
+            frames = [frame for frame in frames if not is_pytorchs(frame[0])] or frames
+            lines[f"forward/0:{one['instruction']}"] |= {":".join(frame) for frame in frames[-1:]}
+    return lines
+
+
+@pytest.mark.parametrize("name", ["shop", "sized", "xnnpack", "quantised"])
+def test_an_instruction_has_the_lines_of_its_nodes_whenever_the_inspector_has_traces(name: str) -> None:
+    of_inspector = lines_of_inspector(name)
+    profile = profile_etdump(dump(name), record(name))
+    for event in profile.events:
+        source = event.place.source
+        found = set() if source is None else {f"{one.file}:{one.number}" for one in (source, *source.more)}
+        if event.place.instruction in of_inspector:  # others have no kernel, and are not in the fixture
+            known = of_inspector[event.place.instruction]
+            assert found <= known
+            assert bool(found) is bool(known)
+
+
+def test_nodes_of_quantisation_do_not_hide_those_of_the_model() -> None:
+    profile = profile_etdump(dump("quantised"), record("quantised"))
+    assert profile.unknown == 0
+    assert {row.name: row.calls for row in profile.by_line()} == {
+        "models/quantised.py:15": 12,  # convolution and relu, in XNNPACK
+        "models/quantised.py:28": 2,  # mean, a kernel: quantisation gave its handle to nodes of the backend
+        "models/quantised.py:29": 2,
+        "models/quantised.py:29, 30": 12,  # add and linear, in one call
+    }
+    assert {row.name for row in profile.by_module()} == {"top(Net)", "block", "table"}
+    assert [row.text for row in profile.by_line() if row.name.endswith("29, 30")] == [
+        "y = y + self.table(ids) …"
+    ]
+
+
+def test_a_call_of_quantising_nodes_alone_has_what_they_have() -> None:
+    """Their modules are PyTorch's own, so they have none; they have a line where a trace is recorded."""
+    alone = {"forward": {"0": [3], "1": 7, "2": 6, "3": [2, 6, 8, 9, 10]}}
+    changed = changed_record("quantised", debug_handle_map=json.dumps(alone).encode())
+    profile = profile_etdump(dump("quantised"), changed)
+    (place,) = {event.place for event in profile.events if event.place.instruction == "forward/0:0"}
+    assert place.levels[0].path == "(no modules)"
+    assert str(place.source) == "models/quantised.py:15"
 
 
 def test_of_a_handle_of_several_nodes_the_operator_tells_which_ran() -> None:
@@ -191,7 +246,8 @@ def test_notes_of_a_backend_have_the_places_of_the_nodes_that_it_told() -> None:
     assert places["2"].op == ops[4][0]
     assert places["2"].source is not None
     assert places["20"] == places["DELEGATE_CALL"]
-    assert places["20"].source is None  # the nodes of the call are of several lines
+    # those of all nodes of the call
+    assert str(places["20"].source) == "models/methods.py:38, 39"
     assert {row.name: row.self_ns for row in profile.by_delegate()} == {
         "(no backend)": 56,
         "BackendWithCompilerDemo: 2": 8,

@@ -46,6 +46,8 @@ def model(
     blob: Sequence[int] = (),
     owner: str = LOWERED,
     form: HandleForm = PLAIN,
+    *,
+    unread: str = "",
 ) -> Archive:
     """An archive that has handles and nothing else.
 
@@ -55,6 +57,7 @@ def model(
         blob: handles in the blob of the lowered module.
         owner: class of the module that all instructions are in.
         form: of the handles.
+        unread: what cannot be read of the blob.
     """
     opcodes = [opcode for method in methods.values() for opcode in method.values()]
     strings = Strings()
@@ -88,7 +91,7 @@ def model(
             ),
             instruction_table=InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)),
             qualified_top="__torch__.Top",
-            lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob))},
+            lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob), unread=unread)},
         ),
     )
 
@@ -171,6 +174,11 @@ AMBIGUOUS = {f"{TOP}.forward": {30: "> execute", 230: "OP"}}
         pytest.param(model(AMBIGUOUS, {2: "aten::add"}, [2]), (2, 30), id="named in the blob"),
         pytest.param(model(AMBIGUOUS, {2: "aten::add"}), (2, 30), id="blob not readable"),
         pytest.param(model(AMBIGUOUS, {2: "aten::add"}, [1]), (230,), id="not in the blob"),
+        pytest.param(
+            model(AMBIGUOUS, {2: "aten::add"}, [1], unread="a program of version 9"),
+            (2, 30),
+            id="blob partly read",
+        ),
         pytest.param(
             model(
                 {f"{TOP}.forward": {30: "> execute"}, f"{LOWERED}.__setstate__": {230: "OP"}},

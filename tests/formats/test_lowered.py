@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from archive.base.limits import DEFAULT_LIMITS
+from archive.base.errors import LimitError
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.model import Global, Inert
+from archive.formats.blob_programs import LONGEST_PROGRAM, MEMORY_PER_CHARACTER, VERSIONS
 from archive.formats.inert_values import class_names
-from archive.formats.lowered import find_lowered
+from archive.formats.lowered import find_lowered, without_handles
 
 CLASS = Global("torch.jit", "LoweredModule.demo.__torch__.M")
 
@@ -47,32 +49,58 @@ def test_a_lowered_module_is_found_by_its_path(root: object, found: list[str]) -
     assert paths(root) == found
 
 
-def program(*instructions: object) -> str:
+def program(*instructions: object, version: int = VERSIONS[0]) -> str:
     methods = [{"instructions": [list(one) if isinstance(one, tuple) else one for one in instructions]}]
-    return json.dumps({"version": 1, "operators": [], "methods": methods}, separators=(",", ":"))
+    return json.dumps({"version": version, "operators": [], "methods": methods}, separators=(",", ":"))
+
+
+def at(handle: object) -> tuple[object, ...]:
+    """An instruction with a handle."""
+    return 0, [1], [0], handle, None
 
 
 def test_handles_stand_behind_a_mark_or_in_a_program() -> None:
     assert handles("x<debug_handle>7 y<debug_handle>11") == [7, 11]
-    assert handles(program((0, 0, 0, 5), (0, 0, 0, 5), (0, 0, 0, 1 << 62))) == [5, 1 << 62]
+    for version in VERSIONS:
+        assert handles(program(at(5), at(5), at(-1), at(1 << 62), version=version)) == [5, 1 << 62]
     assert handles({"m": "<debug_handle>1"}, ("<debug_handle>2",), 3) == [1, 2]
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "why"),
     [
-        '{"version":1,"operators":',
-        '{"version":1,"operators":[]}',
-        '{"version":1,"operators":[],"methods":3}',
-        '{"version":1,"operators":[' + "[" * 100_000,
-        program(3),
-        program((0, 0)),
-        program((0, 0, 0, -1), (0, 0, 0, 1 << 63), (0, 0, 0, True), (0, 0, 0, "1")),
+        ('{"version":1,"operators":', "a broken program"),
+        ('{"version":1,"operators":[]}', "a broken program"),
+        ('{"version":1,"operators":[],"methods":3}', "a broken program"),
+        ('{"version":1,"operators":[' + "[" * 100_000, "a broken program"),
+        (program(3), "a broken program"),
+        (program((0, 0)), "a broken program"),
+        (program((0, [1], [0], 5)), "a broken program"),
+        *[(program(at(handle)), "a broken program") for handle in (-2, 1 << 63, True, "1")],
+        (program(at(5), version=9), "a program of version 9, not 1 or 2"),
+        (program(at(5), version=0), "a program of version 0, not 1 or 2"),
+        (program(at(5)) + " " * LONGEST_PROGRAM, f"a program of more than {LONGEST_PROGRAM:,} characters"),
     ],
-    ids=range(7),
+    ids=range(14),
 )
-def test_a_broken_program_has_no_handles(broken: str) -> None:
-    assert handles(broken) == []
+def test_why_the_handles_of_a_program_cannot_be_read_is_known(broken: str, why: str) -> None:
+    (state,) = find_lowered(lowered([broken, "<debug_handle>7"]), DEFAULT_LIMITS.allowance(1 << 21)).values()
+    assert (list(state.handles), state.unread) == ([7], why)
+    assert without_handles(broken, DEFAULT_LIMITS.allowance(1 << 21)) == broken
+
+
+def test_programs_that_differ_in_handles_alone_are_equal_without_them() -> None:
+    allowance = DEFAULT_LIMITS.allowance(0)
+    one, two, other = (program(*map(at, some)) for some in ((5, -1), (6, -1), (6, 5)))
+    assert without_handles(one, allowance) == without_handles(two, allowance)
+    assert without_handles(one, allowance) != without_handles(other, allowance)
+
+
+def test_reading_a_program_asks_for_its_memory_first() -> None:
+    text = program(*map(at, range(1000)))
+    short = Limits(memory=MEMORY_PER_CHARACTER * len(text)).allowance(0)
+    with pytest.raises(LimitError):
+        find_lowered(lowered(text), short)
 
 
 def test_the_classes_of_all_objects_are_named_once() -> None:

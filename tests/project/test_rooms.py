@@ -110,3 +110,22 @@ def test_few_arrows_run_between_them() -> None:
 def test_the_architecture_lists_the_rooms() -> None:
     text = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert [room for room in rooms() if f"| `{room}/` |" not in text] == []
+
+
+SHOWING = ("cli", "compare", "describe", "page", "render", "store")
+"""Rooms that ask for the kinds of records of any file."""
+BY_NAME_ALONE = {"kind_of", "kind_in_exported", "kind_in_etrecord", "kind_in_legacy_exported"}
+
+
+def test_the_kind_of_a_record_is_asked_with_the_kind_of_its_file() -> None:
+    """``kind_in`` answers for all files; a name alone may be anything in a file of another kind."""
+    asking = {
+        f"{path.relative_to(PACKAGE)}: {alias.name}"
+        for room in SHOWING
+        for path in (PACKAGE / room).rglob("*.py")
+        for node in module(path).imports
+        if isinstance(node, ast.ImportFrom) and node.module == "archive.formats.record_kinds"
+        for alias in node.names
+        if alias.name in BY_NAME_ALONE
+    }
+    assert asking == set()

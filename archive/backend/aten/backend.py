@@ -3,7 +3,7 @@
 Its link is ``ahead of time``: stock PyTorch runs one TorchScript statement for each operation. With this
 library, the register machine runs the same operations, and reports errors, times and memory by debug handle.
 Use the register machine to profile and debug, TorchScript to deploy. The archive keeps both: the machine's
-programs are the text of the state, see :mod:`archive.backend.aten.blob`.
+programs are the text of the state, see :mod:`archive.formats.blob_programs`.
 """
 
 from __future__ import annotations

@@ -1,25 +1,6 @@
 """Programs as text, the blob that a saved archive keeps.
 
-The text is JSON, without blanks::
-
-    {"version": 1,
-     "operators": ["aten::linear", "jump", ...],
-     "methods": [{"method": "forward", "parameters": 1, "registers": 5, "result": 4,
-                  "constants": [[1, {"tensor": 0}], [2, null], ...],
-                  "instructions": [[0, [4], [0, 1, 2], 17, null], ...]}]}
-
-An instruction is ``[op, outs, ins, handle, target]``; see :mod:`archive.backend.aten.program`. Its ``op`` is
-an index into ``operators``, which has each name once. A constant is
-
-- ``null``, a bool, a text, an integer of 64 bits, or a finite float,
-- a list of constants,
-- ``{"float": "inf" | "-inf" | "nan"}``, ``{"complex": [real, imaginary]}``,
-- ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
-- ``{"device": "cuda:0"}``, ``{"dtype": "float32"}``,
-- ``{"tensor": n}``, the n-th of the tensors beside the text, which all methods share,
-- ``{"held": n}``, the n-th of the attributes beside these, an object of a C++ class,
-- or ``{"all held": null}``, the list of these attributes, whose items are state: instructions replace them.
-  Programs with one of the last two have version 2.
+The format is that of :mod:`archive.formats.blob_programs`.
 
 Reading a text checks, before anything runs, that all numbers are in range, that every operation can be run
 and has as many inputs and outputs as it should, that no instruction writes a constant, and that each register
@@ -48,14 +29,20 @@ from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, Mach
 from archive.backend.errors import NO_HANDLE
 from archive.base.errors import ArchiveError, shown
 from archive.effects.errors import LoweringError
-from archive.formats.lowered import LONGEST_PROGRAM
+from archive.formats.blob_programs import (
+    INSTRUCTION,
+    LONGEST_PROGRAM,
+    METHOD_FIELDS,
+    PROGRAM_FIELDS,
+    SEPARATORS,
+    VERSION,
+    VERSION_HOLDING,
+    VERSIONS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PROGRAM_VERSION = 1
-PROGRAM_VERSION_HOLDING = 2
-"""The version of programs that use attributes of the lowered module."""
 MAX_METHODS = 1024
 MAX_PARAMETERS = 4096
 """Most parameters of a method."""
@@ -70,33 +57,35 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
         LoweringError: the text would be longer, or have more loops, than reading accepts.
     """
     operators: dict[str, int] = {}
-    methods = [
-        {
-            "method": program.method,
-            "parameters": program.parameters,
-            "registers": program.registers,
-            "result": program.result,
-            "constants": [[register, packed(value)] for register, value in program.constants.items()],
-            "instructions": [
-                [operators.setdefault(step.op, len(operators)), step.outs, step.ins, step.handle, step.target]
-                for step in program.instructions
-            ],
-        }
-        for program in programs.values()
-    ]
+    methods = [_method(program, operators) for program in programs.values()]
     constants = [value for program in programs.values() for value in program.constants.values()]
     holding = any(isinstance(value, HeldAt | HeldList) for value in constants)
-    version = PROGRAM_VERSION_HOLDING if holding else PROGRAM_VERSION
-    text = json.dumps(
-        {"version": version, "operators": list(operators), "methods": methods},
-        separators=(",", ":"),
-        allow_nan=False,
-    )
+    version = VERSION_HOLDING if holding else VERSION
+    program = dict(zip(PROGRAM_FIELDS, (version, list(operators), methods), strict=True))
+    text = json.dumps(program, separators=SEPARATORS, allow_nan=False)
     if len(text) > LONGEST_PROGRAM or any(
         _loops(program.instructions) > MAX_LOOPS for program in programs.values()
     ):
         raise LoweringError("the module's methods are larger than a backend takes")
     return text
+
+
+def _method(program: MachineProgram, operators: dict[str, int]) -> dict[str, object]:
+    """A method's program as JSON. Its operators are added to those that are numbered."""
+    constants = [[register, packed(value)] for register, value in program.constants.items()]
+    instructions = [
+        [operators.setdefault(step.op, len(operators)), step.outs, step.ins, step.handle, step.target]
+        for step in program.instructions
+    ]
+    values = (
+        program.method,
+        program.parameters,
+        program.registers,
+        program.result,
+        constants,
+        instructions,
+    )
+    return dict(zip(METHOD_FIELDS, values, strict=True))
 
 
 def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]:
@@ -122,9 +111,9 @@ def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]
             parse_float=finite,
             parse_constant=finite,
         )
-        version, operators, methods = _fields(read, "version", "operators", "methods")
-        versions = (PROGRAM_VERSION, PROGRAM_VERSION_HOLDING)
-        _check(type(version) is int and version in versions, f"version {PROGRAM_VERSION} or 2", version)
+        version, operators, methods = _fields(read, *PROGRAM_FIELDS)
+        known = " or ".join(map(str, VERSIONS))
+        _check(type(version) is int and version in VERSIONS, f"version {known}", version)
         _check(type(operators) is list, "a list of operators", operators)
         for name in operators:
             _check(type(name) is str and (name in (*CONTROL, MOVE) or supported(name)), "an operator", name)
@@ -160,9 +149,7 @@ def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
 
 def _program(read: Any, operators: list[str], counts: tuple[int, int]) -> MachineProgram:  # noqa: ANN401
     """The program of a method, checked. ``counts``: how many tensors and attributes beside the text."""
-    name, parameters, count, result, constants, rows = _fields(
-        read, "method", "parameters", "registers", "result", "constants", "instructions"
-    )
+    name, parameters, count, result, constants, rows = _fields(read, *METHOD_FIELDS)
     _check(type(name) is str and name.isidentifier(), "a method's name", name)
     place = f"method {name}"
     _check(type(constants) is list and type(rows) is list, "constants and instructions", read, place)
@@ -218,7 +205,8 @@ def _instruction(
     place: str,
 ) -> MachineInstruction:
     """An instruction, checked."""
-    _check(type(row) is list and len(row) == 5, "[op, outs, ins, handle, target]", row, place)  # noqa: PLR2004
+    form = f"[{', '.join(INSTRUCTION)}]"
+    _check(type(row) is list and len(row) == len(INSTRUCTION), form, row, place)
     op, outs, ins, handle, target = row
     _check(_is_number(op, range(len(operators))), f"one of {len(operators)} operators", op, place)
     for some in (outs, ins):

@@ -1,4 +1,4 @@
-"""Constants of programs, to JSON and back; :mod:`archive.backend.aten.blob` has the format."""
+"""Constants of programs, to JSON and back; :mod:`archive.formats.blob_programs` has the format."""
 
 from __future__ import annotations
 

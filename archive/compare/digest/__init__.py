@@ -133,7 +133,7 @@ def _digest(rows: Iterable[object]) -> str:
 # --- digest
 
 Of = Literal["model", "weights", "debug", "file"]
-VERSIONS: Mapping[Of, int] = {"model": 2, "weights": 1, "debug": 1}
+VERSIONS: Mapping[Of, int] = {"model": 3, "weights": 1, "debug": 1}
 """Of the lists of parts: it changes with whatever changes the digest of a model that stays as it is."""
 
 
@@ -154,7 +154,7 @@ class Digest:
     left_out: int = 0
 
     def __str__(self) -> str:
-        """The digest with what it is of: ``model-2:4f53…``. That of a file is as ``sha256sum`` has it."""
+        """The digest with what it is of: ``model-3:4f53…``. That of a file is as ``sha256sum`` has it."""
         return self.value if self.of == "file" else f"{self.of}-{VERSIONS[self.of]}:{self.value}"
 
 

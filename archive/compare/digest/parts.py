@@ -38,6 +38,7 @@ from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
 from archive.compare.digest.values import TensorDigests, ValueBytes, sha256_of
 from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, version_of_operators
+from archive.compare.unkept import strip_unkept
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
@@ -45,7 +46,7 @@ from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.effects import EFFECTS
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.generated_code import canonical
-from archive.formats.lowered import HANDLE_MARK, IN_BLOB, is_lowered
+from archive.formats.lowered import is_lowered, without_handles
 from archive.formats.record_kinds import (
     BESIDE,
     BYTECODE,
@@ -178,15 +179,16 @@ class _ModelParts:
         definitions.number(name for value in values.values() for name in _classes(value))
         self._done |= {*code, *pickles}
         roots = {definitions.named(str(value.what)) for value in values.values() if isinstance(value, Inert)}
-        for name, text in definitions.texts().items():
-            plain = canonical(text, keeps_arguments=not roots or name in roots)
+        for name, lines in definitions.texts().items():
+            plain = canonical(lines, keeps_arguments=not roots or name in roots)
             yield f"code/{name}", sha256_of(plain.encode("utf-8", "surrogateescape"))
         for name, value in values.items():
             if name == BYTECODE:
                 yield from self._bytecode(value, definitions)
             else:
                 lowered = any(map(is_lowered, _classes(value)))
-                written = self._written(name, definitions, _without_handles if lowered else str)
+                text = partial(without_handles, allowance=self._archive.allowance) if lowered else str
+                written = self._written(name, definitions, text)
                 yield f"values/{name}", sha256_of(written.written(value))
         version = version_of_operators(self._archive)
         if version is not None:
@@ -254,6 +256,7 @@ class _ModelParts:
                 tree = read_json(self._records[record].view(), part)
                 for _, node, *_ in nodes(graph_of(tree)):
                     node["metadata"] = {}
+                strip_unkept(tree)
                 yield (
                     f"graph/{name}",
                     _json({key: value for key, value in tree.items() if key not in RELEASE_KEYS}),
@@ -341,11 +344,6 @@ def _classes(root: object) -> Iterator[str]:
             stack += [value.state, value.arguments, value.what]
         else:
             stack += reversed([*value.values()] if isinstance(value, dict) else value)
-
-
-def _without_handles(text: str) -> str:
-    """A text of a lowered module's state without debug handles."""
-    return IN_BLOB.sub(HANDLE_MARK, text)
 
 
 def _unnumbered(row: object) -> object:

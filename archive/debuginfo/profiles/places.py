@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import one_line
+from archive.base.errors import one_line, several
 from archive.base.facts import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication
 
 UNKNOWN_NAME = "(unknown)"
+NO_MODULES = "(no modules)"
 NO_SOURCE = "(no source)"
 NO_DELEGATE = "(no backend)"
 INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
 """Instances in call stacks that are no step of a module's path."""
+MOST_LINES = 5
+"""Lines of one operation that are listed."""
 STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
 
 
@@ -50,14 +53,22 @@ class SourceLine(NamedTuple):
         file: its file.
         number: its number in the file, from 1.
         text: its text without indentation.
+        more: further lines, of an operation that is made of several.
     """
 
     file: str
     number: int
     text: str
+    more: tuple[SourceLine, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.number}"
+        others = [str(line.number) if line.file == self.file else str(line) for line in self.more]
+        return several([f"{self.file}:{self.number}", *others], MOST_LINES)
+
+    @property
+    def words(self) -> str:
+        """Its text; that of the first of several lines, with a mark."""
+        return f"{self.text} …" if self.more else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,11 @@ class OperationPlace:
     op: str
     instruction: str = ""
     delegate: str = ""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether neither a module nor a line is known."""
+        return self.source is None and self.levels[0].path in {UNKNOWN_NAME, NO_MODULES}
 
     @property
     def module(self) -> str:
@@ -112,6 +128,25 @@ def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
         source=source.pop() if len(source) == 1 else None,
         innermost=innermost.pop() if len(innermost) == 1 else None,
     )
+
+
+def joint_place(places: Sequence[OperationPlace]) -> OperationPlace:
+    """The place of an operation that is made of several: the modules that they share, and all their lines."""
+    common = common_place(places)
+    source, innermost = (
+        joint_line([line for line in lines if line is not None])
+        for lines in (
+            [place.source for place in places],
+            [place.innermost for place in places],
+        )
+    )
+    return replace(common, source=source, innermost=innermost)
+
+
+def joint_line(lines: Sequence[SourceLine]) -> SourceLine | None:
+    """Several lines as one, each once; None if there is none."""
+    distinct = tuple(dict.fromkeys(lines))
+    return distinct[0]._replace(more=distinct[1:]) if distinct else None
 
 
 def place_of(symbolication: Symbolication) -> OperationPlace:

@@ -171,7 +171,7 @@ def _arguments(timeline: Timeline, handle: int, place: OperationPlace) -> Event:
     lines = {"Source": place.source}
     if place.innermost != place.source:
         lines["Innermost Source"] = place.innermost
-    return arguments | {key: f"{line}: {line.text}" if line else NO_SOURCE for key, line in lines.items()}
+    return arguments | {key: f"{line}: {line.words}" if line else NO_SOURCE for key, line in lines.items()}
 
 
 def _slices(segments: Sequence[Segment]) -> Iterator[tuple[int, int, ModuleLevel]]:

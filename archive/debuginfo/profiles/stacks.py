@@ -28,7 +28,7 @@ def stack_of(place: OperationPlace, operator: str) -> tuple[StackFrame, ...]:
     line = (
         StackFrame(NO_SOURCE)
         if source is None
-        else StackFrame(f"{source}: {source.text}", source.file, source.number)
+        else StackFrame(f"{source}: {source.words}", source.file, source.number)
     )
     return (*(StackFrame(str(level)) for level in place.levels), line, StackFrame(operator))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
-from archive.debuginfo.profiles.places import NO_DELEGATE, NO_SOURCE, UNKNOWN_NAME
+from archive.debuginfo.profiles.places import NO_DELEGATE, NO_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -181,7 +181,7 @@ class Timeline:
     @property
     def unknown(self) -> int:
         """How many operations have no known place."""
-        return sum(event.place.levels[0].path == UNKNOWN_NAME for event in self.events)
+        return sum(event.place.is_unknown for event in self.events)
 
     @property
     def peak(self) -> int:
@@ -222,7 +222,7 @@ class Timeline:
     def by_line(self) -> list[ProfileRow]:
         """Sums by line of the model's source; longest self time first."""
         return self._rows(
-            lambda place, _: [(str(place.source), place.source.text) if place.source else (NO_SOURCE, "")]
+            lambda place, _: [(str(place.source), place.source.words) if place.source else (NO_SOURCE, "")]
         )
 
     def by_operator(self) -> list[ProfileRow]:

@@ -19,10 +19,11 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import by_ranges
 from archive.debuginfo.profiles.places import (
+    NO_MODULES,
     ModuleLevel,
     OperationPlace,
     SourceLine,
-    common_place,
+    joint_place,
     model_line,
 )
 from archive.debuginfo.profiles.profile import Profile
@@ -37,7 +38,7 @@ from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from archive.base.mapped import Source
     from archive.describe.runtime.runs import Call, Ran, Run
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 
 RUNTIME = "ExecuTorch"
 UNKNOWN_BACKEND = "(unknown backend)"
-NO_MODULES = "(no modules)"
+WRAPPERS = ("torch.export.", "torch.fx.")
+"""Begin the classes of modules that PyTorch puts around a model while it exports: they are no part of it."""
 
 
 class Operations:
@@ -67,6 +69,7 @@ class Operations:
         self._recorded, self.tick_ns = recorded, tick_ns
         self._numbers: dict[tuple[str, Ran, str], int] = {}
         self._call_places: dict[tuple[str, Ran], CallPlace] = {}
+        self._kernels = defaultdict[str, set[str]](set)
         self._start: int | None = None
         self._end = 0
         self.recording = Recording(RUNTIME)
@@ -80,6 +83,7 @@ class Operations:
         self._start = first if self._start is None else self._start
         shift = max(-self._start, self._end - first)
         self._end = shift + max(event.end for event in spans)
+        self._kernels[method] |= self._of_kernels(run, method)
         for call in run.calls:
             outer = call.kernel or call.event
             inner = call.inner if _is_nested(outer, call.inner) else ()
@@ -89,12 +93,20 @@ class Operations:
                 start, end = (round((tick + shift) * self.tick_ns) for tick in (event.start, event.end))
                 self.recording.operations.append((start, end, number, name))
 
+    def _of_kernels(self, run: Run, method: str) -> set[str]:
+        """The nodes that kernels ran, by their keys."""
+        ran = {call.ran for call in run.calls if call.operator and call.event.name != DELEGATE_CALL}
+        found = ((one, self._recorded and self._recorded.instruction(method, one)) for one in ran)
+        return {
+            node.site.key for one, known in found if known for node in known.nodes if runs(one.operator, node)
+        }
+
     def _number(self, method: str, call: Call, note: str) -> int:
         """The number of the place of a call, or of what a backend noted inside of it."""
         key = method, call.ran, note
         if key not in self._numbers:
             if key[:2] not in self._call_places:
-                self._call_places[key[:2]] = CallPlace(self._recorded, method, call)
+                self._call_places[key[:2]] = CallPlace(self._recorded, method, call, self._kernels[method])
             self._numbers[key] = len(self.places)
             self.places.append(self._call_places[key[:2]].of(note))
         return self._numbers[key]
@@ -107,9 +119,12 @@ class CallPlace:
         recorded: the methods of the ETRecord; None without one.
         method: that ran.
         call: the call.
+        of_kernels: the keys of nodes that kernels ran, which no backend did: some nodes share their handles.
     """
 
-    def __init__(self, recorded: RecordedRuns | None, method: str, call: Call) -> None:
+    def __init__(
+        self, recorded: RecordedRuns | None, method: str, call: Call, of_kernels: Collection[str] = ()
+    ) -> None:
         self._label = "" if recorded is None else f"{one_line(method)}/{call.ran.label}"
         instruction = None if recorded is None else recorded.instruction(method, call.ran)
         self._delegate = None if instruction is None else instruction.instruction.delegate
@@ -117,6 +132,12 @@ class CallPlace:
         if call.operator:
             nodes = tuple(node for node in nodes if runs(call.operator, node))
         places = [place_of_node(node) for node in nodes]
+        of_backend = self._delegate is not None
+        own = [
+            place
+            for node, place in zip(nodes, places, strict=True)
+            if not (of_backend and node.site.key in of_kernels)
+        ]
         self._backend = UNKNOWN_BACKEND if call.event.name == DELEGATE_CALL else ""
         self._by_handle = defaultdict[int, list[OperationPlace]](list)
         if self._delegate is not None:
@@ -124,15 +145,25 @@ class CallPlace:
             for node, place in zip(nodes, places, strict=True):
                 for handle in node_handles(node.site.metadata):
                     self._by_handle[handle].append(place)
-        self._whole = common_place(places)
+        self._whole = joint_place(_deciding(own or places))
 
     def of(self, note: str) -> OperationPlace:
         """The place of a note; of one whose nodes are not known, and of "", that of the call."""
         place = self._whole
         if self._delegate is not None and note in self._delegate.events:
             handles = self._delegate.events[note]
-            place = common_place([place for handle in handles for place in self._by_handle.get(handle, ())])
+            told = [place for handle in handles for place in self._by_handle.get(handle, ())]
+            place = joint_place(_deciding(told))
         return replace(place, instruction=self._label, delegate=self._backend)
+
+
+def _deciding(places: Sequence[OperationPlace]) -> Sequence[OperationPlace]:
+    """The places of nodes that tell where an operation comes from.
+
+    What was made outside of the model's modules says nothing of that while others do: quantisation puts nodes
+    around those of the model, without a trace, or with that of a neighbour.
+    """
+    return [place for place in places if place.levels[0].path != NO_MODULES] or places
 
 
 def _is_nested(outer: ProfileEvent, inner: Sequence[ProfileEvent]) -> bool:
@@ -255,6 +286,8 @@ def place_of_node(node: ProgramNode) -> OperationPlace:
     """The place in the model that a node comes from."""
     levels, outer = list[ModuleLevel](), ""
     for module in node.modules:
+        if module.class_name.startswith(WRAPPERS):
+            continue
         kind = one_line(module.class_name.rpartition(".")[2])
         step = module.path.removeprefix(f"{outer}.") if outer else module.path
         top = ModuleLevel(f"{TOP}({kind})", "")

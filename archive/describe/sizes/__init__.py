@@ -49,6 +49,9 @@ In a companion file, the kinds are its tables, and the parts are their columns: 
 :func:`archive.describe.sizes.pieces.companion_pieces`.
 
 Bytes that have no label in a view are labelled by their kind in brackets: ``[tensor]``.
+
+What a kind counts as (weights, code, debug info) is one table for all sums, of stacks, budgets, inventories
+and pages: :data:`archive.describe.sizes.account.GROUP_BY_KIND`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
 from archive.base.notebooks import shown_by
-from archive.formats.record_kinds import DEBUG_KINDS, MetadataKind, SpareKind
+from archive.formats.record_kinds import Group, MetadataKind, RecordKind, SpareKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,8 +46,12 @@ SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/", View.WEIGHTS
 """Views whose labels are paths."""
 
 
-DEBUG: set[str] = DEBUG_KINDS | {*MetadataKind, *SpareKind}
-"""The kinds of bytes that are debug information."""
+GROUP_BY_KIND: dict[str, Group] = {
+    **{kind: kind.group for kind in RecordKind},
+    **dict.fromkeys((*MetadataKind, *SpareKind), Group.DEBUG),
+    **dict.fromkeys(STRUCTURE, Group.CONTAINER),
+}
+"""What each kind of bytes counts as. Where tensors are known, they are weights whatever their record is."""
 
 UNNAMED = "(unnamed)"
 """What a tensor is called that is all of a file, and a step of a path that is empty."""
@@ -93,6 +97,12 @@ class Piece(NamedTuple):
     stored: int
     inflated: int
     weight: Weight | None = None
+
+    @property
+    def group(self) -> Group:
+        """What it counts as."""
+        group = GROUP_BY_KIND.get(self.kind, Group.OTHER)
+        return Group.WEIGHTS if self.weight and group not in {Group.DEBUG, Group.CONTAINER} else group
 
     @property
     def weights(self) -> str | None:
@@ -186,7 +196,11 @@ class Account:
         """Stored bytes of debug records, without headers, and of metadata; the whole size of a companion."""
         if self.is_companion:
             return self.size
-        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG)
+        return sum(piece.stored for piece in self.pieces if piece.group is Group.DEBUG)
+
+    def group_of(self, piece: Piece) -> Group:
+        """What one of the pieces counts as; those of a companion are debug info as a whole."""
+        return Group.DEBUG if self.is_companion else piece.group
 
     def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:
         """The sizes by label, largest first; of the view weights, each a :class:`WeightSize`.

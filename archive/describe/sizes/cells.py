@@ -16,9 +16,10 @@ from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.debuginfo.model import RangeLayout
 from archive.describe.sizes.account import Part
-from archive.formats.record_kinds import KINDS_IN_COLUMNS, kind_of
+from archive.formats.record_kinds import KINDS_IN_COLUMNS
 from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, CODE_OF, IS_PUT, OPCODES, ValueKind, lookup
+from archive.reader.recognition import kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +83,8 @@ def debug_contents(archive: Archive) -> RecordCells:
         tree = archive.tree(names)
         return _cells(tree, record_stretches(tree))
 
-    debug = [name for name in archive.records if kind_of(name) in KINDS_IN_COLUMNS]
+    file = archive.recognised.kind
+    debug = [name for name in archive.records if kind_in(file, name) in KINDS_IN_COLUMNS]
     found: RecordCells = {}
     for some in _readable(archive.range_records, range_cells):
         found |= some

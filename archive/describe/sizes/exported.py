@@ -26,7 +26,8 @@ from archive.formats.exported.modules import parse_modules, paths_in_model
 from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.places import node_bytes
 from archive.formats.exported.traces import parse_trace
-from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported, label_in
+from archive.formats.record_kinds import RecordKind, SpareKind, label_in
+from archive.reader.recognition import kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,7 +154,7 @@ def compiled_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]
         name: [Cell(None, None, records[name].size, kind)] for name, kind in spare_records(records).items()
     }
     for name, record in records.items():
-        if kind_in_exported(name) is RecordKind.SHARED_OBJECT:
+        if kind_in(archive.recognised.kind, name) is RecordKind.SHARED_OBJECT:
             try:
                 cells[name] = list(_object_cells(record.view(), tensors.get(name, ())))
             except ArchiveError:

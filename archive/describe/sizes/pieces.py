@@ -20,6 +20,8 @@ from archive.container.names import encoded
 from archive.describe.sizes.account import Part, Piece
 from archive.describe.sizes.cells import Cell, debug_contents
 from archive.formats.record_kinds import (
+    DATA,
+    RecordKind,
     code_of,
     holds_ranges,
     is_code,
@@ -187,15 +189,24 @@ def tensor_pieces(archive: Archive) -> Iterator[Piece]:
         for name, record in archive.records.items():
             label, kind = decoded(encoded(name)), told.kinds[name]
             cells = contents.get(name, [Cell(None, None, record.size)])
+            if name == DATA and told.sources:  # of classes, beside a whole module
+                cells = _with_sources(cells, sum(len(encoded(source.text)) for source in told.sources))
             for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
                 module = cell.weight.name.rpartition(".")[0] or None if cell.weight else None
                 if not cell.size:  # of a tensor without elements
                     continue
-                yield Piece(kind, None, label, module, None, stored, cell.size, cell.weight)
+                yield Piece(cell.kind or kind, None, label, module, None, stored, cell.size, cell.weight)
         rest = archive.size - sum(record.stored_size for record in archive.records.values())
         for part, size in ((Part.PADDING, told.padding), (Part.GAP, rest - told.padding)):
             if size:
                 yield Piece(part, part, None, None, None, size, 0)
+
+
+def _with_sources(cells: Sequence[Cell], size: int) -> list[Cell]:
+    """The cells of a pickle of which some bytes are Python's source."""
+    first, *others = cells
+    size = min(size, first.size)
+    return [first._replace(size=first.size - size), *others, Cell(None, None, size, RecordKind.PYTHON)]
 
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:

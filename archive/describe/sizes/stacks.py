@@ -8,43 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.describe.sizes.account import DEBUG, SEPARATORS, STRUCTURE, View, steps_of
-from archive.formats.record_kinds import RecordKind
+from archive.describe.sizes.account import SEPARATORS, View, steps_of
+from archive.formats.record_kinds import Group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.describe.sizes.account import Account, Piece
 
-WEIGHTS, CODE, DEBUG_INFO, CONTAINER, OTHER = "weights", "code", "debug info", "container", "other"
-GROUPS = (WEIGHTS, CODE, DEBUG_INFO, CONTAINER, OTHER)
-CODE_KINDS = frozenset(
-    {
-        RecordKind.MODULES,
-        RecordKind.CONSTANTS,
-        RecordKind.CODE,
-        RecordKind.BYTECODE,
-        RecordKind.PROGRAM,
-        RecordKind.COMPILED,
-        RecordKind.SHARED_OBJECT,
-        RecordKind.CPP,
-        RecordKind.EFFECTS,
-    }
-)
-"""What PyTorch runs, or makes modules of. What ``torch.save`` pickled is no code."""
 MOST_STEPS = 24
 """Steps of a path below which the rest is one: no model is deeper, and names that are made up may be."""
-
-
-def group_of(piece: Piece, *, is_companion: bool) -> str:
-    """The group that bytes belong to; those of a companion are debug info as a whole."""
-    if is_companion or piece.kind in DEBUG:
-        return DEBUG_INFO
-    if piece.kind in STRUCTURE:
-        return CONTAINER
-    if piece.weight or piece.kind == RecordKind.TENSOR:
-        return WEIGHTS
-    return CODE if piece.kind in CODE_KINDS else OTHER
 
 
 def bounded_steps(steps: Sequence[str], separator: str) -> list[str]:
@@ -64,16 +37,16 @@ def stacks(account: Account, view: View, depth: int | None = None) -> dict[tuple
     """
     sums: dict[tuple[str, ...], int] = {}
     for piece in account.pieces:
-        group = group_of(piece, is_companion=account.is_companion)
-        stack = group, *_steps(piece, group, view, depth)
+        group = account.group_of(piece)
+        stack = str(group), *_steps(piece, group, view, depth)
         sums[stack] = sums.get(stack, 0) + piece.stored
     return sums
 
 
-def _steps(piece: Piece, group: str, view: View, depth: int | None) -> list[str]:
+def _steps(piece: Piece, group: Group, view: View, depth: int | None) -> list[str]:
     label = piece.label(view, depth)
     if view not in SEPARATORS:
-        has_record = piece.record is not None and group != CONTAINER
+        has_record = piece.record is not None and group is not Group.CONTAINER
         return [*(_path(piece.label(View.RECORD, depth), View.RECORD) if has_record else ()), label]
     return [label] if getattr(piece, view) is None else _path(label, view)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.urls import is_server, is_url, name_of
-from archive.batches.inputs import found
+from archive.batches.inputs import found, is_false_model
 from archive.failures.models.models import KINDS, KeptModel, Model, Models
 from archive.reader.recognition import FileKind, listed_kind, recognise
 from archive.store.folder import is_store
@@ -214,5 +214,6 @@ def _paired(files: Sequence[Path], limits: Limits, *, mapped: bool) -> Iterator[
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
     """The archives and companions in a folder, at any depth, and what may be one."""
     for file in found([str(folder)]):
-        if listed_kind(file.name, limits=limits, mapped=mapped) in {*KINDS, None}:
+        kind = listed_kind(file.name, limits=limits, mapped=mapped)
+        if kind is None or kind in KINDS or is_false_model(file.name, kind):
             yield Path(file.name)

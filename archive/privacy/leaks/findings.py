@@ -307,7 +307,7 @@ def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] =
         return IN_TENSOR
     if file in SAVED_KINDS:
         return REPLACED if record is RecordKind.OBJECT else SAVED
-    if file in PACKAGE_KINDS and record is RecordKind.OTHER:
+    if file in PACKAGE_KINDS and record in {RecordKind.OTHER, RecordKind.PYTHON}:
         return PACKAGED
     return _remedy_of_text(kind, place)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD = 4096
 """Bytes at the beginning of a file that are looked at."""
 PICKLES = 1 << 24
-"""Bytes of a file elsewhere in which its pickles are looked for."""
+"""Bytes of a remote file in which its pickles are looked for, and of its header that are read here."""
 MEMORY = 1 << 26
 """Bytes that decompressing them may take."""
 MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
@@ -80,6 +80,10 @@ KIND_WORDS = {
 HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
+DATA_END = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d{1,19}\s*,\s*(\d{1,19})\s*\]')
+"""Where the data of a tensor end, in the header of safetensors."""
+LONGEST_HEADER = 100_000_000
+SAYS = "safetensors' own reader says"
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
@@ -102,6 +106,8 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognis
         return recognised
     if head[:1] == b"\x80" and (at := head.find(MAGIC_NUMBER, 0, FRAMED)) > 0:
         return _legacy(data, at + len(MAGIC_NUMBER), allowance, look=look)
+    if cut := _cut_safetensors(data):
+        return Recognised(FileKind.CUT_SAFETENSORS, f"{FileKind.CUT_SAFETENSORS}: {cut}")
     for is_it, kind in TESTS:
         if is_it(head, len(data)):
             return Recognised(kind, KIND_WORDS[kind])
@@ -163,6 +169,24 @@ def _is_safetensors(head: bytes, size: int) -> bool:
         return False
     length, text = LENGTH.read(head).length, head[LENGTH.size :]
     return len("{}") <= length <= size - LENGTH.size and text[:1] == b"{" and JSON.match(text) is not None
+
+
+def _cut_safetensors(data: Bytes) -> str:
+    """How a file of safetensors was cut, with what safetensors' own reader says of it; "" if it wasn't."""
+    length, size = int.from_bytes(data[:8], "little"), len(data) - 8
+    if not len(b"{}") <= length <= LONGEST_HEADER or bytes(data[8:9]) != b"{":
+        return ""
+    if JSON.match(data[8 : 8 + HEAD]) is None:
+        return ""
+    if length > size:
+        return f"it has {size:,} of {length:,} bytes of its header ({SAYS} `invalid header length`)"
+    if length > PICKLES and not isinstance(data, memoryview):
+        return ""  # opening it tells
+    wanted = max((int(end[1]) for end in DATA_END.finditer(data[8 : 8 + length])), default=0)
+    if wanted <= size - length:
+        return ""
+    ends = f"it has {size - length:,} of {wanted:,} bytes of data"
+    return f"{ends} ({SAYS} `incomplete metadata, file not fully covered`)"
 
 
 def _is_onnx(head: bytes, size: int) -> bool:

@@ -50,6 +50,7 @@ class FileKind(StrEnum):
     LEGACY_TAR = "legacy torch.save, tar"
     ONNX = "ONNX model"
     SAFETENSORS = "safetensors"
+    CUT_SAFETENSORS = "safetensors cut short"
     GGUF = "GGUF"
     SHARDED = "model in shards"
     LFS = "Git LFS pointer"
@@ -112,9 +113,6 @@ OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
 REPORTED_KINDS = ZIP_KINDS | (TENSOR_KINDS - {FileKind.SHARDED}) | {FileKind.COMPANION}
 """Files of which a page is made: of one file each."""
 
-POINTER_KINDS = {FileKind.LFS}
-"""Files in folders that may stand for models, which nothing tells: each gets a row, and so an error."""
-
 COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
     "symbolicate": READ_KINDS | {FileKind.COMPANION},
@@ -136,10 +134,50 @@ COMMAND_KINDS = {
     "convert": {FileKind.EXPORTED, FileKind.COMPANION},
 }
 """The commands that take files of models, and the kinds of files that each works on."""
+FOLDER_KINDS = {
+    **{command: kinds - {FileKind.ZIP} for command, kinds in COMMAND_KINDS.items()},
+    "digest": ZIP_KINDS,
+    "digest --of weights": OPENED_KINDS,
+    "redact": REDACTED_KINDS,
+    "restore": SHRUNK_KINDS,
+}
+"""The kinds of files that each command takes from folders and globs, where a zip may be anybody's.
+
+Files of other kinds are counted in a note, but for those of :func:`claims_falsely`.
+"""
+MODEL_ENDINGS = (
+    *(".pt", ".pth", ".ptl", ".pt2", ".ckpt", ".pte", ".ptdbg", ".etrecord", ".etdp"),
+    *(".safetensors", ".gguf", ".onnx"),
+)
+"""How names end that say that a file is a model, or belongs to one."""
+NO_MODEL_KINDS = {
+    *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
+    *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
+    *(FileKind.HTML, FileKind.JSON, FileKind.EMPTY, FileKind.UNKNOWN),
+}
+"""Kinds of files that are no models, whatever they are called."""
+STAND_IN_KINDS = {FileKind.LFS, FileKind.CUT_SAFETENSORS}
+"""Kinds of files that stand for models, or were models, whatever they are called."""
+
+
+def claims_falsely(name: str, kind: FileKind) -> bool:
+    """Whether a file in a folder should be a model and isn't one: for each command, it is an error by name.
+
+    >>> claims_falsely("models/page.pt", FileKind.HTML), claims_falsely("README", FileKind.UNKNOWN)
+    (True, False)
+
+    Args:
+        name: of the file.
+        kind: what it is.
+    """
+    claims = kind in NO_MODEL_KINDS and name.lower().endswith(MODEL_ENDINGS)
+    return claims or kind in STAND_IN_KINDS
+
+
 FEW = 4
 """Commands that do not work on a kind of files, of which a sentence is told rather than of all others."""
 
-DAMAGED_KINDS = {FileKind.CUT, FileKind.EMPTY}
+DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.EMPTY}
 """Files that are broken, whatever they were meant to be."""
 
 SHOWN = "`inspect` and `sizes` show what is in it"
@@ -194,6 +232,7 @@ ADVICE = {
     "a zip",
     FileKind.ONNX: NO_CODE_ADVICE,
     FileKind.SAFETENSORS: NO_CODE_ADVICE,
+    FileKind.CUT_SAFETENSORS: "copy or download the whole file again",
     FileKind.GGUF: NO_CODE_ADVICE,
     FileKind.SHARDED: NO_CODE_ADVICE,
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
@@ -255,17 +294,24 @@ KINDS_IN = {
 """The kind of a record by its name, in each of these."""
 
 
+PYTHON_ENDING = ".py"
 OURS_IN_PACKAGES = {BYTEORDER, EMBEDDED, MIGRATED}
 """Records outside of a package's ``.data/`` that PyTorch or this tool writes."""
 
 
 def kind_in(file: FileKind, name: str) -> RecordKind:
-    """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``."""
+    """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``.
+
+    The records of a companion have the names that they have in its archive.
+    """
+    if file is FileKind.COMPANION:
+        return kind_in_exported(name)
     if file in PROGRAM_KINDS:
         return KINDS_IN[file](name)
     kind = kind_of(name)
     if file in PACKAGE_KINDS and not name.startswith(PACKAGED) and name not in OURS_IN_PACKAGES:
-        return RecordKind.OTHER  # a file of the user's own may have any name
+        # a file of the user's own may have any name
+        return RecordKind.PYTHON if name.endswith(PYTHON_ENDING) else RecordKind.OTHER
     if file in ARCHIVE_KINDS:
         return kind
     if file is FileKind.ZIP or (kind.is_debug and file not in SAVED_KINDS):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from archive.base.errors import ImpossibleError
+from archive.base.errors import ImpossibleError, shown
 from archive.base.mapped import same_bytes
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.container.write import member_from, new_member
@@ -240,7 +240,8 @@ class MigratedRecords:
                 self.plan.changes.append(PlanStep("order of records"))
 
     def _remark(self) -> None:
-        """Remark on bytecode that the target refuses all the same."""
+        """Remark on blobs that cannot be read, and on bytecode that the target refuses all the same."""
+        self.plan.remarks += unread_blobs(self.archive)
         version = None if self.archive.bytecode is None else self.archive.bytecode.version
         if self.release is None or version is None:
             return
@@ -272,6 +273,17 @@ def handles_in_blobs(archive: Archive) -> list[int]:
     if archive.handle_table is None or DATA not in archive.records:
         return []
     return [handle for state in archive.lowered.values() for handle in state.handles]
+
+
+def unread_blobs(archive: Archive) -> list[str]:
+    """Remarks on lowered modules that may name debug handles which the call-stack map lacks."""
+    if archive.handle_table is None or DATA not in archive.records:
+        return []
+    return [
+        f"{state.unread} in lowered module {shown(path)}: handles that it names are not added to the map"
+        for path, state in archive.lowered.items()
+        if state.unread
+    ]
 
 
 def format_records(records: Mapping[str, Record], release: Release | None) -> dict[str, bytes]:

@@ -1,0 +1,152 @@
+"""What commands take from a folder is one table; what should be a model and isn't one is an error by name."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.batches.working import VERBS
+from archive.reader.recognition import FileKind, recognise
+from archive.reader.recognition.kinds import (
+    COMMAND_KINDS,
+    FOLDER_KINDS,
+    MODEL_ENDINGS,
+    NO_MODEL_KINDS,
+    STAND_IN_KINDS,
+    claims_falsely,
+)
+from tests.support.commands import run
+from tests.support.corpus import KINDS, NAMED, ORACLES
+from tests.support.exported import EXPORTED, RECORDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WELL = KINDS / "tensors.safetensors"
+FALSE = {
+    "empty.pt": b"",
+    "page.pt2": b"<!doctype html><html>Not found</html>",
+    "random.ptl": bytes(range(1, 200)),
+    "answer.safetensors": b'{"error": "not found"}',
+    "pointer.gguf": b"version https://git-lfs.github.com/spec/v1\nsize 7\n",
+    "header.safetensors": WELL.read_bytes()[:100],
+    "data.safetensors": WELL.read_bytes()[:-3],
+}
+"""Files that should be models by their names, and are none."""
+SAID = {
+    "header.safetensors": "invalid header length",
+    "data.safetensors": "incomplete metadata, file not fully covered",
+}
+"""What safetensors' own reader says of those that were cut."""
+COMMANDS = {
+    "verify": (),
+    "inspect": (),
+    "sizes": (),
+    "leaks": (),
+    "digest": (),
+    "digest --of weights": (),
+    "diff": ("FOLDER",),
+    "store add": ("--store", "OUT"),
+    "report": ("-o", "OUT"),
+    "split": ("-o", "OUT", "-c", "OUT-companions"),
+    "shrink": ("-o", "OUT"),
+    "restore": ("-o", "OUT"),
+    "redact": ("-o", "OUT", "-c", "OUT-companions", "--for", "publish"),
+    "migrate": ("-o", "OUT", "--to", "latest"),
+}
+"""The commands that take folders, and what else each wants. `join` takes what has a companion beside it."""
+MAKING = {"split", "shrink", "restore", "redact", "migrate"}
+
+
+def asked(command: str, folder: Path) -> tuple[int, str]:
+    """A command's exit status for a folder, and all that it prints."""
+    out = folder.with_name("out")
+    words = [{"FOLDER": str(folder)}.get(word, word.replace("OUT", str(out))) for word in COMMANDS[command]]
+    words += ["--jobs", "1"] if command in MAKING else []
+    done = run(*command.split(), folder, *words)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "models"
+    made.mkdir()
+    for name, data in FALSE.items():
+        (made / name).write_bytes(data)
+    shutil.copy(ORACLES / "plain_stack.pt", made)
+    (made / "notes.txt").write_bytes(b"")
+    (made / "README").write_bytes(bytes(range(1, 200)))
+    return made
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_should_be_a_model_and_is_none_is_an_error_by_name(command: str, folder: Path) -> None:
+    status, said = asked(command, folder)
+    assert status == 2
+    for name in FALSE:
+        (line,) = (line for line in said.splitlines() if f"{folder / name}: " in line)
+        assert SAID.get(name, "") in line
+    for name in ("notes.txt", "README"):
+        assert f"{folder / name}: " not in said
+
+
+def test_a_cut_file_says_what_safetensors_says(folder: Path) -> None:
+    safetensors = pytest.importorskip("safetensors")
+    for name in ("header.safetensors", "data.safetensors"):
+        with pytest.raises(safetensors.SafetensorError) as caught:
+            safetensors.safe_open(folder / name, "np")
+        assert SAID[name] == str(caught.value).removeprefix("Error while deserializing header: ")
+
+
+def test_each_cut_of_safetensors_is_recognised_as_one() -> None:
+    data = WELL.read_bytes()
+    kinds = [recognise(data[:size]).kind for size in range(10, len(data))]
+    assert set(kinds) == {FileKind.CUT_SAFETENSORS}
+    assert recognise(data).kind is FileKind.SAFETENSORS
+
+
+@pytest.mark.parametrize("command", ["store add", "verify"])
+def test_a_build_s_output_folder_is_taken(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for path in (
+        ORACLES / "plain_stack.ptl",
+        EXPORTED / "shop.pt2",
+        EXPORTED / "legacy" / "shop.pt2",
+        RECORDS / "shop.etrecord",
+        KINDS / "program.pte",
+        WELL,
+    ):
+        shutil.copy(path, folder / f"{path.parent.name}-{path.name}")
+    status, said = asked(command, folder)
+    assert status == 0, said
+
+
+def test_folders_give_no_kind_that_the_command_refuses() -> None:
+    for command, kinds in FOLDER_KINDS.items():
+        assert kinds <= COMMAND_KINDS[command.split()[0]] | {FileKind.SPLIT}, command  # restore copies it
+    for verb in VERBS.keys() & FOLDER_KINDS.keys():
+        if verb != "convert":  # its two ways are two verbs
+            assert VERBS[verb].kinds == FOLDER_KINDS[verb], verb
+
+
+def test_no_kind_of_model_is_a_false_one() -> None:
+    taken = set().union(*COMMAND_KINDS.values()) - {FileKind.ZIP}
+    assert taken.isdisjoint(NO_MODEL_KINDS | STAND_IN_KINDS)
+    for ending in MODEL_ENDINGS:
+        assert claims_falsely(f"m{ending.upper()}", FileKind.HTML)
+        assert not any(claims_falsely(f"m{ending}", kind) for kind in taken)
+    for name, (kind, _) in NAMED.items():
+        assert claims_falsely(f"{name}.txt", FileKind(kind)) == (kind in STAND_IN_KINDS)
+
+
+def test_one_that_only_the_new_folder_has_is_an_error_too(folder: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    shutil.copy(ORACLES / "plain_stack.pt", old)
+    done = run("diff", old, folder)
+    assert done.returncode == 2
+    for name in FALSE:
+        assert f"{folder / name}: " in done.stderr.decode()
