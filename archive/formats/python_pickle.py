@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 VALUE_BYTES = 250
 """Bytes of memory that the value of an instruction costs, at most, besides its argument."""
 LINE_PIECE = 4096
+LONGEST_INT = 1 << 13
+"""Bits of the longest integer: it has 2,467 digits, and Python writes no more than 4,300."""
 MARK_ON_STACK = object()
 CONSTANT_VALUES = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 LEAVES = {
@@ -176,6 +178,7 @@ class Machine:
                 size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
                 allowance.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {self.at}")
                 self.at = at + (place or 0)
+                _check_length(argument)
                 self.step(op.name, argument)
             _ = self.stack[-1]
         except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
@@ -265,6 +268,12 @@ class Machine:
         values = self.stack[at + 1 :]
         del self.stack[at:]
         return values
+
+
+def _check_length(argument: object) -> None:
+    """Refuse an integer that cannot be written in digits."""
+    if isinstance(argument, int) and argument.bit_length() > LONGEST_INT:
+        raise ValueError(f"an integer of {argument.bit_length():,} bits")
 
 
 def _global(argument: str) -> Global:
