@@ -90,7 +90,7 @@ def looks_unique(digits: str) -> bool:
 def may_be_plain(digits: str, prefix: int) -> bool:
     """Whether digits without a unique handle of an archive may be plain handles of it.
 
-    They are another archive's if they end as unique handles do, or are as long and the archive has unique ones.
+    They are another archive's if they end as unique handles do, or if they are as long and it has such.
 
     Args:
         digits: handles as they are printed, one after the other.
