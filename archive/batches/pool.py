@@ -224,6 +224,9 @@ def results_by(
 
     Yields:
         The place of an item and its result, as they finish; :class:`Lost` where no worker came to its end.
+
+    Raises:
+        Exception: the executor's own, where it is gone.
     """
     from concurrent.futures import CancelledError  # noqa: PLC0415 (as above)
 
@@ -231,17 +234,23 @@ def results_by(
     running: dict[Future[ResultT], int] = {}
     tried = [0] * len(items)
     waiting = iter(range(len(items)))
+    outage: Exception | None = None
 
     def submit(places: Iterable[int]) -> None:
+        nonlocal outage
         for place in places:
             tried[place] += 1
-            future = _submitted(executor, work, items[place])
+            try:
+                future = _submitted(executor, work, items[place])
+            except Exception as error:  # noqa: BLE001 (it is raised once what came to its end is noted)
+                outage = error
+                return
             running[future] = place
             future.add_done_callback(ended.put)
 
     try:
         submit(islice(waiting, OUTSTANDING))
-        while running:
+        while running and outage is None:
             future = ended.get()
             place = running.pop(future)
             error = CancelledError("cancelled") if future.cancelled() else future.exception()
@@ -254,8 +263,14 @@ def results_by(
             else:
                 cause = f"{type(error).__name__}: {shown(str(error), LONGEST_CAUSE)}"
                 yield place, Lost(f"no worker brought it to its end: {cause}")
+        if outage is not None:
+            while not ended.empty():
+                future = ended.get()
+                if not future.cancelled() and future.exception() is None:
+                    yield running[future], future.result()
+            raise outage
     finally:
-        for future in running:
+        for future in () if outage is not None else running:  # an executor that is gone can cancel nothing
             future.cancel()
 
 
@@ -276,6 +291,12 @@ def _called(work: Callable[[ItemT], ResultT], item: ItemT, _: str) -> ResultT:
     return work(item)
 
 
+SCHEDULER_GONE = (
+    "the Dask scheduler is gone: run the same command again, which goes on from there, "
+    "as the manifest has the files that are done"
+)
+
+
 @contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
     """The executor of a Dask cluster, for the time of the block.
@@ -284,7 +305,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
         address: of the scheduler: ``tcp://host:8786``.
 
     Raises:
-        ArchiveError: the extra is not installed, or no scheduler answers.
+        ArchiveError: the extra is not installed, no scheduler answers, or it is gone before the block ends.
     """
     try:
         from distributed import Client  # noqa: PLC0415 (an extra)
@@ -294,5 +315,10 @@ def dask_executor(address: str) -> Iterator[Executor]:
         client = Client(address)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise ArchiveError("no Dask scheduler answers there", file=address) from error
-    with client:
-        yield client.get_executor(pure=False)  # type: ignore[no-untyped-call]
+    try:
+        with client:
+            yield client.get_executor(pure=False)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        if client.status == "running":
+            raise
+        raise ArchiveError(SCHEDULER_GONE, file=address) from error

@@ -21,7 +21,7 @@ from archive.compare.unkept import OFFSET, RANGES, kept_ranges, offsets_of
 from archive.compare.values import Values
 from archive.formats.exported.sites import named_values
 from archive.formats.record_kinds import ONLY_PROGRAM, label_in
-from archive.formats.tensors.exported import TABLE
+from archive.formats.tensors.exported import TABLE, read_table
 from archive.reader.tensors import parts_of_program
 
 if TYPE_CHECKING:
@@ -409,7 +409,7 @@ def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str,
     program = TABLE.fullmatch(record)
     part = "" if program is None or program[2] == ONLY_PROGRAM else f"{program[2]}:"
     names = {now: was for was, now in tensors.items()}
-    was, now = (read_json(archive.records[record].view(), archive.allowance) for archive in (old, new))
+    was, now = (read_table(archive.records[record].view(), archive.allowance) for archive in (old, new))
     left = {name: _payload(row) for name, row in was["config"].items() if _is_told(row, part + name, tensors)}
     right = {
         names.get(part + name, part + name).removeprefix(part): _payload(row)

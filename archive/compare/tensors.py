@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from archive.reader.records import ReadableRecord
     from archive.reader.tensors import Tensors
 
-    Places = tuple[tuple[object, ...], tuple[object, ...]]
+    Places = tuple[str, str]
     Names = tuple[str, str]
     Batch = list[tuple[Names, Record, Record]]
 
@@ -182,7 +182,7 @@ class TensorComparison:
         """Add how much the elements of a tensor differ. All names of the same elements are one row."""
         shown = self._pairs[name]
         old, new = self._old.tensors[name], self._new.tensors[shown]
-        places = _place(old), _place(new)
+        places = old.key, new.key
         outcome = self._found.get(places)
         if isinstance(outcome, str):
             self._unchecked.setdefault(outcome, []).append(name)
@@ -215,7 +215,7 @@ class TensorComparison:
         was, now = self._old.tensors, self._new.tensors
         for name, other in self._pairs.items():
             old, new = was[name], now[other]
-            key = _place(old), _place(new)
+            key = old.key, new.key
             if not _have_elements(old, new) or key in places:
                 continue
             lie_alike = (old.strides, old.offset) == (new.strides, new.offset)
@@ -254,15 +254,13 @@ class TensorComparison:
     def _renamed(self) -> dict[str, str]:
         """The old names of tensors that came and have the elements of one that is gone."""
         was, now = self._old.tensors, self._new.tensors
-        left: dict[object, list[str]] = {}
+        left: dict[str, list[str]] = {}
         for name, tensor in was.items():
             if name not in self._pairs and tensor.record and name not in self._gone:
-                left.setdefault((tensor.dtype, tensor.shape), []).append(name)
-        came = [
-            name for name in now if name not in self._known_new and (now[name].dtype, now[name].shape) in left
-        ]
+                left.setdefault(tensor.kind, []).append(name)
+        came = [name for name in now if name not in self._known_new and now[name].kind in left]
         digests: dict[bytes, list[str]] = {}
-        for kind in {(now[name].dtype, now[name].shape) for name in came}:
+        for kind in {now[name].kind for name in came}:
             for name in reversed(left[kind]):
                 digests.setdefault(self._digest(self._old, name), []).append(name)
         old_names = {}
@@ -309,11 +307,6 @@ class TensorComparison:
                 tensor.name for group in groups for tensor in group
             ):
                 yield changed(Level.MODEL, "tensor", other, "overlaps others", "overlaps others elsewhere")
-
-
-def _place(tensor: Tensor) -> tuple[object, ...]:
-    """What tells a tensor's elements, and how they are read."""
-    return tensor.record, tensor.offset, tensor.strides, tensor.shape, tensor.dtype
 
 
 def _have_elements(old: Tensor, new: Tensor) -> bool:

@@ -42,7 +42,7 @@ class Container(Closing):
         allowance: the memory and sizes that the file may ask for.
     """
 
-    __slots__ = ("_mapped", "allowance", "by_place", "file", "records", "root")
+    __slots__ = ("_mapped", "allowance", "by_place", "file", "recognised", "records", "root")
 
     def __init__(self, mapped: Mapped | Fetched, allowance: Allowance, *, rooted: bool = True) -> None:
         """Read the directory of a file, and none of its records.
@@ -57,6 +57,7 @@ class Container(Closing):
         """
         self.file, self.by_place, self.allowance = mapped.name, mapped.data, allowance
         self._mapped = mapped
+        self.recognised: object = None  # what the reader found, once it has looked into it
         try:
             placed = not self.is_elsewhere
             self.root, files = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from archive.base.bounded import bounded_members
 from archive.base.facts import dataclass
+from archive.base.keys import text_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -222,6 +223,10 @@ class TensorInfo:
     strides: tuple[int, ...]
     requires_grad: bool | None
     math_bits: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        """A dict may have tensors for keys, and a file chooses their numbers."""
+        return hash(text_key(self.storage_key, self.storage_elements, self.offset, self.shape, self.strides))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ NO_FILE = b"?"
 """Stands for the name of every file in what ``redact --paths none`` made."""
 SEPARATOR = re.compile(rb"[/\\]")
 """Stands between the parts of a path, of Linux or of Windows."""
-LOCAL = re.compile(r"[^.]+\.<locals>\.")
+LOCAL = re.compile(r"(?<![^.])[^.]++\.<locals>\.")
 """Matches a function in the qualified name of a class that is local to it."""
 
 

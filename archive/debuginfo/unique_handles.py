@@ -87,6 +87,18 @@ def looks_unique(digits: str) -> bool:
     return prefix_at_end(digits) > 0 and digits[-HANDLE_DIGITS:].startswith(PADDING)
 
 
+def may_be_plain(digits: str, prefix: int) -> bool:
+    """Whether digits without a unique handle of an archive may be plain handles of it.
+
+    They are another archive's if they end as unique handles do, or if they are as long and it has such.
+
+    Args:
+        digits: handles as they are printed, one after the other.
+        prefix: of the archive's unique handles; 0 where it has none.
+    """
+    return not looks_unique(digits) and not (prefix and len(digits) >= DIGITS)
+
+
 @dataclass(frozen=True, slots=True)
 class HandleForm:
     """The form of an archive's handles in its tables, and the one that is printed.

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.spending import Recent
 from archive.base.strings import decoded
-from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, looks_unique
+from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, may_be_plain
 from archive.formats.bytecode import INTERFACE_CALL, MAX_NAME
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class HandleSplits:
         longest = MAX_HANDLES * (DIGITS if printed.has_unique else self.operations.most_digits)
         if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
             return []
-        if not printed.has_unique and (looks_unique(digits) or (self._form.prefix and len(digits) >= DIGITS)):
+        if not printed.has_unique and not may_be_plain(digits, self._form.prefix):
             return []  # they end with a unique handle, and it is another archive's
         fitting = []
         for reading in islice(self._readings(printed, steps), MAX_READINGS):

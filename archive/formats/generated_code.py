@@ -26,7 +26,7 @@ FUNCTION = re.compile(r"^(?=(?:  )?def )", re.MULTILINE)
 RETURNED = re.compile(r"^( +)(\w+) = ([^\n]*)\n\1return \2$", re.MULTILINE)
 """A value that is returned by its name."""
 CONSTANTS = re.compile(r"(?:^  \w+ : Final\[[^\n]*\n){2,}", re.MULTILINE)
-LINE = re.compile(r"[^\n]*\n")
+LINE = re.compile(r"^[^\n]*\n", re.MULTILINE)
 
 
 def arguments(function: str) -> set[str]:

@@ -130,6 +130,9 @@ class _TextMachine(Machine):
         self.attributes: list[PyValue] = []
         self.seen: set[int] = set()
 
+    def _frequent(self, *_: object) -> None:
+        """Each instruction is looked at."""
+
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
         """Take an instruction."""
         self.steps += 1

@@ -120,13 +120,13 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
     # The plain way: texts are put together and cut into lines, each list of pieces once.
     newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
     counts, numbers = [], []
-    known: dict[tuple[int, ...], list[int]] = {}
+    known: dict[bytes, list[int]] = {}
     for start, stop in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
-        pieces = tuple(piece[start:stop].tolist())
+        pieces = piece[start:stop].tobytes()
         most = int(newlines[start:stop].sum()) + 1
         if pieces not in known:
             allowance.take(LINE_BYTES * most, "lines of sources")
-            text = b"".join([sources.strings.data(string) for string in pieces])
+            text = b"".join([sources.strings.data(string) for string in piece[start:stop].tolist()])
             *whole, rest = text.split(b"\n")
             known[pieces] = [pool.number(line + b"\n") for line in whole] + [pool.number(rest)] * bool(rest)
         allowance.take(USE_BYTES * most, "lines of sources")

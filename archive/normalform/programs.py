@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.keys import text_key
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.node_metadata import (
     FUNCTION,
@@ -47,12 +48,12 @@ class UniqueRows:
 
     def __init__(self, table: str, *fields: str) -> None:
         self._table, self._fields = table, fields
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[str, int] = {}
         self._rows: list[tuple[int, ...]] = []
 
     def number(self, *row: int) -> int:
         """The number of a row, which is added if it is new."""
-        number = self._numbers.setdefault(row, len(self._rows))
+        number = self._numbers.setdefault(text_key(*row), len(self._rows))
         if number == len(self._rows):
             self._rows.append(row)
         return number

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from archive.base.keys import text_key
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,10 +43,16 @@ def _is_link(value: object) -> bool:
 
 
 def _column(values: Sequence[Any]) -> Any:  # noqa: ANN401 (any JSON)
-    keys = [tuple(value) if isinstance(value, list) else value for value in values]
-    numbers: dict[Any, int] = {}
-    of = [numbers.setdefault(key, len(numbers)) for key in keys]
-    return {"once": list(numbers), "of": of} if 2 * len(numbers) <= len(values) else values
+    numbers: dict[str | None, int] = {}
+    once = []
+    of = []
+    for value in values:
+        key = text_key(*value) if isinstance(value, list | tuple) else value
+        number = numbers.setdefault(key, len(numbers))
+        if number == len(once):
+            once.append(value)
+        of.append(number)
+    return {"once": once, "of": of} if 2 * len(once) <= len(values) else values
 
 
 def _tree(stacks: Sequence[Sequence[Sequence[Any]]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from archive.base.columns import STEP, distinct_values
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.unique_handles import SPAN, HandleForm
+from archive.debuginfo.unique_handles import SPAN, HandleForm, may_be_plain
 from archive.formats.record_kinds import CODE_FOLDERS, code_of, is_code
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ class Facts:
         Args:
             digits: handles as they are printed, one behind the other.
         """
-        digits, _ = HandleForm(self.prefix).split(digits)
+        whole, (digits, unique) = digits, HandleForm(self.prefix).split(digits)
+        if not unique and not may_be_plain(whole, self.prefix):
+            return False
         return bool(self.handles and having_all(digits, len(str(self.handles[-1][-1])), self._has))
 
     def _has(self, handle: int) -> int:
@@ -120,16 +122,20 @@ class HandleOwners:
         self._last = np.array([run[-1] for handles in runs for run in handles], np.int64)
         self._largest = int(self._last.max(initial=-1))
         self._count = len(facts)
+        self._prefixes = [0 if known is None else known.prefix for known in facts]
         self._having = lru_cache(maxsize=OWNERS_KEPT)(self._owners_of)
 
     def of(self, digits: str) -> list[int]:
         """The numbers of the models that may have printed plain handles, in order.
 
         Args:
-            digits: the handles, one behind the other; no unique ones of these models are among them.
+            digits: the handles, one after the other; no unique ones of these models are among them.
         """
+        if not may_be_plain(digits, 0):
+            return []
         owners = having_all(digits, len(str(self._largest)), self._having)
-        return [number for number, bit in enumerate(reversed(f"{owners:b}")) if bit == "1"]
+        numbers = [number for number, bit in enumerate(reversed(f"{owners:b}")) if bit == "1"]
+        return [number for number in numbers if may_be_plain(digits, self._prefixes[number])]
 
     def _owners_of(self, handle: int) -> int:
         if handle > self._largest:

@@ -26,6 +26,7 @@ from archive.server.settings import (
     MOST_OF_A_CLIENT,
     MOST_OF_HEADERS,
     RETRY_AFTER,
+    SECONDS_OF_GOODBYE,
     SECONDS_OF_HEADERS,
     SECONDS_OF_IDLENESS,
 )
@@ -44,15 +45,27 @@ TOO_MANY = (
 ).encode()
 
 
+CLOSE = (b"connection", b"close")
+
+
 class CountedConnection(h11.Connection):
     """The state of a connection. A body may not come in many small pieces: each costs as much as a KB.
 
     Attributes:
         pieces: of the body, so far.
         size: bytes of the body, so far.
+        is_last: whether the next answer is the connection's last one, which its headers then say.
     """
 
     pieces = size = 0
+    is_last = False
+
+    def send(self, event: h11.Event) -> bytes | None:
+        """The bytes of an event."""
+        if self.is_last and isinstance(event, h11.Response) and CLOSE not in event.headers:
+            headers = [*event.headers, CLOSE]
+            event = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
+        return super().send(event)
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
         """The next event.
@@ -81,6 +94,7 @@ class PromptProtocol(H11Protocol):
 
     seconds = SECONDS_OF_HEADERS
     clients: Counter[str]
+    conn: CountedConnection
     _due: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -104,6 +118,24 @@ class PromptProtocol(H11Protocol):
         super().on_response_complete()
         if self.conn.our_state is h11.DONE:
             self._expect()
+        if self.conn.is_last:
+            self._say_goodbye()
+
+    def shutdown(self) -> None:
+        """Let the next answer be the last one. A connection that is idle is closed in a moment.
+
+        Closed at once, it would be reset for a client that is just sending a request.
+        """
+        self.conn.is_last = True
+        if self.cycle is None or self.cycle.response_complete:
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
+        self.loop.call_later(SECONDS_OF_GOODBYE, self._close_idle)
+
+    def _close_idle(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.timeout_keep_alive_handler()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""

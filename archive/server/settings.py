@@ -16,6 +16,8 @@ MOST_OF_A_CLIENT = 256
 """Connections of one address; others are for others."""
 SECONDS_OF_IDLENESS = 15
 """Seconds in which a connection that is kept must be used again."""
+SECONDS_OF_GOODBYE = 1.0
+"""Seconds in which a kept connection may still bring a request once the server ends."""
 RETRY_AFTER = 2
 """Seconds after which a client that was refused may ask again."""
 

@@ -49,6 +49,7 @@ class Catalogue:
         self._entries: Mapping[str, StoreEntry] | None = None
         self._seen = 0
         self._unwritten = 0
+        self._has_index = False
 
     def entries(self, *, certain: bool = False) -> Mapping[str, StoreEntry]:
         """All entries by archive id, as the files are now.
@@ -65,7 +66,17 @@ class Catalogue:
             if self._entries is None or certain or is_recent:
                 self._entries = self._refreshed(self._entries)
                 self._seen = changed
+            self._keep_index()
             return self._entries
+
+    def _keep_index(self) -> None:
+        """Write an index again that was there and is not any more; once, if it cannot be written."""
+        with suppress(OSError, ArchiveError):  # of a link in its place; reading the companions will say why
+            is_there = self._folder.exists(self._folder.index)
+            if self._has_index and not is_there:
+                self._unwritten = max(self._unwritten, 1)
+                self.write()
+            self._has_index = is_there
 
     def _refreshed(self, before: Mapping[str, StoreEntry] | None) -> Mapping[str, StoreEntry]:
         """The entries of the files that there are now, of which some are known from before."""

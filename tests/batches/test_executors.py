@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import archive
 from archive import ArchiveError
 from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
-from archive.batches.pool import dask_executor
+from archive.batches.pool import SCHEDULER_GONE, dask_executor
 from archive.batches.working import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
@@ -128,6 +129,50 @@ def test_a_command_has_its_work_done_by_a_cluster(cluster: LocalCluster, folder:
         f"models/000/{number:06}.ptl" for number in range(4)
     ]
     assert len(files(folder / "out")) == 4
+
+
+class Gone(Exception):  # noqa: N818 (as Dask's own: no OSError, no RuntimeError)
+    """The scheduler is gone."""
+
+
+class DyingClient(AbstractContextManager["DyingClient"]):
+    """A client of a cluster whose scheduler dies after two calls."""
+
+    status = "running"
+
+    def __init__(self, address: str) -> None:
+        self.address, self.left = address, 2
+
+    def __exit__(self, *_: object) -> None:
+        """Close it, which fails as everything does."""
+
+    def get_executor(self, **_: object) -> DyingClient:
+        return self
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any) -> Future[Any]:  # noqa: ANN401
+        self.left -= 1
+        future: Future[Any] = Future()
+        if self.left >= 0:
+            future.set_result(call(*arguments))
+        elif self.left == -1:
+            future.cancel()
+            self.status = "closed"
+        else:
+            raise Gone
+        return future
+
+
+def test_a_scheduler_that_dies_is_an_outage_and_the_same_command_goes_on(folder: Path) -> None:
+    words = ("shrink", "models", "-o", "out")
+    with mock.patch("distributed.Client", DyingClient):
+        done = called(*words, "--dask", "tcp://127.0.0.1:9")
+    assert isinstance(done.exception, ArchiveError)
+    assert str(done.exception) == f"tcp://127.0.0.1:9: {SCHEDULER_GONE}"
+    finished = files(folder / "out")
+    assert len(finished) == 2
+    found = archive.batch("shrink", "models", "out", jobs=1)
+    assert sorted(kinds(found)) == ["done"] * 2 + ["same"] * 2
+    assert set(finished) < set(files(folder / "out"))
 
 
 def test_a_single_file_is_no_work_for_a_cluster(folder: Path) -> None:

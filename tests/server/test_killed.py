@@ -6,6 +6,9 @@ import os
 import signal
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +16,7 @@ import pytest
 from archive.server.spool import PREFIX, Spool
 from tests.failures.models.test_three_models import FLEET
 from tests.support.commands import explained_by
-from tests.support.processes import becomes
+from tests.support.processes import PATIENCE, becomes
 from tests.support.servers import TOKEN, Running, is_alive, store_of
 from tools.load_server import load, samples, together
 
@@ -66,6 +69,25 @@ def test_a_server_that_is_killed_leaves_nothing_that_matters(
     assert seen.cut > 0
     assert len(seen.latencies) > 4
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
+def test_a_server_that_ends_says_so_to_those_who_keep_their_connections(tmp_path: Path) -> None:
+    """Each request on a kept connection is answered, the last one with ``Connection: close``."""
+    with Running(store_of(tmp_path / "store"), "--workers", 1) as running:
+        kept = HTTPConnection("127.0.0.1", running.port, timeout=PATIENCE)
+        with closing(kept), ThreadPoolExecutor(1) as ending:
+            kept.request("GET", "/healthz")
+            assert kept.getresponse().read()
+            ended = ending.submit(running.end)
+            closes = None
+            while closes is None:
+                kept.request("GET", "/healthz")
+                answer = kept.getresponse()
+                answer.read()
+                assert answer.status == HTTPStatus.OK
+                closes = answer.headers["Connection"]
+            assert closes == "close"
+            assert ended.result() == 0
 
 
 def test_all_clients_get_the_right_answers(server: Running) -> None:

@@ -57,6 +57,14 @@ def test_the_index_tells_everything_without_a_companion_being_read(store: Store)
     assert [entry.archive_id for entry in store.entries()] == [id_of(number) for number in NUMBERS]
 
 
+def test_an_index_that_is_deleted_while_the_store_is_used_is_written_again(store: Store) -> None:
+    before = store.entries()
+    whole = store.folder.index.read_bytes()
+    store.folder.index.unlink()
+    assert store.entries() == before
+    assert store.folder.index.read_bytes() == whole
+
+
 def test_anybody_may_read_it_with_sqlite(store: Store) -> None:
     with closing(sqlite3.connect(store.folder.index)) as database:
         rows = database.execute("SELECT archive_id, prefix, top FROM companions").fetchall()

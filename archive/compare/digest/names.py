@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 DEFINED = re.compile(r"^(?:class|def) ([^\s(:]+)", re.MULTILINE)
 """The beginning of a class or function at the left margin."""
-TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"?|\'(?:[^\'\\]|\\.)*+\'?|[^\W\d]\w*(?:\.\w+)+')
-"""A text in quotes, or a name with dots. What no quote closes goes to the end, which bounds the search."""
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"?|\'(?:[^\'\\]|\\.)*+\'?|(?<!\w)[^\W\d]\w*+(?:\.\w++)+')
+"""A text in quotes, or a name with dots. What no quote closes goes to the end, and no search begins inside
+of a word: each character is looked at once."""
 LONGEST = 1024
 """Characters of a name that is looked up."""
 MANGLED = re.compile(r"\.___torch_mangle_(\d+)")

@@ -33,7 +33,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from archive.base.errors import in_file
+from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
 from archive.compare.digest.values import TensorDigests, ValueBytes, sha256_of
@@ -59,7 +59,7 @@ from archive.formats.record_kinds import (
     is_code,
     module_of,
 )
-from archive.formats.tensors.exported import TABLE
+from archive.formats.tensors.exported import TABLE, read_table
 from archive.reader.archive import shared_value
 from archive.reader.recognition import (
     PACKAGE_KINDS,
@@ -125,6 +125,7 @@ def _ends(name: str) -> Iterator[int]:
 # --- parts
 
 WARN = "WARN"
+INSIDES = re.compile(re.escape(INSIDE))
 TOKEN_BYTES = 80
 """Bytes of memory that a character of code costs, as a part of names that wait."""
 
@@ -266,14 +267,20 @@ class _ModelParts:
             # what the table says of tensors besides them, and the objects that it names
             with self._archive.allowance.part() as part, in_file(self._archive.file, name):
                 facts = {}
-                for tensor, payload in read_json(self._records[name].view(), part)["config"].items():
+                for tensor, payload in read_table(self._records[name].view(), part)["config"].items():
                     layout = (payload.get("tensor_meta") or {}).get("layout")
                     facts[tensor] = [payload.get("is_param"), payload.get("use_pickle"), layout]
                     if payload.get("use_pickle"):
-                        record = f"{name.rpartition('/')[0]}/{payload.get('path_name')}"
+                        record = f"{name.rpartition('/')[0]}/{payload['path_name']}"
                         self._done.add(record)
-                        yield f"record/{name}:{tensor}", sha256_of(self._records[record].view())
+                        yield f"record/{name}:{tensor}", sha256_of(self._named(record, tensor).view())
                 yield f"values/{name}", _json(facts)
+
+    def _named(self, record: str, tensor: str) -> Record:
+        """The record that a table names."""
+        if record not in self._records:
+            raise ArchiveError(place=f"config.{tensor}", expected=f"a record {shown(record)}", found="none")
+        return self._records[record]
 
     # All
 
@@ -301,10 +308,10 @@ class _ModelParts:
     def _others(self) -> Iterator[tuple[str, bytes]]:
         """Records that are not read in any other way."""
         exported = self._kind in PROGRAM_KINDS
+        looked_into = {done[: at.start()] for done in self._done for at in INSIDES.finditer(done)}
         for name in counted_names(self._records):
             kind = self._kind_of(name)
-            inside = any(done.startswith(f"{name}{INSIDE}") for done in self._done)
-            if not self._counts(name) or name in self._done or inside:
+            if not self._counts(name) or name in self._done or name in looked_into:
                 continue
             if name.endswith(BESIDE) and exported and not name.startswith(DATA_FOLDER):
                 continue

@@ -198,7 +198,7 @@ class TensorDigests:
         self._tensors, self._file = tensors, file
         self._left = READ_TIMES * size + READ_BYTES
         self._cores = Cores()
-        self._values: dict[tuple[object, ...], bytes] = {}
+        self._values: dict[str, bytes] = {}
 
     def of(self, tensor: Tensor) -> bytes:
         """The digest of a tensor.
@@ -216,7 +216,7 @@ class TensorDigests:
         Raises:
             ArchiveError: as for :meth:`of`.
         """
-        key = (tensor.record, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
+        key = tensor.key
         if key not in self._values:
             self._left -= tensor.bytes or 0
             if self._left < 0:

@@ -62,7 +62,7 @@ def _size(tensors: Tensors, names: Sequence[str], place: Place) -> int:
 def _weight(tensors: Tensors, storage: str, names: Sequence[str], size: int) -> Weight:
     """The first tensor of a storage, with the elements of all: each of the storage's counts once."""
     first = tensors[names[0]]
-    views = {(one.offset, one.shape, one.strides): one for one in map(tensors.__getitem__, names)}
+    views = {one.key: one for one in map(tensors.__getitem__, names)}
     count = _elements_of(list(views.values()), tensors.record(storage).stored_size)
     if bytes_of(first.dtype, 1) is not None:  # of tensors that lie outside, no more than there are
         count = min(count, elements_in(first.dtype, size))

@@ -35,7 +35,7 @@ WORD = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL"
 LEVEL = rb"\b(?:(?:" + WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
 TIMES = re.compile(rb"|".join((DATE + CLOCK, CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
 """What differs between lines of one process."""
-NUMBERS = re.compile(TIMES.pattern + rb"| *\d+")
+NUMBERS = re.compile(TIMES.pattern + rb"| {0,40}\d+")
 """The same where lines are numbered, too."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.keys import text_key
 from archive.base.limits import Steps
 from archive.base.spending import Recent, Spending
 from archive.debuginfo.excerpt import bounded_excerpt, cost_of
@@ -50,7 +51,7 @@ class Lookups:
         self._opened = opened
         self._style = style
         self._spending = Spending(opened.limits)
-        self._found: dict[tuple[int, ...], Symbolication] = {}
+        self._found: dict[str, Symbolication] = {}
         self._positions: dict[tuple[str, int], Position] = {}
         self._sizes: dict[int, int] = {}
         self._texts = Recent[int, bytes](TEXT_KEPT)
@@ -61,7 +62,7 @@ class Lookups:
         Raises:
             LimitError: it, or all answers together, would be too long, or take too many steps.
         """
-        key = tuple(handles)
+        key = text_key(*handles)
         if key not in self._found:
             self._found[key] = self._opened.symbolicate(handles, self._style)
         self._count(self._found[key])

@@ -148,8 +148,7 @@ class FleetAnswers:
                 return answer if answer.text is None else self._kept(key, answer, naming)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
-            why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
-            return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+            return self._of_very_many(possible, failure, what)
         left = [candidate for candidate in self._asked(possible, failure) if candidate.answer.is_possible]
         # Whose code is the log's before those of which there is no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
@@ -180,6 +179,19 @@ class FleetAnswers:
         note = f"{what}: {self._why(models, left)}"
         answer = Answer(failure, None, ((0, note),), is_possible=bool(left))
         return self._kept(key, answer, naming) if left and None not in texts else answer
+
+    def _of_very_many(self, possible: Sequence[Model], failure: Failure, what: str) -> Answer:
+        """The answer where very many models may have failed so: none, as soon as two of them differ."""
+        said: dict[bytes | None, Model] = {}
+        for candidate in self._asked(possible[:MOST_ASKED], failure):
+            if candidate.answer.is_possible and not candidate.answer.is_unproven:
+                said.setdefault(candidate.answer.text, candidate.model)
+            if len(said) > 1:
+                first, second = (one_line(model.file) for model in said.values())
+                why = f"may be of {first}, {second} or another of {len(possible):,}, and nothing tells which"
+                return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+        why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
+        return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
 
     def _is_shared(self, failure: LoggedLines, naming: NamingLine | None) -> bool:
         """Whether failures with the same key get the same answer: it depends on nothing else.

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.base.json_text import read_json
+from archive.base.json_text import read_json, words
 from archive.formats.tensors.dtypes import SCALARS
 from archive.formats.tensors.tensor import Tensor
 
@@ -34,6 +34,29 @@ TABLE = re.compile(
 """The name of a record that holds a table: its folder, and the program that it is of."""
 
 
+def read_table(data: memoryview, allowance: Allowance) -> dict[str, Any]:
+    """A table. Its rows are objects, each with a text ``path_name`` and an object or null ``tensor_meta``.
+
+    Raises:
+        ArchiveError: the record is no such table.
+        LimitError: its values would take more memory than allowed.
+    """
+    table = read_json(data, allowance)
+    config = table.get("config") if isinstance(table, dict) else None
+    if not isinstance(config, dict):
+        raise ArchiveError(place="config", expected="an object of tensors", found=words(config))
+    for name, row in config.items():
+        at = f"config.{name}"
+        if not isinstance(row, dict):
+            raise ArchiveError(place=at, expected="an object", found=words(row))
+        path, meta = row.get("path_name"), row.get("tensor_meta")
+        if not isinstance(path, str):
+            raise ArchiveError(place=f"{at}.path_name", expected="a text", found=words(path))
+        if not isinstance(meta, dict | None):
+            raise ArchiveError(place=f"{at}.tensor_meta", expected="an object", found=words(meta))
+    return table
+
+
 def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
     """The tensors in a table, with their names.
 
@@ -41,11 +64,7 @@ def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Ite
         ArchiveError: the record is no such table.
     """
     folder = record.rpartition("/")[0]
-    table = read_json(data, allowance)
-    config = table.get("config") if isinstance(table, dict) else None
-    if not isinstance(config, dict):
-        raise ArchiveError(place="config", expected="an object of tensors", found=type(config).__name__)
-    for name, payload in config.items():
+    for name, payload in read_table(data, allowance)["config"].items():
         try:
             if not payload["use_pickle"]:
                 yield name, _tensor(f"{folder}/{payload['path_name']}", payload["tensor_meta"])

@@ -7,6 +7,7 @@ from math import prod
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
+from archive.base.keys import text_key
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 
 MOST_DIMENSIONS, MOST_ELEMENTS = 1024, (1 << 63) - 1
@@ -86,6 +87,20 @@ class Tensor:
     def in_storage(self, record: str) -> Tensor:
         """The same tensor with a storage."""
         return replace(self, record=record)
+
+    def __hash__(self) -> int:
+        """By its numbers as a text, for a file chooses them."""
+        return hash(self.key)
+
+    @property
+    def key(self) -> str:
+        """What tells its elements, and how they are read: a key by which tensors can be looked up."""
+        return text_key(self.record, self.offset, self.strides, self.shape, self.dtype)
+
+    @property
+    def kind(self) -> str:
+        """Its dtype and shape: a key by which those of a kind can be looked up."""
+        return text_key(self.dtype, self.shape)
 
     @property
     def width(self) -> int | None:

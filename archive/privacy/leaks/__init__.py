@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.privacy.leaks.sources import SourceLines
+    from archive.privacy.leaks.words import FoundWords
     from archive.privacy.pieces.piece import FilePiece, RecordEntry
 
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
@@ -69,6 +70,8 @@ VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^
 BEFORE_VERSION = 40
 MODULES = {RecordKind.CODE, RecordKind.RANGES}
 """Records whose folders are Python packages."""
+COPIES = 3
+"""Bytes of memory that each byte of a text takes while it is searched, besides its strings."""
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
 ROOTS = {"", UNNAMED_ROOT}
@@ -158,10 +161,17 @@ class Finder:
         """
         if piece.is_packed:
             return
-        strings = piece.strings
-        data, kind = strings.data, piece.kind
+        size = max(len(piece.strings.data), len(piece.bytes))
+        with piece.allowance.lent(COPIES * size, "texts that are searched"):
+            words = TELLING.among(piece.strings.data)
+            self._take_lines(piece, words)
+            self._take_bytes(piece, words)
+
+    def _take_lines(self, piece: FilePiece, words: FoundWords) -> None:
+        """Collect what the lines of a piece give away."""
+        strings, kind = piece.strings, piece.kind
+        data = strings.data
         source = sources(kind, data, self._known.model)
-        words = TELLING.among(data)
         detectors = (
             paths(data),
             keys(data, words),
@@ -180,8 +190,12 @@ class Finder:
             finding = self._collection.add(kind_found, text, piece.record, strings.times(at))
             if finding is not None:
                 finding.places.append(_place(piece, strings.place(at)))
-        nodes = of_nodes(strings.json) if kind is RecordKind.PROGRAM and strings.json is not None else ()
-        in_bytes = chain(entries(piece.bytes, words), parted(strings))
+
+    def _take_bytes(self, piece: FilePiece, words: FoundWords) -> None:
+        """Collect what the bytes of a piece give away, as they stand there."""
+        json = piece.strings.json
+        nodes = of_nodes(json) if piece.kind is RecordKind.PROGRAM and json is not None else ()
+        in_bytes = chain(entries(piece.bytes, words), parted(piece.strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
             if finding is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from archive.privacy.leaks.vocabulary import Detection, LeakKind, places_of
@@ -22,7 +23,7 @@ DOMAIN = re.compile(
     rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}(?:" + TOP + rb")(?![\w(\[@-]|[ ]?=|\.\w)"
     rb"|\[?(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 )
-REPOSITORY = re.compile(rb":[\w.~-]+(?:/[\w.~-]+)+")
+REPOSITORY = re.compile(rb":[\w.~-]++(?:/[\w.~-]++)++")
 """What follows a host where ``git`` is told a repository."""
 AT_PROMPT = re.compile(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
 """What follows ``@`` in a prompt, and where ``scp`` is told a file: ``ann@node17:~/net$``."""
@@ -36,7 +37,7 @@ LOCATION = re.compile(
 """What follows a scheme; a drive's path has backslashes, though no URL may."""
 URL_TRIMMED = b".,;:!)]*#"
 PUBLIC = re.compile(
-    rb"(?i:https?)://(?:[\w-]+\.)*(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
+    rb"(?i:https?)://(?:[\w-]+\.){0,8}(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
     rb"|numpy\.org|scipy\.org|nvidia\.com|openreview\.net)(?![\w@-]|\.\w)"
     rb"|https?://(?:www\.)?github\.com/(?:pytorch|python|numpy)(?![\w@-]|\.\w)"
 )
@@ -60,8 +61,8 @@ MOST_OF_BYTE = 255
 def addresses(data: bytes) -> Iterator[Detection]:
     """The e-mail addresses, URLs, network addresses and account numbers in a text."""
     end = 0
-    by_place = sorted([*_urls(data), *_mailboxes(data)], key=lambda address: (address.at, -len(address.text)))
-    for address in by_place:
+    found = (_urls(data), _in_web(data), _mailboxes(data))
+    for address in merge(*found, key=lambda address: (address.at, -len(address.text))):
         if address.at >= end:
             yield address
             end = address.at + len(address.text)
@@ -83,6 +84,10 @@ def _urls(data: bytes) -> Iterator[Detection]:
             end = rest.end()
             if not PUBLIC.match(data, start):
                 yield Detection(LeakKind.URL, start, data[start:end].rstrip(URL_TRIMMED))
+
+
+def _in_web(data: bytes) -> Iterator[Detection]:
+    """Addresses without a scheme."""
     if b"www." in data:
         for match in WEB.finditer(data):
             if not PUBLIC.match(b"http://" + match[0]):

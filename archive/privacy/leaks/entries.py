@@ -61,7 +61,7 @@ ISSUED = (
     (b"xapp-", rb"xapp-[A-Za-z0-9-]{20,}"),
     (b"SG.", rb"(?<![A-Za-z0-9])SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
     (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
-    (b"-----BEGIN ", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    (b"-----BEGIN ", rb"-----BEGIN (?:[A-Z]+ ){0,8}PRIVATE KEY(?: BLOCK)?-----"),
 )
 """A word that is looked for first, and the pattern of keys that have it: nearly all files have none."""
 BEFORE = {b"k_live_": 1, b"k_test_": 1, b"AccountKey=": -len(b"AccountKey=")}
@@ -100,13 +100,30 @@ def keys(data: bytes, words: FoundWords) -> Iterator[Detection]:
         if word in words.exact:
             for match in matched(data, word, BEFORE.get(word, 0), re.compile(pattern)):
                 yield Detection(LeakKind.KEY, match.start(), match[0])
-    lowered = data.lower() if words.in_any_case else b""
-    end = 0
-    for at in sorted({at for word in words.in_any_case for at in places_of(lowered, word)}):
-        called = CALLED_KEY.match(data, at) if at >= end else None
-        end = called.end() if called else end
+    places = _Places(data, words.in_any_case)
+    at = places.first_from(0)
+    while at >= 0:
+        called = CALLED_KEY.match(data, at)
         if called and is_key(called[1]):
             yield Detection(LeakKind.KEY, called.start(1), called[1])
+        at = places.first_from(called.end() if called else at + 1)
+
+
+class _Places:
+    """Where some words stand in a text, in letters of either case. There may be millions: none is kept."""
+
+    def __init__(self, data: bytes, words: Sequence[bytes]) -> None:
+        self._lowered = data.lower() if words else b""
+        self._next = dict.fromkeys(words, -1)
+
+    def first_from(self, at: int) -> int:
+        """The first place from a byte on, no smaller than the one before; -1 if there is none."""
+        for word, place in list(self._next.items()):
+            if place < at:
+                self._next[word] = self._lowered.find(word, at)
+                if self._next[word] < 0:
+                    del self._next[word]
+        return min(self._next.values(), default=-1)
 
 
 def is_key(text: bytes) -> bool:

@@ -12,6 +12,7 @@ A list may be anything, so it is a path only if it leads from a root into a home
 from __future__ import annotations
 
 import re
+from array import array
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -107,16 +108,19 @@ def paths(data: bytes) -> Iterator[Detection]:
 
 def _posix(data: bytes) -> Iterator[Detection]:
     told = lru_cache(MOST_REPEATED)(_told)
-    rooted: set[int] = set()
+    rooted = array("q")
     for match in ROOTED.finditer(data):
         at = match.start()
-        rooted.add(at)
+        rooted.append(at)
         path = textual(match[0]).rstrip(TRIMMED)
         if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
             for kind, behind, text in told(path):
                 yield Detection(kind, at + behind, text)
+    number = 0
     for match in POSIX.finditer(data):
-        if match.start() not in rooted:
+        while number < len(rooted) and rooted[number] < match.start():
+            number += 1
+        if number == len(rooted) or rooted[number] != match.start():
             path = textual(match[0]).rstrip(TRIMMED)
             if is_telling(path):
                 yield from of_path(match.start(), path, LeakKind.PATH)

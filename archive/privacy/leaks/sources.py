@@ -47,8 +47,8 @@ OF_TOOLS = re.compile(
     rb"|(?:define|undef|ifdef|ifndef|pragma) \w|(?:el)?if (?:defined|!)|endif\b|else\s*\Z)"
 )
 """Comments that tools read or write, and what C++ has behind a ``#``."""
-TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w+)+)")
-PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*(?:\.\w+)+)\.(?![^\0])")
+TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w++)++)")
+PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*+(?:\.\w++)++)\.(?![^\0])")
 """A class in a pickle: see :mod:`archive.privacy.pieces.strings`."""
 MANGLED = re.compile(rb"\.___torch_mangle_\d+")
 MODULE_STACK = re.compile(rb'"nn_module_stack"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)')
@@ -60,7 +60,7 @@ PARAMETERS = (b'"parameter_name"', b'"buffer_name"', b'"tensor_name"')
 COMMON_NAMES = {b"storage", b"cpu", b"cuda", b"training", b"_is_full_backward_hook"}
 """Strings of PyTorch's own in such pickles."""
 OWN_MODULES = (b"torch.", b"collections.", b"builtins.", b"__builtin__.", b"numpy.", b"copyreg.", b"_codecs.")
-IDENTIFIER = re.compile(rb"(?<![^\0])[A-Za-z_]\w*(?:\.\w+)*(?![^\0])")
+IDENTIFIER = re.compile(rb"(?<![^\0])[A-Za-z_]\w*+(?:\.\w++)*+(?![^\0])")
 ADDRESS = re.compile(rb"0x[0-9a-f]{8,16}(?![0-9A-Za-z_])")
 
 HOLD_RANGES = {

@@ -11,7 +11,8 @@ around it are left out.
 *Search, in columns.* A text of 15 bytes or more has 8 bytes that begin at a multiple of 8, wherever it
 stands. So only each eighth place is looked up, in a table of the 8 bytes that begin at each text's first 8
 places; what is in the table is compared byte by byte. Shorter texts go by words of 4 and of 2 bytes in the
-same way.
+same way. Where many places begin as a long text does, as in a run of one letter, sums of the bytes before
+each place say in one step whether the text goes on there, so that it is not compared at each.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+import secrets
 from collections import defaultdict
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -143,6 +146,11 @@ LOAD = 8
 """Bytes that are compared at once, where a word was found."""
 MOST_BITS, SPARE_BITS = 20, 8
 """Bits of a place in a table, at most; and how many more than those that count its numbers."""
+SPAN, COMPARED = 1 << 15, 1 << 22
+"""Bytes whose places are looked at together; and how many bytes may be compared at those of a window."""
+BASE = secrets.randbits(64) | 1
+VALUES = np.random.default_rng().integers(0, 1 << 63, 1 << 8, np.uint64)
+"""What sums are made with. No file can know it."""
 MIXES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 """Odd factors, by which numbers are mixed: the upper bits of a product tell its place in a table."""
 
@@ -161,7 +169,7 @@ class Search:
         padded = data if len(data) >= LOAD else memoryview(bytes(data) + bytes(LOAD - len(data)))
         for group in self._groups:
             for low in range(0, len(padded), WINDOW):
-                for at in group.places(padded, low).tolist():
+                for at in group.likely(padded, group.places(padded, low)):
                     for text in group.at(data, at):
                         yield at, text
 
@@ -179,6 +187,7 @@ class _WordGroup:
         self._type = np.dtype(f"<u{width}")
         self._head = min(LOAD, 2 * width - 1)
         self._texts = set(texts)
+        self._longest = max(map(len, texts))
         self._lengths: dict[bytes, set[int]] = defaultdict(set)
         for text in texts:
             self._lengths[text[: self._head]].add(len(text))
@@ -215,12 +224,60 @@ class _WordGroup:
         loaded = every[starts - behind] >> (8 * behind).astype(np.uint64)
         return loaded & np.uint64((1 << 8 * self._head) - 1)
 
+    def likely(self, data: memoryview, starts: Ints) -> Iterator[int]:
+        """The places at which texts may begin, of those that begin as one does."""
+        if len(starts) * self._longest <= COMPARED:
+            yield from starts.tolist()
+            return
+        starts = np.sort(starts)
+        for span in np.split(starts, np.flatnonzero(np.diff(starts // SPAN)) + 1):
+            yield from self._summed(data, span).tolist()
+
+    def _summed(self, data: memoryview, starts: Ints) -> Ints:
+        """The places at which the sum of some bytes is that of a text: by chance hardly any others are."""
+        first, end = int(starts[0]), min(int(starts[-1]) + self._longest, len(data))
+        powers, inverse = _powers(end - first)
+        sums = np.zeros(end - first + 1, np.uint64)
+        np.cumsum(VALUES[np.frombuffer(data[first:end], np.uint8)] * powers, out=sums[1:])
+        heads = self._loaded(data, starts)
+        is_likely = np.zeros(len(starts), np.bool_)
+        for head, by_length in self._sums.items():
+            begun = np.flatnonzero(heads == np.uint64(head))
+            for length, wanted in by_length.items():
+                at = begun[starts[begun] + length <= end]
+                begin = starts[at] - first
+                found = (sums[begin + length] - sums[begin]) * inverse[begin]
+                is_likely[at[np.isin(found, wanted)]] = True
+        return starts[is_likely]
+
+    @cached_property
+    def _sums(self) -> dict[int, dict[int, np.ndarray]]:
+        """The sums of the texts, by their heads as numbers and their lengths."""
+        sums: dict[int, dict[int, list[np.uint64]]] = defaultdict(lambda: defaultdict(list))
+        powers, _ = _powers(self._longest)
+        for text in self._texts:
+            head = int.from_bytes(text[: self._head], "little")
+            total = (VALUES[np.frombuffer(text, np.uint8)] * powers[: len(text)]).sum(dtype=np.uint64)
+            sums[head][len(text)].append(total)
+        return {
+            head: {length: np.array(some, np.uint64) for length, some in by_length.items()}
+            for head, by_length in sums.items()
+        }
+
     def at(self, data: memoryview, start: int) -> Iterator[bytes]:
         """The texts that begin at a byte."""
         for length in self._lengths.get(bytes(data[start : start + self._head]), ()):
             text = bytes(data[start : start + length])
             if text in self._texts:
                 yield text
+
+
+def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The powers of the number that sums are made with, from 0 on, and of its inverse, modulo 2^64."""
+    powers = np.full((2, count), [[BASE], [pow(BASE, -1, 1 << 64)]], np.uint64)
+    powers[:, :1] = 1
+    np.cumprod(powers, axis=1, out=powers)
+    return powers[0], powers[1]
 
 
 class _BitTable:

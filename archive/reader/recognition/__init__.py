@@ -313,8 +313,11 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
             return Recognised(FileKind.SAVED, SAVED_OBJECT)
         from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (for torch.save only)
 
-        with suppress(ArchiveError), container.allowance.part() as values:
-            return recognised(unpickled(container, values))
+        if container.recognised is None:
+            with suppress(ArchiveError), container.allowance.part() as values:
+                container.recognised = recognised(unpickled(container, values))
+        if container.recognised is not None:
+            return container.recognised
         return Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
     return Recognised(FileKind.ZIP, _zip_of(records))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import DICTS, PyValue, bytes_of
+from archive.formats.python_pickle import DICTS, UNREAD, PyValue, bytes_of
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import MATH_BITS, QUANTISER_PARTS, Tensor, path_below
@@ -67,7 +67,8 @@ PATH_CHARACTERS = 512
 
 def recognised(value: object) -> Recognised:
     """Recognise an object that ``torch.save`` wrote."""
-    return Recognised(kind_of_object(value), f"{object_words(value)}, saved by torch.save")
+    kind = kind_of_object(value)
+    return Recognised(kind, f"{object_words(value, kind)}, saved by torch.save")
 
 
 def kind_of_object(value: object) -> FileKind:
@@ -83,9 +84,9 @@ def kind_of_object(value: object) -> FileKind:
     return FileKind.SAVED if next(_walk(value), None) is None else FileKind.CHECKPOINT
 
 
-def object_words(value: object) -> str:
+def object_words(value: object, kind: FileKind | None = None) -> str:
     """The kind of a saved object in words, with details: ``a state dict of 2 tensors``."""
-    kind, tensor = kind_of_object(value), tensor_of(value)
+    kind, tensor = kind or kind_of_object(value), tensor_of(value)
     if tensor is not None:
         return f"a tensor of {tensor.dtype}"
     if not isinstance(value, PyValue):
@@ -233,6 +234,14 @@ def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
 
 def tensor_of(value: object) -> Tensor | None:
     """The tensor that a call would make; None where the value is no such call."""
+    if not isinstance(value, PyValue):
+        return None
+    if value.made is UNREAD:
+        value.made = _tensor_of(value)
+    return value.made
+
+
+def _tensor_of(value: PyValue) -> Tensor | None:
     made = _unwrapped(value)
     if not isinstance(made, PyValue):
         return None
