@@ -6,8 +6,9 @@
 runs both where the archive is loaded. ``replay`` only makes the changes. Needs PyTorch.
 """
 
-from archive.effects.capture.entries import Captured, capture, capture_entries
+from archive.effects.capture.entries import Captured
 from archive.effects.capture.table.side_effects import SideEffects
+from archive.effects.capturing import UntriedWarning, capture, capture_entries
 from archive.effects.errors import CaptureError, StateError
 from archive.effects.placeholders import Plain
 from archive.effects.replay.errors import GuardError, ReplayError
@@ -23,6 +24,7 @@ __all__ = [
     "SideEffects",
     "State",
     "StateError",
+    "UntriedWarning",
     "capture",
     "capture_entries",
     "inputs",

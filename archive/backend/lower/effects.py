@@ -19,7 +19,7 @@ from archive.backend.graph.graphs import Operation
 from archive.backend.graph.placing import Placing
 from archive.backend.members import members_of
 from archive.debuginfo.sites import torchscript_name
-from archive.effects.capture.entries import capture_entries
+from archive.effects.capturing import capture_entries
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
 from archive.effects.errors import CaptureError

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.sites import Site
     from archive.effects.capture.graph.guards import Assumption
+    from archive.effects.capture.table.pending import InitialState
     from archive.effects.capture.table.side_effects import SideEffects
+    from archive.formats.effects.model import Source
 
 
 # --- comparing
@@ -184,7 +186,11 @@ class Arm:
 
 
 class Entries:
-    """Finds the entries of a method, at most ``most``; with ``lasting`` the only one must fit all states."""
+    """Finds the entries of a method, at most ``most``; with ``lasting`` the only one must fit all states.
+
+    Attributes:
+        others: arguments and states in which entries decide otherwise, and from which calls were captured.
+    """
 
     def __init__(
         self,
@@ -200,6 +206,7 @@ class Entries:
         self._entries: list[Arm] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
+        self.others: list[tuple[Arguments, Snapshot]] = []
 
     def find(self) -> list[Attempt]:
         """The first call of each entry.
@@ -208,7 +215,7 @@ class Entries:
             CaptureError: the method cannot be captured, or not with so many entries.
         """
         while True:
-            self._entries, self._tried, self._snapshot = [], set(), Snapshot()
+            self._entries, self._tried, self._snapshot, self.others = [], set(), Snapshot(), []
             try:
                 self._play_examples()
                 for arguments in self._calls[1:]:
@@ -266,6 +273,7 @@ class Entries:
             raise
         except CaptureError:
             return
+        self.others.append((arguments, snapshot))
 
     def _repeat(self, snapshot: Snapshot) -> Snapshot:
         """Rounds of the example calls until they show nothing new."""
@@ -380,61 +388,52 @@ class Captured(NamedTuple):
     side_effects: SideEffects
 
 
-def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
-    """Capture what a method of a module computes, and what it changes, as one table.
+class Found(NamedTuple):
+    """The entries of a method.
 
-    The module, its arguments, globals and everything else stay as they are.
-
-    Args:
-        module: the module.
-        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out
-            must be left out by later calls too, or be given its default.
-        method: name of the method.
-
-    Raises:
-        CaptureError: the method cannot be captured, or needs several tables; the error names the model's
-            line.
+    Attributes:
+        attempts: the first call of each.
+        initial: the state at the capture.
+        aliases: further sources of a value in it, each with the first one.
+        others: see :class:`Entries`.
     """
-    (captured,) = _captured(Entries(module, method, [example_inputs], 1, lasting=True), module)
-    return captured
+
+    attempts: list[Attempt]
+    initial: InitialState
+    aliases: dict[Source, Source]
+    others: list[tuple[Arguments, Snapshot]]
+
+    @property
+    def captured(self) -> tuple[Captured, ...]:
+        """The entries, without what only the capture needs."""
+        return tuple(Captured(made.graph, made.call.side_effects) for made in self.attempts)
 
 
-def capture_entries(
+def found_entries(
     module: Any,  # noqa: ANN401
-    calls: Sequence[tuple[Any, ...]],
+    method: str,
+    calls: Sequence[Arguments],
+    most: int,
     *,
-    method: str = "forward",
-    most: int = MOST_ENTRIES,
-) -> tuple[Captured, ...]:
-    """Capture a method as several tables, each with guards on what tells it from the others.
+    lasting: bool = False,
+) -> Found:
+    """The entries of a method, and the state that they share at first; nothing is tried yet.
 
     Args:
         module: the module.
-        calls: arguments of example calls, which are made one after the other. More entries are looked for
-            with the same arguments: later calls, and other arms of branches on numbers and lengths.
         method: name of the method.
-        most: entries. Further arms are left out, and a call that takes one fits no entry; but calls like the
-            examples must come to an end of new entries.
-
-    Returns:
-        The entries, in the order in which they were found; a method that needs no more has one. They share
-        one state at first.
+        calls: arguments of example calls.
+        most: entries.
+        lasting: the only entry must fit all states.
 
     Raises:
-        CaptureError: the method cannot be captured, or not with so many entries; the error names the model's
-            line.
-        ValueError: there is no call, or no entry is allowed.
+        CaptureError: the method cannot be captured, or not with this many entries.
     """
-    if not calls or most < 1:
-        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
-    return _captured(Entries(module, method, calls, most), module)
-
-
-def _captured(entries: Entries, module: Any) -> tuple[Captured, ...]:  # noqa: ANN401
+    entries = Entries(module, method, calls, most, lasting=lasting)
     with several_attempts():
         attempts = entries.find()
     originals, aliases = originals_of(module, [made.call for made in attempts])
-    state = initial_state(originals, aliases, [made.flat.effects for made in attempts])
+    initial = initial_state(originals, aliases, [made.flat.effects for made in attempts])
     for made in attempts:
-        made.call.side_effects.state = state
-    return tuple(Captured(made.graph, made.call.side_effects) for made in attempts)
+        made.call.side_effects.state = initial
+    return Found(attempts, initial, aliases, entries.others)

@@ -72,6 +72,18 @@ def originals_of(
     return originals, aliases
 
 
+def originals_now(module: object, calls: Sequence[CapturedCall]) -> dict[Source, object]:
+    """The values of the sources of captured calls, as they are in the real objects now."""
+    found: dict[Source, object] = {}
+    for call in calls:
+        real = _Real(module, call)
+        for source in call.originals:
+            value = real.at(source)
+            if value is not ABSENT:
+                found[source] = value
+    return found
+
+
 class _Real:
     """Reads real values of a call's sources."""
 

@@ -454,6 +454,18 @@ class Functions:
         """The real globals of a Python module; None if no function of it was met."""
         return next((names.real for names in self._globals.values() if names.module == module), None)
 
+    def met(self) -> Iterator[FunctionType]:
+        """The functions that were copied."""
+        return (function for function in self._originals.values())
+
+    def met_globals(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The real globals of these functions, by the names of their Python modules."""
+        return ((names.module, names.real) for names in self._globals.values())
+
+    def met_cells(self) -> Iterator[tuple[CellType, ClosureCell]]:
+        """The real cells of these functions, each with its source."""
+        return ((cell, source) for cell, _, source in self._cells.values())
+
     def changed_attributes(self) -> str | None:
         """The name of a function whose attributes the call has changed; None if there is none."""
         for real, copy in self._attributes:

@@ -183,6 +183,10 @@ class ObjectProxies:
         made: Any = base if base in BASES else SimpleNamespace if cls is SimpleNamespace else object
         return made.__new__(self._classes[cls])
 
+    def met_classes(self) -> list[type]:
+        """The classes of which there are proxies."""
+        return list(self._classes)
+
     def class_of(self, proxy: object) -> Any:  # noqa: ANN401
         """The class that ``type`` gives for a proxy; itself a proxy if the class is the model's."""
         variable = self._call.side_effects[proxy]
