@@ -105,6 +105,7 @@ class FreshState:
                     if guard.look in (Look.HOOKS, Look.ATTRIBUTE) and isinstance(guard.subject, At):
                         source = guard.subject.source
                         self._ensure(source, later=later)
+                        self._ensure_class(source)
         except StateError as error:
             raise StateError(f"{source_text(source)}: {error}") from None
         except RecursionError:
@@ -151,10 +152,10 @@ class FreshState:
                     raise StateError(f"tensor {which} is missing")
                 return self._tensors[which]
             case Made(kind, items) if kind in MAKERS:
-                return MAKERS[kind](self._value(item) for item in items)
+                return MAKERS[kind](map(self._item, items))
             case Made("namedtuple"):
                 fields: Any = head(value, 1)
-                return tuple_maker(str(head(value)), fields, ())(map(self._value, contents(value)))
+                return tuple_maker(str(head(value)), fields, ())(map(self._item, contents(value)))
             case Made("view", (base, *shape)):
                 return _part(self._value(base), *map(self._value, shape))
             case Made("frozenset"):
@@ -162,6 +163,14 @@ class FreshState:
             case Made():
                 return self._container(value, number)
         raise StateError(f"{value_text(value)} is no state")
+
+    def _item(self, value: Value) -> Any:  # noqa: ANN401
+        """The item of a tuple: what has no row, as a function, is a plain object, for the tuple is not made yet."""
+        if isinstance(value, At) and isinstance(value.source, Item):
+            number = self._numbering.source(value.source)
+            if number not in self._rows:
+                return self._made.setdefault(number, Plain())
+        return self._value(value)
 
     def _key(self, value: Value) -> Any:  # noqa: ANN401
         """The key of a dict: Python hashes each of its parts as often as it is in there."""
@@ -235,6 +244,8 @@ class FreshState:
             self.cells.setdefault((source.function, source.name), CellType())
         else:
             self._ensure(source, later=later)
+            if effect.op in ATTRIBUTE_OPS:
+                self._ensure_class(source)
         for value in (effect.key, effect.value):
             for read in () if value is None else reads(value):
                 self._ensure(read, later=later)
@@ -243,6 +254,11 @@ class FreshState:
         if root_of(source) != Local("self") or isinstance(source, Local | Length):
             return
         if not (later and self._may_come_later(source)):
+            self._put(source, self._at(source))
+
+    def _ensure_class(self, source: Source) -> None:
+        """Make an object in place of a class, which may have no attributes yet."""
+        if isinstance(root_of(source), GlobalName):
             self._put(source, self._at(source))
 
     def _may_come_later(self, source: Source) -> bool:

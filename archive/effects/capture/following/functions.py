@@ -208,12 +208,41 @@ class Globals(dict[str, Any]):
             raise KeyError(name)
         return self.call.wrap(value, GlobalName(self.module, name))
 
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        """What the model finds that asks for the dict of its globals."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name, ABSENT) is not ABSENT  # type: ignore[arg-type]
+
+    def setdefault(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        """Set a global that is not there."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
     def stored(self) -> Iterator[tuple[str, Any]]:
         """Names and values that were stored since the last time; they count as noted from now on."""
         for name, value in list(dict.items(self)):
             if name not in OWN_NAMES and self.noted.get(name, ABSENT) is not value:
                 self.noted[name] = value
                 yield name, value
+
+
+def _refusing(name: str) -> Any:  # noqa: ANN401
+    def method(self: Globals, *_: object, **__: object) -> Any:  # noqa: ANN401
+        return self.call.refuse(f"{name} of globals(): it would be of all globals that there are")
+
+    return method
+
+
+for _name in ("__iter__", "__len__", "__reversed__", "__or__", "__ror__", "__ior__", "__eq__", "copy"):
+    setattr(Globals, _name, _refusing(_name))
+for _name in ("items", "keys", "values", "pop", "popitem", "clear", "update", "__delitem__"):
+    setattr(Globals, _name, _refusing(_name))
 
 
 class Namespace:
@@ -282,6 +311,11 @@ class Functions:
         self.mathematics = MathModule(call)
         self.compares: ModelStatement | None = None
         self._builtins = replaced_builtins(call, self.types)
+        self._stand_ins = {
+            id(real): self._builtins[name]
+            for name, real in vars(builtins).items()
+            if self._builtins[name] is not real
+        }
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
         self._labels: dict[ClosureCell, CellType] = {}
@@ -290,6 +324,10 @@ class Functions:
         self._originals: dict[int, FunctionType] = {}
         self._attributes: list[tuple[Any, Any]] = []
         self._items: dict[Source, object] = {}
+
+    def in_place_of(self, value: object) -> Any:  # noqa: ANN401
+        """What copies have by the name of a builtin, wherever else they find it; None for other values."""
+        return self._stand_ins.get(id(value))
 
     def globals_of(self, real: dict[str, Any]) -> Globals:
         """The globals for copies of functions that have these real ones."""
@@ -371,15 +409,17 @@ class Functions:
 
     def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:  # noqa: ANN401
         """A copy that notes its stores whenever it has run."""
+        ran, settle = Ran, self.settle
 
-        @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             try:
                 return function(*args, **kwargs)
             finally:
-                self.settle(Ran(function.__code__, stores, args[0] if args else None))
+                settle(ran(function.__code__, stores, args[0] if args else None))
 
-        return watched
+        # The model may ask for its function's globals.
+        made = FunctionType(watched.__code__, function.__globals__, None, None, watched.__closure__)
+        return functools.wraps(function)(made)
 
     def settle(self, ran: Ran | None = None) -> None:
         """Note what has been stored in globals and cells since the last time.
