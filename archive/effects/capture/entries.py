@@ -123,6 +123,8 @@ def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
 
 def _contradict(fact: Fact, other: Fact) -> bool:
     """Whether two guards never hold together; one of the two orders tells."""
+    if fact.look is Look.SAME and other.look is Look.APART:
+        return {fact.subject, fact.value.source} == {other.subject, other.value.source}
     if fact.subject == other.subject and type(fact.subject) is type(other.subject):
         if fact.look is other.look:
             comparable = fact.look not in UNCOMPARED and same_literal(fact.key, other.key)

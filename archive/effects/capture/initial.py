@@ -16,6 +16,8 @@ from archive.effects.capture.graph.variables import (
     class_name,
     is_literal,
     is_named_tuple,
+    key_literal,
+    key_of,
     named,
 )
 from archive.effects.capture.table.call import Snapshot
@@ -112,7 +114,7 @@ class _Real:
 
 def _item(container: Any, key: Any) -> Any:  # noqa: ANN401
     if isinstance(container, dict):
-        return dict.get(container, key, ABSENT)
+        return dict.get(container, key_of(key), ABSENT)
     base: Any = tuple if isinstance(container, tuple) else base_of(type(container))
     if base not in (list, tuple, deque):
         return ABSENT
@@ -238,7 +240,11 @@ class _Rows:
             which = (Constant(None if factory is None else class_name(factory)),)
         inside: Iterable[Value]
         if issubclass(base, dict):
-            pairs = ((Constant(key), self._inside(item, Item(source, key))) for key, item in items)
+            keys = [key_literal(key) for key, _ in items]
+            pairs = (
+                (Constant(key), self._inside(item, Item(source, key)))
+                for key, (_, item) in zip(keys, items, strict=True)
+            )
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
             items = sorted(items, key=repr)

@@ -24,6 +24,7 @@ from archive.effects.capture.graph.variables import (
     class_behind,
     inner_of,
     is_container_proxy,
+    key_of,
 )
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
@@ -151,7 +152,7 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
         return snapshot
     contents = snapshot.contents(owner) if is_container(owner) else None
     if isinstance(source, Item) and contents is not None:
-        contents[source.key] = value
+        contents[key_of(source.key)] = value
     elif not isinstance(source, Length) or not _resize(contents, value):
         return None
     snapshot.set_contents(owner, contents)

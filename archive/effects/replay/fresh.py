@@ -13,7 +13,7 @@ from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET, Plain
 from archive.effects.places import check_settable, item_or_unset, own, set_own
 from archive.effects.replay.changes import set_item
-from archive.effects.replay.classes import container_maker, device, dtype, tuple_maker
+from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
 from archive.formats.effects.containers import BASES, PAIRED, contents, head
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
@@ -133,7 +133,7 @@ class FreshState:
                 if value is UNSET:
                     check_settable(holder, source.name)
             elif isinstance(source, Item):
-                value = item_or_unset(self._at(source.base), source.key)
+                value = item_or_unset(self._at(source.base), real_literal(source.key))
             if value is UNSET:
                 value = Plain()
         self._making.discard(number)
@@ -144,7 +144,7 @@ class FreshState:
         """A value; a container is registered under the number of its source before it has items."""
         match value:
             case Constant(literal):
-                return literal
+                return real_literal(literal)
             case At(source):
                 return self._at(source)
             case Stored(which):
@@ -210,7 +210,8 @@ class FreshState:
                 holder = self._holder(base)
                 if own(holder, name) is not value:
                     set_own(holder, name, value)
-            case Item(base, key):
+            case Item(base, given):
+                key = real_literal(given)
                 holder = self._holder(base)
                 if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
                     holder.append(value)

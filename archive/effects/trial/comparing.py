@@ -140,7 +140,7 @@ class Comparing:
             raise DifferentError(path, f"has {len(its)} items; in the module it has {len(mine)}")
         for (step, one), (there, other) in zip(mine, its, strict=True):
             if step.kind == "key":
-                self._same(step.name, there.name, (*path, Step("key", "…")))
+                self._same(_key(step.name), _key(there.name), (*path, Step("key", "…")))
             self._same(one, other, (*path, step))
         if type(ours) not in CONTAINERS:
             self._named(ours, theirs, path)
@@ -160,6 +160,11 @@ class Comparing:
                 self._same(one, theirs[name], where)
             elif not isinstance(one, CODE):
                 self._missing[where] = holder, one
+
+
+def _key(key: object) -> object:
+    """The key of a dict; sizes are equal to tuples, and a table has these."""
+    return tuple(map(_key, key)) if type(key) in (tuple, torch.Size) else key  # type: ignore[arg-type, call-overload]
 
 
 def _equal(one: object, other: object) -> bool:

@@ -29,6 +29,7 @@ int                    hexadecimal: ``-0x1f``                ()
 float                  ``repr`` of Python: ``0.1``, ``-inf`` ()
 str                    the text itself                       ()
 bytes                  hexadecimal: ``00ff``                 ()
+dtype, device          the text of PyTorch: ``torch.int8``  ()
 tuple                  ``NO_REFERENCE``                      constants
 =====================  ====================================  ==================
 

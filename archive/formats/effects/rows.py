@@ -42,6 +42,7 @@ from archive.formats.effects.model import (
     Output,
     Stored,
     Temporary,
+    TorchName,
 )
 from archive.formats.effects.words import COMPUTED
 
@@ -86,7 +87,10 @@ FORMS: dict[str, dict[str, RowForm]] = {
         "none": RowForm(lambda: None),
         "true": RowForm(lambda: True),
         "false": RowForm(lambda: False),
-        **{kind: RowForm(lambda text: text, STRING) for kind in ("int", "float", "str", "bytes")},
+        **{
+            kind: RowForm(lambda text: text, STRING)
+            for kind in ("int", "float", "str", "bytes", "dtype", "device")
+        },
         "tuple": RowForm(lambda items: items, None, CONSTANT),
     },
     SOURCE: {
@@ -466,8 +470,11 @@ def build_literal(literal: Literal) -> tuple[str, str | None]:
         return "str", literal
     if type(literal) is bytes:
         return "bytes", literal.hex()
+    if type(literal) is TorchName:
+        return literal.kind, literal.text
     raise ArchiveError(
-        expected="a constant: None, bool, int, float, str, bytes or a tuple of them", found=shown(literal)
+        expected="a constant: None, bool, int, float, str, bytes, a dtype, a device or a tuple of them",
+        found=shown(literal),
     )
 
 
@@ -486,6 +493,8 @@ def _literal(kind: str, text: str, place: str, allowance: Allowance) -> Literal:
             literal = math.nan if text == "nan" else float(text)
         elif kind == "bytes":
             literal = bytes.fromhex(text)
+        elif kind in ("dtype", "device"):
+            literal = TorchName(kind, text)
         else:
             literal = text
         if build_literal(literal) == (kind, text):

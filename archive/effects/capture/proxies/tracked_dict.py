@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from archive.effects.capture.graph.variables import is_literal
+from archive.effects.capture.graph.variables import is_literal, key_literal
 from archive.formats.effects.model import Item, Look, Op
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TrackedDict(dict[Any, Any]):
         """Give it its items, wrapped; their guards are held back until they are read."""
         for key, value in values.items():
             with self._call.guards.held() as held:
-                wrapped = self._call.wrap(value, Item(self._source, key))
+                wrapped = self._call.wrap(value, Item(self._source, key_literal(key)))
             self._held[key] = held
             dict.__setitem__(self, key, wrapped)
         self._expected = dict(dict.items(self))
@@ -62,9 +62,9 @@ class TrackedDict(dict[Any, Any]):
     def _check(self) -> None:
         """Guard the keys and all values."""
         guards = self._call.guards
-        if all(map(is_literal, self._held)):
+        keys = tuple(map(key_literal, self._held))
+        if is_literal(keys):
             guards.note(Look.TYPE, self._source, "dict")
-            keys = tuple(self._held)
             guards.note(Look.KEYS, self._source, keys, reason=UNKNOWN_KEYS if self._open else "")
         elif self._open:
             self._call.refuse(UNKNOWN_KEYS)
@@ -74,8 +74,9 @@ class TrackedDict(dict[Any, Any]):
     def _has(self, key: Any) -> bool:  # noqa: ANN401
         """Whether a key is there, guarded unless the call itself has set or deleted the key."""
         is_there = dict.__contains__(self, key)
-        if not self._set.intersection((key, ALL)) and is_literal(key):
-            self._call.guards.note(Look.HAS, self._source, is_there, key)
+        literal = key_literal(key)
+        if not self._set.intersection((key, ALL)) and is_literal(literal):
+            self._call.guards.note(Look.HAS, self._source, is_there, literal)
         return is_there
 
     def _read(self, key: Any) -> bool:  # noqa: ANN401
