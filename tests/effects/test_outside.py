@@ -163,7 +163,7 @@ def by_address(self: Value, x: Value) -> Value:
         (by_the_environment, f"os.environ: {OF_THIS_PROCESS}"),
         (in_the_environment_or_not, f"os.environ: {OF_THIS_PROCESS}"),
         (by_getenv, f"os.environ: {OF_THIS_PROCESS}"),
-        (by_default_generator, "torch.default_generator: what is done to a generator cannot be followed"),
+        (by_default_generator, f"torch.default_generator.manual_seed: {OF_THIS_PROCESS}"),
         (joins_a_path, f"what is done to a {type(Path()).__name__} cannot be followed"),
         (writes_a_text, "open: what it does outside the model would be lost"),
         (reads_a_text, "open: what it does outside the model would be lost"),

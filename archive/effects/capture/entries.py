@@ -29,7 +29,7 @@ import torch
 from archive.effects.capture.attempt import Attempt, attempt
 from archive.effects.capture.following.interception import several_attempts
 from archive.effects.capture.graph.guards import copied
-from archive.effects.capture.graph.sites import error_at
+from archive.effects.capture.graph.sites import error_at, line_of
 from archive.effects.capture.graph.variables import SOURCES
 from archive.effects.capture.initial import initial_state, originals_of
 from archive.effects.capture.next_states import (
@@ -341,11 +341,7 @@ class Entries:
             telling = excluding(made, entry.first)
             if telling is None or self._most == 1:
                 sites = difference(entry.first, made) or []
-                span = next((site.span for site in sites if site.span is not None), None)
-                if span is None:
-                    raise UnclearError(AGAIN)
-                filename = span.filename.decode("utf-8", "surrogateescape")
-                raise UnclearError(AGAIN, filename, span.first_line)
+                raise UnclearError(AGAIN, *next(filter(None, map(line_of, sites)), ("", 0)))
         if telling is not None and len(self._entries) == self._most:
             message = f"{telling.reason or AGAIN}; {self._most} tables are not enough"
             raise error_at(message, telling.statement)

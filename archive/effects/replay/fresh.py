@@ -165,7 +165,7 @@ class FreshState:
         raise StateError(f"{value_text(value)} is no state")
 
     def _item(self, value: Value) -> Any:  # noqa: ANN401
-        """The item of a tuple: what has no row, as a function, is a plain object, for the tuple is not made yet."""
+        """The item of a tuple that is being made: what has no row, as a function, is a plain object."""
         if isinstance(value, At) and isinstance(value.source, Item):
             number = self._numbering.source(value.source)
             if number not in self._rows:

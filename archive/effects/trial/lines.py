@@ -9,15 +9,14 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from archive.effects.capture.graph.sites import TORCH_FOLDER, of_model
-from archive.effects.trial.parts import Before, Names, digest
+from archive.effects.capture.graph.sites import is_of_pytorch, line_of, of_model
+from archive.effects.trial.parts import Before, Names, digest, parts
 from archive.formats.effects.source_text import effect_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from archive.debuginfo.sites import Site
     from archive.effects.capture.table.side_effects import Flat
     from archive.effects.trial.parts import Path
 
@@ -64,18 +63,7 @@ class Sited(fx.Interpreter):
     def here(self) -> Line:
         """The line of the node that runs."""
         site = None if self._node is None else self._node.meta.get("site")
-        return NOWHERE if site is None else line_of(site)
-
-
-def line_of(site: Site) -> Line:
-    """The innermost line of a site that is not PyTorch's own."""
-    spans = [site.span, *(step.span for step in reversed(site.steps))]
-    for span in spans:
-        if span is not None:
-            filename = span.filename.decode("utf-8", "surrogateescape")
-            if not filename.startswith(TORCH_FOLDER):
-                return filename, span.first_line
-    return NOWHERE
+        return NOWHERE if site is None else line_of(site) or NOWHERE
 
 
 def line_here() -> Line:
@@ -83,7 +71,7 @@ def line_here() -> Line:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if of_model(filename) and not filename.startswith(TORCH_FOLDER):
+        if of_model(filename) and not is_of_pytorch(filename):
             return filename, frame.f_lineno
         frame = frame.f_back
     return NOWHERE
@@ -136,7 +124,7 @@ class Changes:
     def trace(self, frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401
         """A trace function."""
         filename = frame.f_code.co_filename
-        if self.line != NOWHERE or not of_model(filename) or filename.startswith(TORCH_FOLDER):
+        if self.line != NOWHERE or not of_model(filename) or is_of_pytorch(filename):
             return None
         before = self._latest.get(id(frame))
         if before is not None and event in ("line", "return"):
@@ -150,8 +138,6 @@ MISSING = object()
 
 def _part(value: Any, kind: str, name: Any) -> Any:  # noqa: ANN401
     """A part of a value; ``MISSING`` if it has no such part."""
-    from archive.effects.trial.parts import parts  # noqa: PLC0415
-
     return next(
         (one for step, one in parts(value) if (step.kind, step.name) == (kind, name)),
         MISSING,

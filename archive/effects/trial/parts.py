@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn.parameter import UninitializedParameter
@@ -13,6 +13,9 @@ from torch.utils.hooks import RemovableHandle
 
 from archive.effects.looking import WITHOUT_MODES
 from archive.effects.places import BASES, REGISTERED, base_of, is_code, is_foreign, items_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger, torch.autocast)
 """What isn't state: code, and what leads to some."""

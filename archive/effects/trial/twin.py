@@ -209,7 +209,7 @@ class Twin:
 
 
 def _with_defaults(signature: inspect.Signature) -> inspect.Signature:
-    """A signature with the defaults that an archive has: constants, or a mark that an argument is left out."""
+    """A signature with the defaults that an archive has: constants, or a mark of what is left out."""
     parameters = [
         parameter
         if parameter.default is parameter.empty or is_literal(parameter.default)

@@ -26,7 +26,7 @@ from weakref import ReferenceType
 import torch
 
 from archive.effects.capture.following.autograd import KeptHandle, LaterHandle
-from archive.effects.capture.following.outside import ContextVariable
+from archive.effects.capture.following.outside import DEFAULT, ContextVariable
 from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.scalars import MATH, NUMBERS, ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import is_model_module
@@ -198,6 +198,8 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
+        if value is DEFAULT:
+            return value
         if isinstance(value, DECLARED):
             return self._declared(value)
         builtin = self._call.functions.in_place_of(value)

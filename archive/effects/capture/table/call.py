@@ -22,6 +22,7 @@ from archive.effects.capture.graph.sites import (
     Owner,
     contents_of,
     here,
+    is_of_pytorch,
     is_recomputed,
     model_frames,
 )
@@ -343,7 +344,9 @@ class CapturedCall:
         frames = self.frames()
         error = CaptureError(message)
         if frames:
-            error = CaptureError(message, frames[-1].f_code.co_filename, frames[-1].f_lineno)
+            own = [frame for frame in frames if not is_of_pytorch(frame.f_code.co_filename)]
+            frame = (own or frames)[-1]
+            error = CaptureError(message, frame.f_code.co_filename, frame.f_lineno)
         self.refusal = self.refusal or error
         raise error
 
