@@ -43,6 +43,7 @@ from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
 from archive.formats.effects.model import At, Attribute, Computed, Constant, Each, Item, Length, Look, Output
 from archive.formats.effects.parts import reads
+from archive.formats.effects.source_text import effect_text, guard_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,6 +76,39 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
             sides = ((flat, mine), (other_flat, its))
             return [side.guard_sites[guard.handle] for side, guard in sides if guard and guard.handle >= 0]
     return None if flat.effects == other_flat.effects else []
+
+
+def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
+    """What is not the same in two calls, for a message.
+
+    Args:
+        first: a call.
+        second: another one.
+        telling: a guard of the second that does not hold for the first, if there is one.
+    """
+    if telling is not None:
+        return _found_by(second, telling)
+    kinds: tuple[tuple[Any, Any, Any], ...] = (
+        (first.flat.effects.effects, second.flat.effects.effects, effect_text),
+        (first.flat.effects.guards, second.flat.effects.guards, guard_text),
+        (tuple(first.graph.graph.nodes), tuple(second.graph.graph.nodes), _node_text),
+    )
+    for ours, theirs, text in kinds:
+        for mine, its in zip_longest(ours, theirs):
+            texts = ["nothing" if one is None else text(one) for one in (mine, its)]
+            if texts[0] != texts[1]:
+                return f"first {texts[0]}, then {texts[1]}"
+    return "its result is another one"
+
+
+def _found_by(attempt: Attempt, telling: Assumption) -> str:
+    """The guard of a call, as text."""
+    pairs = zip(attempt.call.side_effects.guards, attempt.flat.effects.guards, strict=False)
+    return next((f"it finds {guard_text(flat)}" for guard, flat in pairs if guard is telling), "")
+
+
+def _node_text(node: Any) -> str:  # noqa: ANN401
+    return str(getattr(node.target, "__name__", node.target))
 
 
 def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
@@ -341,9 +375,11 @@ class Entries:
             telling = excluding(made, entry.first)
             if telling is None or self._most == 1:
                 sites = difference(entry.first, made) or []
-                raise UnclearError(AGAIN, *next(filter(None, map(line_of, sites)), ("", 0)))
+                line = next(filter(None, map(line_of, sites)), ("", 0))
+                raise UnclearError(f"{AGAIN}: {why(entry.first, made, telling)}", *line)
         if telling is not None and len(self._entries) == self._most:
-            message = f"{telling.reason or AGAIN}; {self._most} tables are not enough"
+            reason = telling.reason or f"{AGAIN}: {_found_by(made, telling)}"
+            message = f"{reason}; {self._most} tables are not enough"
             raise error_at(message, telling.statement)
         self._entries.append(Arm(made, made, arguments))
 

@@ -20,6 +20,7 @@ from archive.effects.capture.graph.variables import (
     key_of,
     named,
 )
+from archive.effects.capture.proxies.proxies import is_followed
 from archive.effects.capture.table.call import Snapshot
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
@@ -135,7 +136,7 @@ def initial_state(
         tables: of the method, one for each entry.
     """
     changed = {effect.source for table in tables for effect in table.effects if effect.op is Op.COPY}
-    state = _Rows(originals, changed)
+    state = _Rows(originals, changed, aliases)
     for source in dict.fromkeys(source for effects in tables for source in sources_in(effects)):
         state.add(source)
     for source, first in aliases.items():
@@ -163,10 +164,12 @@ def sources_in(effects: MethodEffects) -> Iterator[Source]:
 class _Rows:
     """Collects the values of sources, and the tensors among them, which values name by their numbers."""
 
-    def __init__(self, originals: Mapping[Source, object], changed: Iterable[Source]) -> None:
+    def __init__(
+        self, originals: Mapping[Source, object], changed: Iterable[Source], aliases: Mapping[Source, Source]
+    ) -> None:
         self.entries: dict[Source, Value] = {}
         self.tensors: list[Any] = []
-        self._originals = originals
+        self._originals, self._aliases = originals, aliases
         self._known: dict[int, Source] = {}
         self._objects: list[object] = []
         self._changed: dict[int, tuple[Source, Any]] = {}
@@ -194,7 +197,8 @@ class _Rows:
 
     def alias(self, source: Source, first: Source) -> None:
         """Add a source whose value also lived at another one, already added."""
-        if first in self.entries and source not in self.entries and not self._covered(source):
+        is_object = first in self._originals and not _has_value(self._originals[first])
+        if (first in self.entries or is_object) and source not in self.entries and not self._covered(source):
             self.entries[source] = At(first)
 
     def _covered(self, source: Source) -> bool:
@@ -281,7 +285,12 @@ class _Rows:
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
         """The value of an item; an object, which has no value of its own, is the value at its source."""
         inside = self._value(value, source)
-        return At(source) if inside is None else inside
+        return At(self._aliases.get(source, source)) if inside is None else inside
+
+
+def _has_value(value: object) -> bool:
+    """Whether a table can hold a value itself; an object is known by its attributes alone."""
+    return not is_followed(value) or is_container(value) or isinstance(value, torch.nn.Module)
 
 
 def _is_odd_set(value: object) -> bool:

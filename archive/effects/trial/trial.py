@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.initial import initial_state, originals_now, sources_in
@@ -35,6 +36,7 @@ from archive.formats.effects.parts import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from archive.effects.capture.attempt import Attempt
     from archive.effects.capture.table.call import Snapshot
@@ -46,6 +48,8 @@ ROUNDS = 3
 """How often the example calls are made, one after the other."""
 TIMES = 20
 """A trial may take as many times as long as the capture, and ``SECONDS``."""
+EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+"""Functions of PyTorch that give memory as it is."""
 NOT_THE_SAME = "what was captured does something else than the module"
 Arguments = tuple[Any, ...]
 
@@ -140,6 +144,18 @@ def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
     return _Playing(capture, start).line(number, path)
 
 
+class Filled(TorchFunctionMode):
+    """Lets tensors whose elements nobody has set hold zeros."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+        """Run a function of PyTorch."""
+        made = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in EMPTY and isinstance(made, torch.Tensor):
+            with torch.no_grad():
+                made.zero_()
+        return made
+
+
 class _Playing:
     """Calls from one state, in a child process.
 
@@ -206,6 +222,12 @@ class _Playing:
                 path = (Step("attribute", "globals"), Step("attribute", module), Step("attribute", name))
                 raise DifferentError(path, "is set, and no effect was captured that sets it")
 
+    def _filling(self) -> AbstractContextManager[Any]:
+        """A context in which new memory holds zeros, if a graph asks for some."""
+        nodes = (node for attempt in self._capture.attempts for node in attempt.graph.graph.nodes)
+        is_asked = any(getattr(node.target, "__name__", node.target) in EMPTY for node in nodes)
+        return Filled() if is_asked else nullcontext()
+
     def _arguments(self, number: int, arguments: Arguments) -> tuple[Any, Any]:
         """The arguments of a call, for the module and for the captured form."""
         ours = arguments if number == 0 and self._start.snapshot is None else _fresh(arguments, {})
@@ -230,14 +252,14 @@ class _Playing:
         shows: tuple[list[Any], list[Any]] = ([], [])
         failure: Exception | None = None
         random, wanted = torch.get_rng_state(), None
-        with noted(shows[0]):
+        with noted(shows[0]), self._filling():
             try:
                 wanted = self._eager.called(*ours)
             except Exception as error:  # noqa: BLE001 (whatever the model raises)
                 failure = error
         torch.set_rng_state(random)
         try:
-            with noted(shows[1]):
+            with noted(shows[1]), self._filling():
                 found = twin(theirs)
         except GuardError as error:
             if failure is None and number == 0 and self._start.snapshot is None:
@@ -345,6 +367,12 @@ def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
             with suppress(Exception):  # what cannot be copied is shared
                 known[id(value)] = copy.deepcopy(value)
     return known[id(value)]
+
+
+def fresh_arguments(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Copies of arguments."""
+    known: dict[int, Any] = {}
+    return tuple(_fresh(argument, known) for argument in arguments)
 
 
 def clock() -> float:
