@@ -37,12 +37,12 @@ class DifferentError(Exception):
 
     Attributes:
         path: leads there.
-        said: what it is, and what it is in the module.
+        line: of the model; ``("", 0)`` if it is to be found.
     """
 
-    def __init__(self, path: Path, said: str) -> None:
-        super().__init__(f"{path_text(path)} {said}")
-        self.path, self.said = path, said
+    def __init__(self, path: Path, said: str, line: tuple[str, int] = ("", 0)) -> None:
+        super().__init__(f"{path_text(path)} {said}".strip())
+        self.path, self.line = path, line
 
 
 class Comparing:

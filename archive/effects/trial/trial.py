@@ -14,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from archive.effects.capture.graph.guards import copied
+from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.initial import initial_state, originals_now, sources_in
 from archive.effects.errors import CaptureError
 from archive.effects.replay.errors import GuardError
@@ -205,7 +206,7 @@ class _Playing:
             self._comparing.check_missing()
             self._check_globals(twin)
         except DifferentError as error:
-            return [number, _plain(error.path), str(error).strip(), getattr(error, "line", NOWHERE)]
+            return [number, _plain(error.path), str(error).strip(), error.line]
         return None
 
     def _check_globals(self, twin: Twin) -> None:
@@ -263,7 +264,8 @@ class _Playing:
                 found = twin(theirs)
         except GuardError as error:
             if failure is None and number == 0 and self._start.snapshot is None:
-                raise DifferentError((), f"the example call is refused: {error}") from error
+                line = self._line_of_guard(twin.refused, error.number)
+                raise DifferentError((), f"the example call is refused: {error}", line) from error
             return False
         except Exception as error:
             if failure is not None:
@@ -281,6 +283,11 @@ class _Playing:
             one = next(((mine, its) for mine, its in pairs if mine != its), (shows[0], shows[1]))
             raise DifferentError((), f"it prints, logs or warns {one[1]!r}; the module {one[0]!r}")
         return True
+
+    def _line_of_guard(self, entry: int, number: int) -> Line:
+        flat = self._capture.attempts[entry].flat
+        handle = flat.effects.guards[number].handle if number < len(flat.effects.guards) else -1
+        return (line_of(flat.guard_sites[handle]) if handle >= 0 else None) or NOWHERE
 
     # --- the line ----------------------------------------------------------------------------------
 

@@ -135,6 +135,11 @@ class Twin:
         attempts: an entry each.
         initial: the state from which it starts.
         known: classes that effects may name, by name.
+
+    Attributes:
+        state: the state that effects change.
+        entries: the graph and the effects of each entry.
+        refused: the entry that nearly fits the latest call that none fits.
     """
 
     def __init__(
@@ -160,7 +165,7 @@ class Twin:
             for attempt, effects in zip(attempts, methods, strict=True)
         ]
         self._signature = _with_defaults(inspect.signature(getattr(module, method)))
-        self.latest = 0
+        self.refused = 0
 
     def _of_graph(self, tensor: Any) -> Any:  # noqa: ANN401
         """The tensor in place of one that graphs hold."""
@@ -196,16 +201,16 @@ class Twin:
         if self._signature.parameters.keys() - bound.arguments.keys():
             bound.apply_defaults()
         given = bound.arguments
-        refusals = []
-        for number, (graph, effects) in enumerate(self.entries):
+        refusals: list[GuardError] = []
+        for graph, effects in self.entries:
             try:
                 result = effects.replay(self.state, graph(*effects.inputs(self.state, given)), given)
             except GuardError as error:
                 refusals.append(error)
             else:
-                self.latest = number
                 return result
-        raise max(refusals, key=lambda error: error.number)
+        self.refused = max(range(len(refusals)), key=lambda entry: refusals[entry].number)
+        raise refusals[self.refused]
 
 
 def _with_defaults(signature: inspect.Signature) -> inspect.Signature:

@@ -29,6 +29,10 @@ class TrackedDict(dict[Any, Any]):
         creates: whether reading a key that is not there makes an item, as a ``defaultdict`` does.
     """
 
+    def __new__(cls, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Give a plain dict to who makes another dict of this one's class: ``type(items)(…)``."""
+        return super().__new__(cls) if len(args) > 1 else dict(*args, **named)
+
     def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
         super().__init__()
         self._call = call
