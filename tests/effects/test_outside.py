@@ -232,7 +232,7 @@ def test_other_threads_have_pytorch_s_own_generator_while_a_call_is_captured() -
         thread.start()
         thread.join()
     assert found == [[0, 1, 2], torch.initial_seed()]
-    assert all(callable(one.real) for one in REPLACEMENTS)
+    assert all(callable(one.real) or isinstance(one.real, classmethod) for one in REPLACEMENTS)
 
 
 def by_the_generator_of_the_process(_: Value, x: Value) -> Value:

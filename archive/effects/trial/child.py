@@ -100,7 +100,7 @@ def _run(function: Callable[[], Any], writing: int) -> None:
 
 def _read(reading: int, until: float) -> bytes:
     """All that a child writes; nothing if it takes too long."""
-    blocks = []
+    blocks: list[bytes] = []
     while True:
         left = until - time.monotonic()
         if left <= 0 or not select.select([reading], [], [], left)[0]:

@@ -164,7 +164,7 @@ class Comparing:
 
 def _key(key: object) -> object:
     """The key of a dict; sizes are equal to tuples, and a table has these."""
-    return tuple(map(_key, key)) if type(key) in (tuple, torch.Size) else key  # type: ignore[arg-type, call-overload]
+    return tuple(map(_key, key)) if type(key) in (tuple, torch.Size) else key  # type: ignore[call-overload]
 
 
 def _equal(one: object, other: object) -> bool:

@@ -26,7 +26,7 @@ NOWHERE: Line = ("", 0)
 # --- operations
 
 
-class Operations(TorchDispatchMode):
+class Operations(TorchDispatchMode):  # type: ignore[misc]
     """Notes the operations that run, each with its line and a digest of its results.
 
     Args:
@@ -48,7 +48,7 @@ class Operations(TorchDispatchMode):
         return result
 
 
-class Sited(fx.Interpreter):
+class Sited(fx.Interpreter):  # type: ignore[misc]
     """Runs a graph node by node, and knows the line of the node that runs."""
 
     def __init__(self, graph: Any) -> None:  # noqa: ANN401

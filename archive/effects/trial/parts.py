@@ -125,8 +125,9 @@ def parts(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
     """All parts of a value; objects of Python's library have none that count."""
     if isinstance(value, (torch.Tensor, RemovableHandle, *IMMUTABLE, *CODE)) or is_code(value):
         return []
-    found = items(value)
-    if type(value) not in CONTAINERS and (isinstance(value, Names | CellType) or not is_foreign(type(value))):
+    found: list[tuple[Step, Any]] = items(value)
+    kind: Any = type(value)
+    if kind not in CONTAINERS and (isinstance(value, Names | CellType) or not is_foreign(kind)):
         found += [(Step("attribute", name), one) for name, one in attributes(value).items()]
     return found
 

@@ -31,7 +31,7 @@ def noted(lines: list[Any]) -> Iterator[None]:
     handler, out, err = _Records(lines), io.StringIO(), io.StringIO()
     call_handlers = logging.Logger.callHandlers
 
-    def handled(_: logging.Logger, record: logging.LogRecord) -> None:
+    def handled(self: logging.Logger, record: logging.LogRecord) -> None:  # noqa: ARG001 (as logging's own)
         handler.emit(record)
 
     logging.Logger.callHandlers = handled  # type: ignore[method-assign]

@@ -124,12 +124,7 @@ def try_out(capture: Capture, seconds: float) -> None:
         if line == NOWHERE:
             with suppress(UntriedError):
                 steps = tuple(Step(*step) for step in path)
-                line = in_child(
-                    lambda start=start, number=number, steps=steps: _Playing(capture, start).line(
-                        number, steps
-                    ),
-                    limit,
-                )
+                line = tuple(in_child(partial(_line, capture, start, number, steps), limit))
         filename, first = line
         if not filename and capture.attempts[0].call.side_effects.result_statement is not None:
             statement = capture.attempts[0].call.side_effects.result_statement
@@ -145,7 +140,7 @@ def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
     return _Playing(capture, start).line(number, path)
 
 
-class Filled(TorchFunctionMode):
+class Filled(TorchFunctionMode):  # type: ignore[misc]
     """Lets tensors whose elements nobody has set hold zeros."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401

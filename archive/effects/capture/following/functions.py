@@ -30,6 +30,7 @@ from archive.effects.capture.graph.sites import (
 )
 from archive.effects.capture.graph.variables import (
     ABSENT,
+    ObjectProxy,
     VariableKind,
     class_behind,
     inner_of,
@@ -83,8 +84,7 @@ class ReplacedBuiltins:
         module = importlib.__import__(name, *args, **kwargs)
         return self._call.wrap(module, GlobalName(module.__name__, "__self__"))
 
-    @staticmethod
-    def length(value: Any) -> Any:  # noqa: ANN401
+    def length(self, value: Any) -> Any:  # noqa: ANN401
         """Replace ``len``, which would make an int of a tensor's size, or of a list's unknown length."""
         if is_container_proxy(value) and not isinstance(
             static(class_behind(value).__mro__, "__len__"), FunctionType
@@ -92,6 +92,13 @@ class ReplacedBuiltins:
             value = inner_of(value)
         if isinstance(value, OpenList | OpenPart) or type(value) is TrackedSet:
             return value.length()
+        if issubclass(type(value), ObjectProxy):
+            method = static(class_behind(value).__mro__, "__len__")
+            if isinstance(method, FunctionType):
+                made = self._call.functions.copy(method)(value)
+                if made < 0:
+                    raise ValueError("__len__() should return >= 0")
+                return made if is_scalar(made) else operator.index(made)
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
     @staticmethod
