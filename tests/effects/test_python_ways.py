@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -87,6 +88,19 @@ def types_of_fields(self: Value, x: Value) -> Value:
         if one.type in ("int", int):
             x = x * getattr(self.config, one.name)
     return x
+
+
+def annotated(number: int, factor: float) -> float:
+    return number * factor
+
+
+def types_in_annotations(_: Value, x: Value) -> Value:
+    kinds = inspect.signature(annotated).parameters["number"].annotation, annotated.__annotations__["factor"]
+    return x * kinds.count("int") + kinds.count("float") * 2 + (kinds[0] is int)
+
+
+def names_of_builtins(self: Value, x: Value) -> Value:
+    return x + len("".join(one.__name__ for one in (self.reduce, *self.functions.values())))
 
 
 # --- dicts of names
@@ -188,6 +202,8 @@ WAYS = (
     builtins_in_a_dict,
     a_builtin_by_default,
     types_of_fields,
+    types_in_annotations,
+    names_of_builtins,
     globals_by_their_dict,
     globals_of_a_function,
     names_of_a_class,
@@ -271,3 +287,29 @@ def test_a_failure_inside_pytorch_s_modules_is_at_the_model_s_line() -> None:
     with pytest.raises(CaptureError, match="RuntimeError: mat1 and mat2") as caught:
         capture(Wrong(), torch.ones(2, 5))
     assert (caught.value.filename, caught.value.line) == (__file__, Wrong.forward.__code__.co_firstlineno + 2)
+
+
+class Patched(nn.Module):
+    """The forward of a part is a function around the one before, as libraries make it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part, self.calls = nn.Linear(3, 3), 0
+        before = self.part.forward
+
+        def forward(x: Value) -> Value:
+            self.calls += 1
+            return before(x)
+
+        self.part.forward = forward  # type: ignore[method-assign]
+
+    def forward(self, x: Value) -> Value:
+        return self.part(x) * self.calls
+
+
+def test_a_forward_that_was_replaced_is_followed_in_later_calls() -> None:
+    torch.manual_seed(0)
+    model = Patched()
+    loaded = Effectful.of(lower(model, "aten", effects=True, example_inputs=(torch.ones(3),)))
+    for _ in range(3):
+        assert loaded(torch.ones(3)).tolist() == model(torch.ones(3)).tolist()

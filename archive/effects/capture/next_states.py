@@ -7,6 +7,7 @@ full.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -206,7 +207,7 @@ class _After:
             self._snapshot.set_contents(given.original, copied(changed))
         for names, name, value in self._call.functions.stored_globals():
             self._snapshot.set_name(names, name, self._real(value))
-        for cell, fresh in self._call.functions.cells():
+        for cell, fresh in self._call.functions.stored_cells():
             value = contents_of(fresh)
             if value is not ABSENT:
                 self._snapshot.set_contents(cell, self._real(value))
@@ -222,6 +223,8 @@ class _After:
         if isinstance(value, torch.Tensor):
             given = self._call.builder.input_of(value)
             return value if given is None else given.original
+        if isinstance(value, MethodType):
+            return MethodType(self._real(value.__func__), self._real(value.__self__))
         variable = self._call.side_effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable, value)

@@ -13,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from archive.effects.looking import WITHOUT_MODES
 from archive.effects.places import BASES, REGISTERED, base_of, is_code, is_foreign, items_of
+from archive.effects.trial.child import UntriedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +23,8 @@ CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), lo
 ATOMS = (bool, int, float, complex, str, bytes, type(None), range, slice)
 IMMUTABLE = (*ATOMS, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 CONTAINERS = (tuple, *BASES)
+MOST_PARTS = 1_000_000
+"""Parts of a state, each of which costs some hundred bytes."""
 INTERNAL = frozenset(vars(torch.nn.Module())) - {"training"}
 """What PyTorch keeps in each module; its parameters, buffers and modules are parts of their own."""
 
@@ -150,12 +153,16 @@ class Before:
 
     Args:
         root: leads to all of it.
+
+    Raises:
+        UntriedError: it has too many parts.
     """
 
     def __init__(self, root: Names) -> None:
         self._looks: dict[object, list[object]] = {}
         self._alive: list[object] = []
         waiting: list[tuple[Path, Any]] = [((), root)]
+        count = 0
         while waiting:
             path, value = waiting.pop()
             key = _key(value, path)
@@ -163,6 +170,9 @@ class Before:
                 continue
             inside = parts(value)
             self._alive.append(value)
+            count += len(inside)
+            if count > MOST_PARTS:
+                raise UntriedError(f"its state has more than {MOST_PARTS:,} parts")
             self._looks[key] = _look(value, inside)
             waiting += [((*path, step), one) for step, one in inside]
 

@@ -14,6 +14,7 @@ import functools
 import importlib
 import operator
 import sys
+from contextlib import suppress
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -168,7 +169,7 @@ class ReplacedBuiltins:
 def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str, Any]:
     """The builtins, by name, for copies of functions; ``types`` are proxies of Python's types."""
     replaced = ReplacedBuiltins(call)
-    return vars(builtins) | {
+    made = {
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
         **{kind.__name__: proxy for kind, proxy in types.items() if kind.__module__ == "builtins"},
         "hash": replaced.hashed,
@@ -184,6 +185,20 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
         "sum": replaced.total,
         "max": replaced.choosing(max),
     }
+    for name in ("hash", "id", "len", "max", "min", "sorted", "sum", *INPUT_OUTPUT):
+        made[name] = _with_name(made[name], name)
+    return vars(builtins) | made
+
+
+def _with_name(function: Any, name: str) -> Any:  # noqa: ANN401
+    """A function with the name of a builtin, which the model may ask."""
+
+    def named(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return function(*args, **kwargs)
+
+    named.__name__ = named.__qualname__ = name
+    named.__module__ = "builtins"
+    return named
 
 
 # --- model globals
@@ -381,9 +396,17 @@ class Functions:
         self._call.side_effects.keepalive.append(function)
         self._fill(function, made, own=own)
         if own:
+            with suppress(NameError):  # Python 3.14 asks for names only now
+                held = function.__annotations__.items()
+                result.__annotations__ = {name: self._named_type(kind) for name, kind in held}
+                made.__annotations__ = result.__annotations__
             result.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
             self._attributes.append((function, result))
         return result
+
+    def _named_type(self, kind: Any) -> Any:  # noqa: ANN401
+        """A type in an annotation, as the model has it by its name."""
+        return self.types.get(kind, kind) if isinstance(kind, type) else kind
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
         """Give a copy its defaults and the contents of its cells."""
@@ -480,9 +503,9 @@ class Functions:
         """The source of a cell of copies; None for a cell that the call has made."""
         return next((source for _, fresh, source in self._cells.values() if fresh is cell), None)
 
-    def cells(self) -> Iterator[tuple[CellType, CellType]]:
-        """The real cells, each with the one of the copies."""
-        return ((cell, fresh) for cell, fresh, _ in self._cells.values())
+    def stored_cells(self) -> Iterator[tuple[CellType, CellType]]:
+        """The real cells that the call has stored something in, each with the one of the copies."""
+        return ((cell, fresh) for cell, fresh, source in self._cells.values() if source in self._items)
 
     def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, object]]:
         """The globals that were stored: the real globals, the name, the value."""
