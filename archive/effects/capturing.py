@@ -6,11 +6,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.entries import MOST_ENTRIES, Captured, Found, found_entries
+from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.trial.child import UntriedError
-from archive.effects.trial.trial import Capture, clock, starts_of, try_out
+from archive.effects.trial.trial import Capture, clock, runs, starts_of, try_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+UNFOLLOWED = "the module runs, but the capture cannot follow it: "
 
 
 class UntriedWarning(RuntimeWarning):
@@ -76,7 +80,12 @@ def _tried(
     lasting: bool = False,
 ) -> Found:
     before = clock()
-    found = found_entries(module, method, calls, most, lasting=lasting)
+    try:
+        found = found_entries(module, method, calls, most, lasting=lasting)
+    except ModelFailedError as error:
+        if not runs(module, method, calls):
+            raise
+        raise CaptureError(f"{UNFOLLOWED}{error.message}", error.filename, error.line) from error
     starts = tuple(starts_of(calls, found.others))
     capture = Capture(module, method, found.attempts, found.initial, found.aliases, starts)
     try:

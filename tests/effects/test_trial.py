@@ -18,6 +18,7 @@ from torch import nn
 from archive.backend import Effectful, lower
 from archive.effects import CaptureError, UntriedWarning, capture
 from archive.effects.capture.entries import MOST_ENTRIES, found_entries
+from archive.effects.errors import ModelFailedError
 from archive.effects.trial import child
 from archive.effects.trial.child import UntriedError, in_child
 from archive.effects.trial.trial import NOT_THE_SAME, Capture, starts_of, try_out
@@ -226,3 +227,25 @@ def test_what_is_lowered_is_loaded_and_called_before_it_is_returned() -> None:
         pytest.raises(CaptureError, match="what was lowered of a Model does not work: ValueError: no such"),
     ):
         lower(Model(), "aten", effects=True, example_inputs=(X,))
+
+
+class Unbound(nn.Module):
+    """It asks a number of Python for a method, which knows no numbers of the graph."""
+
+    def __init__(self, divisor: int) -> None:
+        super().__init__()
+        self.count, self.divisor = 0, divisor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        factor = int.__add__(self.count, 1)
+        return x * factor * (1 // self.divisor)
+
+
+def test_only_a_module_that_fails_is_said_to_fail() -> None:
+    line = Unbound.forward.__code__.co_firstlineno + 2
+    with pytest.raises(CaptureError, match="the module runs, but the capture cannot follow it: ") as caught:
+        capture(Unbound(1), X)
+    assert (type(caught.value), caught.value.line) == (CaptureError, line)
+    with pytest.raises(ModelFailedError, match=r"^TypeError: "):
+        capture(Unbound(0), X)

@@ -132,6 +132,22 @@ def try_out(capture: Capture, seconds: float) -> None:
         raise CaptureError(f"{NOT_THE_SAME}: {said}", filename, first)
 
 
+def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa: ANN401
+    """Whether the eager module makes the example calls, and makes them again; False if it cannot be tried."""
+
+    def played() -> bool:
+        called = Eager(module, method, ()).called
+        for number, arguments in enumerate(tuple(calls) * ROUNDS):
+            with noted([]):
+                called(*(arguments if number == 0 else _fresh(arguments, {})))
+        return True
+
+    try:
+        return bool(in_child(played))
+    except UntriedError:
+        return False
+
+
 def _difference(capture: Capture, start: Start) -> list[Any] | None:
     return _Playing(capture, start).difference()
 
