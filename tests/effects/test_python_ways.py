@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 from dataclasses import dataclass, field
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -37,6 +38,11 @@ class Config:
     layers: list[int] = field(default_factory=lambda: [1])
 
 
+Sizes: Value = dataclasses.make_dataclass(
+    "Sizes", [("width", int, 3), ("rate", float, 0.5)], namespace={"__module__": __name__}
+)
+
+
 class Part:
     """An object with attributes."""
 
@@ -53,7 +59,7 @@ class Model(nn.Module):
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         super().__init__()
         self.count, self.reduce, self.functions = 0, max, {"sum": sum, "len": len}
-        self.config, self.part, self.kept = Config(), Part(1.0), None
+        self.config, self.sizes, self.part, self.kept = Config(), Sizes(), Part(1.0), None
         self.pair, self.pairs = (doubled, 3), [(doubled, 3), (torch.relu, 1)]
         self.cache: dict[Any, Any] = {}
         shared = Part(2.0)
@@ -84,9 +90,9 @@ def a_builtin_by_default(_: Value, x: Value, reduce: Value = sum) -> Value:
 
 
 def types_of_fields(self: Value, x: Value) -> Value:
-    for one in dataclasses.fields(Config):
-        if one.type in ("int", int):
-            x = x * getattr(self.config, one.name)
+    for one in dataclasses.fields(self.sizes):
+        if one.type is int:
+            x = x * getattr(self.sizes, one.name)
     return x
 
 
@@ -97,6 +103,10 @@ def annotated(number: int, factor: float) -> float:
 def types_in_annotations(_: Value, x: Value) -> Value:
     kinds = inspect.signature(annotated).parameters["number"].annotation, annotated.__annotations__["factor"]
     return x * kinds.count("int") + kinds.count("float") * 2 + (kinds[0] is int)
+
+
+def classes_of_builtins(self: Value, x: Value) -> Value:
+    return x * callable(self.reduce) + isinstance(self.reduce, BuiltinFunctionType) * 2
 
 
 def names_of_builtins(self: Value, x: Value) -> Value:
@@ -204,6 +214,7 @@ WAYS = (
     types_of_fields,
     types_in_annotations,
     names_of_builtins,
+    classes_of_builtins,
     globals_by_their_dict,
     globals_of_a_function,
     names_of_a_class,

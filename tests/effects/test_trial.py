@@ -247,5 +247,5 @@ def test_only_a_module_that_fails_is_said_to_fail() -> None:
     with pytest.raises(CaptureError, match="the module runs, but the capture cannot follow it: ") as caught:
         capture(Unbound(1), X)
     assert (type(caught.value), caught.value.line) == (CaptureError, line)
-    with pytest.raises(ModelFailedError, match="^ZeroDivisionError: "):
+    with pytest.raises(ModelFailedError, match=r"^ZeroDivisionError: "):
         capture(Unbound(0), X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -81,6 +82,7 @@ def _impossible() -> str:
 def _run(function: Callable[[], Any], writing: int) -> None:
     """Call the function, in the child; it never returns."""
     try:
+        gc.disable()  # it would touch, and so copy, all that both processes share
         null = os.open(os.devnull, os.O_RDWR)
         for stream in STREAMS:
             os.dup2(null, stream)

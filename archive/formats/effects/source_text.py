@@ -146,7 +146,8 @@ def literal_text(literal: Literal) -> str:
     if isinstance(literal, tuple):
         return _tuple([literal_text(item) for item in literal])
     if isinstance(literal, TorchName):
-        return literal.text if literal.kind == "dtype" and is_dotted(literal.text) else repr(literal.text)
+        is_name = literal.kind == "dtype" and is_dotted(literal.text)
+        return literal.text if is_name else f"torch.device({literal.text!r})"
     if isinstance(literal, float) and not math.isfinite(literal):
         return f"float('{literal}')"
     if type(literal) is int and literal.bit_length() > MOST_DECIMAL_BITS:
