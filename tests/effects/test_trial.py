@@ -19,13 +19,15 @@ from archive.backend import Effectful, lower
 from archive.effects import CaptureError, UntriedWarning, capture
 from archive.effects.capture.entries import MOST_ENTRIES, found_entries
 from archive.effects.errors import ModelFailedError
-from archive.effects.trial import child
+from archive.effects.trial import child, trial
 from archive.effects.trial.child import UntriedError, in_child
+from archive.effects.trial.lines import NOWHERE
+from archive.effects.trial.parts import Step
 from archive.effects.trial.trial import NOT_THE_SAME, Capture, starts_of, try_out
 from archive.formats.effects.model import Constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from archive.effects.capture.attempt import Attempt
 
@@ -116,25 +118,48 @@ def with_another_guard(made: Attempt) -> Attempt:
     return with_table(made, guards=guards)
 
 
-@pytest.mark.parametrize(
-    ("change", "says", "line"),
-    [
-        (without_effect("'count'"), "self.count", "self.count += 1"),
-        (without_effect("append"), "self.seen", "self.seen.append"),
-        (without_effect("'total'"), "self.total has other elements", "self.total.add_(x)"),
-        (without_effect("SHOWN"), "SHOWN", "SHOWN = "),
-        (without_effect("'print'"), "prints, logs or warns", ""),
-        (with_a_constant, "self.count is 1; in the module it is 2", "self.count += 1"),
-        (with_another_factor, "result has other elements", "y = x * 2"),
-        (with_another_guard, "the example call is refused: forward:", "self.count += 1"),
-    ],
-)
+TAMPERED = [
+    (without_effect("'count'"), "self.count", "self.count += 1"),
+    (without_effect("append"), "self.seen", "self.seen.append"),
+    (without_effect("'total'"), "self.total has other elements", "self.total.add_(x)"),
+    (without_effect("SHOWN"), "SHOWN", "SHOWN = "),
+    (without_effect("'print'"), "prints, logs or warns", ""),
+    (with_a_constant, "self.count is 1; in the module it is 2", "self.count += 1"),
+    (with_another_factor, "result has other elements", "y = x * 2"),
+    (with_another_guard, "the example call is refused: forward:", "self.count += 1"),
+]
+
+
+@pytest.fixture
+def _global_as_at_first() -> Iterator[None]:
+    """The model changes a global."""
+    global SHOWN  # noqa: PLW0603 (as at first)
+    yield
+    SHOWN = 0
+
+
+@pytest.mark.parametrize(("change", "says", "line"), TAMPERED)
 def test_what_differs_is_refused_at_the_first_line_that_differs(change: Value, says: str, line: str) -> None:
     with pytest.raises(CaptureError) as caught:
         try_out(tampered(change), 0)
     assert caught.value.message.startswith(f"{NOT_THE_SAME}: ")
     assert says in caught.value.message
     assert caught.value.line == lines(line or "def forward")
+
+
+@pytest.mark.parametrize(("change", "says", "line"), TAMPERED)
+@pytest.mark.usefixtures("_global_as_at_first")
+def test_the_child_finds_the_difference_and_another_one_its_line(change: Value, says: str, line: str) -> None:
+    """In this process, as a child does it: the modules are not needed any more."""
+    one, other = tampered(change), tampered(change)
+    found = trial._difference(one, one.starts[0])
+    assert found is not None
+    number, path, said, place = found
+    assert says in said
+    globals()["SHOWN"] = 0
+    if tuple(place) == NOWHERE and line:
+        place = trial._line(other, other.starts[0], number, tuple(Step(*step) for step in path))
+    assert place[1] == (lines(line) if line else 0)
 
 
 def test_what_is_right_is_not_refused_and_leaves_no_traces(capfd: pytest.CaptureFixture[str]) -> None:
