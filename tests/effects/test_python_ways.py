@@ -312,7 +312,7 @@ class Patched(nn.Module):
             self.calls += 1
             return before(x)
 
-        self.part.forward = forward  # type: ignore[method-assign]
+        self.part.forward = forward
 
     def forward(self, x: Value) -> Value:
         return self.part(x) * self.calls
@@ -324,3 +324,16 @@ def test_a_forward_that_was_replaced_is_followed_in_later_calls() -> None:
     loaded = Effectful.of(lower(model, "aten", effects=True, example_inputs=(torch.ones(3),)))
     for _ in range(3):
         assert loaded(torch.ones(3)).tolist() == model(torch.ones(3)).tolist()
+
+
+def test_an_attribute_that_is_set_on_a_function_is_refused_at_its_line() -> None:
+    class Noting(nn.Module):
+        def forward(self, x: Value) -> Value:
+            y = doubled(x)
+            doubled.calls = 1  # type: ignore[attr-defined]
+            return y
+
+    with pytest.raises(CaptureError, match="an attribute of a function, doubled, is set: calls") as caught:
+        capture(Noting(), torch.ones(3))
+    assert (caught.value.filename, caught.value.line) == (__file__, Noting.forward.__code__.co_firstlineno + 2)
+    assert not hasattr(doubled, "calls")

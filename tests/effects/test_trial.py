@@ -187,7 +187,8 @@ def test_calls_are_tried_from_each_state_that_guards_tell_apart() -> None:
     module = Threshold()
     found = found_entries(module, "forward", [(X,)], MOST_ENTRIES)
     ((_, snapshot),) = found.others
-    assert snapshot.attribute(module, "count") >= 20
+    count: Value = snapshot.attribute(module, "count")
+    assert count >= 20
 
     def change(made: Attempt) -> Attempt:
         for node in made.graph.graph.nodes:

@@ -182,6 +182,7 @@ def _check_followed(call: CapturedCall, functions: Functions) -> None:
             has_items = is_container_proxy(proxy) and base_of(type(proxy)).__len__(proxy)
             if has_items or instance_dict(proxy):
                 raise error_at("an object was changed past its class's methods", call.met.get(variable))
-    name = functions.changed_attributes()
-    if name is not None:
-        raise CaptureError(f"an attribute of a function, {name}, is set")
+    changed = functions.changed_attributes()
+    if changed is not None:
+        name, attribute, line = changed
+        raise CaptureError(f"an attribute of a function, {name}, is set: {attribute}", *line)

@@ -10,6 +10,7 @@ globals of the copies.
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
 from contextlib import suppress
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -37,6 +38,7 @@ from archive.effects.capture.proxies.tracked_set import (
     makes_sets,
 )
 from archive.effects.capture.proxies.type_proxies import MathModule, NumberType, ObjectType
+from archive.effects.code import codes_in
 from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
@@ -382,14 +384,29 @@ class Functions:
         """The real cells of these functions, each with its source."""
         return ((cell, source) for cell, _, source in self._cells.values())
 
-    def changed_attributes(self) -> str | None:
-        """The name of a function whose attributes the call has changed; None if there is none."""
+    def changed_attributes(self) -> tuple[str, str, tuple[str, int]] | None:
+        """A function whose attributes the call has changed; None if there is none.
+
+        Returns:
+            Its name, that of the attribute, and the first line that sets one by this name, if any does.
+        """
         for real, copy in self._attributes:
             before = {key: value for key, value in real.__dict__.items() if key != "__wrapped__"}
             after = {key: value for key, value in copy.__dict__.items() if key != "__wrapped__"}
-            if list(before) != list(after) or any(before[key] is not after[key] for key in before):
-                return str(real.__qualname__)
+            other = [key for key in before | after if before.get(key, ABSENT) is not after.get(key, ABSENT)]
+            if other or list(before) != list(after):
+                name = other[0] if other else next(iter(after), "")
+                return str(real.__qualname__), name, self._setting(name)
         return None
+
+    def _setting(self, attribute: str) -> tuple[str, int]:
+        """The first line of the model's functions that sets an attribute of a name."""
+        for function in self.met():
+            for code in codes_in(function.__code__):
+                for step in dis.get_instructions(code):
+                    if step.opname == "STORE_ATTR" and step.argval == attribute and step.positions:
+                        return code.co_filename, step.positions.lineno or 0
+        return "", 0
 
 
 def _is_own(value: Any) -> bool:  # noqa: ANN401
