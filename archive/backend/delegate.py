@@ -18,9 +18,9 @@ import torch
 from archive.backend.errors import NO_HANDLE, BackendError, OperationError
 from archive.backend.graph.range_finder import OF_LOADED_CODE
 from archive.backend.lower import codegen
-from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
 from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
+from archive.backend.lower.wrappers import LOWERED_TYPE, lowered_parts
 from archive.backend.pytorch import RAISED, message_of, tensors_in
 from archive.backend.registry import find_backend
 from archive.base.errors import ArchiveError

@@ -23,7 +23,7 @@ from torch.nn.modules.module import _IncompatibleKeys
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError
 from archive.backend.lower.effects import entry_names
-from archive.backend.lower.lowering import (
+from archive.backend.lower.wrappers import (
     EFFECTS_ARGUMENTS,
     EFFECTS_MEMBERS,
     EFFECTS_STATE,

@@ -15,7 +15,7 @@ from torch import nn
 
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, load_archive, lower, lowered_archive
-from archive.backend.lower.lowering import lowered_parts
+from archive.backend.lower.wrappers import lowered_parts
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import crossed
 

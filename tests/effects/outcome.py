@@ -18,7 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from archive.backend import BackendError, Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, ReplayError, State
-from archive.effects.capture.entries import capture_entries
+from archive.effects.capturing import capture_entries
 from archive.effects.places import items_of
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from os import makedirs
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
 
@@ -22,6 +23,7 @@ import torch
 
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError
+from archive.effects.capture.following.interception import REPLACEMENTS, intercepted
 from archive.effects.capture.following.outside import watched_calls
 
 if TYPE_CHECKING:
@@ -163,7 +165,7 @@ def by_address(self: Value, x: Value) -> Value:
         (by_the_environment, f"os.environ: {OF_THIS_PROCESS}"),
         (in_the_environment_or_not, f"os.environ: {OF_THIS_PROCESS}"),
         (by_getenv, f"os.environ: {OF_THIS_PROCESS}"),
-        (by_default_generator, "torch.default_generator: what is done to a generator cannot be followed"),
+        (by_default_generator, f"torch.default_generator.manual_seed: {OF_THIS_PROCESS}"),
         (joins_a_path, f"what is done to a {type(Path()).__name__} cannot be followed"),
         (writes_a_text, "open: what it does outside the model would be lost"),
         (reads_a_text, "open: what it does outside the model would be lost"),
@@ -215,6 +217,36 @@ def test_functions_of_pytorch_are_as_before_after_a_capture() -> None:
     lower(Model(unless_the_last), "aten", effects=True, example_inputs=(torch.ones(3),))
     assert before == (torch.manual_seed, torch.random.fork_rng, torch.save, torch.default_generator)
     assert kinds == (type(torch), type(torch.backends.cudnn), type(json))
+
+
+def test_other_threads_have_pytorch_s_own_generator_while_a_call_is_captured() -> None:
+    """No function in C takes what stands in its place; so only functions and classes are replaced."""
+    found: list[Value] = []
+
+    def draws() -> None:
+        found.append(torch.randperm(3, generator=torch.default_generator).sort()[0].tolist())
+        found.append(torch.default_generator.initial_seed())
+
+    with intercepted(mock.MagicMock()):
+        thread = Thread(target=draws)
+        thread.start()
+        thread.join()
+    assert found == [[0, 1, 2], torch.initial_seed()]
+    assert all(callable(one.real) or isinstance(one.real, classmethod) for one in REPLACEMENTS)
+
+
+def by_the_generator_of_the_process(_: Value, x: Value) -> Value:
+    return x + torch.rand(3, generator=torch.default_generator)
+
+
+def test_the_default_generator_is_what_draws_without_one() -> None:
+    loaded = Effectful.of(
+        lower(Model(by_the_generator_of_the_process), "aten", effects=True, example_inputs=(torch.ones(3),))
+    )
+    torch.manual_seed(3)
+    wanted = by_the_generator_of_the_process(None, torch.ones(3))
+    torch.manual_seed(3)
+    assert loaded(torch.ones(3)).tolist() == wanted.tolist()
 
 
 def unless_the_last(self: Value, x: Value) -> Value:

@@ -79,7 +79,7 @@ HOSTILE = [
     (put(CONSTANTS, 0, ("none", 0, ())), "more than a row of this kind has"),
     (
         put(CONSTANTS, 0, ("complex", 0, ())),
-        "expected one of none, true, false, int, float, str, bytes, tuple",
+        "expected one of none, true, false, int, float, str, bytes, dtype, device, tuple",
     ),
     (put(CONSTANTS, 0, ("int", 0, ())), "expected the text of a constant int, found 'forward'"),
     (

@@ -35,6 +35,7 @@ from archive.formats.effects.model import (
     Output,
     Stored,
     Temporary,
+    TorchName,
 )
 from archive.formats.effects.record import build_effects, parse_effects
 from archive.formats.effects.words import COMPUTED, LOOKS, OPS, OperandKind
@@ -125,6 +126,7 @@ literals: SearchStrategy[Literal] = st.recursive(
         st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf"), float("nan")]),
         names,
         st.binary(max_size=4),
+        st.builds(TorchName, st.sampled_from(["dtype", "device"]), st.just("torch.float32") | names),
     ),
     lambda inner: st.lists(inner, max_size=3).map(tuple),
     max_leaves=5,

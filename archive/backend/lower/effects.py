@@ -19,9 +19,10 @@ from archive.backend.graph.graphs import Operation
 from archive.backend.graph.placing import Placing
 from archive.backend.members import members_of
 from archive.debuginfo.sites import torchscript_name
-from archive.effects.capture.entries import capture_entries
+from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
+from archive.effects.capturing import capture_entries
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
@@ -275,11 +276,8 @@ def _refused(said: str, sites: Mapping[str, Site]) -> CaptureError:
     """
     reason = " ".join(said.partition(GRAPH_CODE)[0].split()).partition(VARIANTS)[0].removesuffix(":").strip()
     marked = MARKED_NODE.search(said)
-    span = sites[marked["node"]].span if marked and marked["node"] in sites else None
-    message = f"TorchScript does not take what it computes: {reason}"
-    if span is None:
-        return CaptureError(message)
-    return CaptureError(message, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
+    line = line_of(sites[marked["node"]]) if marked and marked["node"] in sites else None
+    return CaptureError(f"TorchScript does not take what it computes: {reason}", *(line or ("", 0)))
 
 
 def _of(module: torch.nn.Module, source: Source) -> object:

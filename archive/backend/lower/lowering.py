@@ -33,7 +33,6 @@ stand. So a part whose type another module has, too, is refused.
 from __future__ import annotations
 
 import copy
-import re
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -57,7 +56,15 @@ from archive.backend.lower.links import (
     resolved,
 )
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
+from archive.backend.lower.wrappers import (
+    EFFECTS_ARGUMENTS,
+    EFFECTS_MEMBERS,
+    EFFECTS_STATE,
+    EFFECTS_TENSORS,
+    lowered_parts,
+)
 from archive.backend.registry import Original, find_backend
+from archive.backend.trial import try_lowered
 from archive.base.json_text import without_collecting
 from archive.effects.capture.entries import MOST_ENTRIES
 from archive.effects.errors import LoweringError
@@ -221,11 +228,6 @@ def _methods_of(scripted: torch.jit.ScriptModule) -> Callable[[str], bool]:
 
 # --- lowering
 
-EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
-"""Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""
-EFFECTS_MEMBERS, EFFECTS_TENSORS = "__effects_members", "__effects_tensors"
-"""More of them: the module's members as rows, and their tensors."""
-LOWERED_TYPE = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY_TYPE = torch._C.AnyType.get()
 MEMBERS_TYPE = torch._C.ListType(torch._C.TupleType([STR_TYPE, STR_TYPE, STR_TYPE, torch._C.IntType.get()]))
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
@@ -313,7 +315,10 @@ def lower(
         for method, compiled_method in compiled.items()
     }
     type_name = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
-    return _lowered(chosen, Original(type_name, graphs, schemas), spec, recorder, captured=captured)
+    made = _lowered(chosen, Original(type_name, graphs, schemas), spec, recorder, captured=captured)
+    if captured is not None:
+        try_lowered(made, module, (calls or [example_inputs])[0])
+    return made
 
 
 def _lowered(
@@ -428,23 +433,6 @@ def _with_parts(
         return lower(part, backend, spec, recorder=shared)
 
     return with_lowered_parts(module, paths, lowered)
-
-
-def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The lowered modules in a module, by the attributes that lead to each, joined by dots.
-
-    Args:
-        module: a ``torch._C.ScriptModule``; if it is lowered itself, its path is "".
-    """
-    parts = {}
-    left = [("", module)]
-    while left:
-        path, part = left.pop()
-        if LOWERED_TYPE.match(part._type().annotation_str):
-            parts[path.removesuffix("__loweredModule__").removesuffix(".")] = part
-        children = torch._C.ModuleDict(part).items()
-        left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
-    return parts
 
 
 def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  # noqa: ANN401

@@ -32,7 +32,7 @@ from archive.backend.lower.codegen import padding
 from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_range, with_owners
 from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.loading import check_loading
-from archive.backend.lower.lowering import EFFECTS_STATE
+from archive.backend.lower.wrappers import EFFECTS_STATE
 from archive.backend.pytorch import temporary_archive
 from archive.base.errors import ArchiveError, one_line
 from archive.base.mapped import PartsRead, same_bytes

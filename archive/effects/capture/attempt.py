@@ -18,7 +18,7 @@ from archive.effects.capture.following.objects import ObjectProxies
 from archive.effects.capture.following.outside import check_reset
 from archive.effects.capture.following.torch_calls import TorchCalls
 from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE, Wrapping
-from archive.effects.capture.graph.sites import error_at, of_model
+from archive.effects.capture.graph.sites import error_at, is_of_pytorch, of_model
 from archive.effects.capture.graph.variables import ObjectProxy, is_container_proxy, is_literal
 from archive.effects.capture.proxies.containers import Containers
 from archive.effects.capture.proxies.hooks import call_module, check_taken_off, has_hooks
@@ -158,8 +158,9 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
         except Exception as failure:  # noqa: BLE001 (whatever the model raises)
             trace, line = failure.__traceback__, ("", 0)
             while trace is not None:
-                if of_model(trace.tb_frame.f_code.co_filename):
-                    line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+                filename = trace.tb_frame.f_code.co_filename
+                if of_model(filename) and not (line[0] and is_of_pytorch(filename)):
+                    line = filename, trace.tb_lineno
                 trace = trace.tb_next
             error = ModelFailedError(f"{type(failure).__name__}: {failure}", *line)
             error.__cause__ = failure
@@ -181,6 +182,7 @@ def _check_followed(call: CapturedCall, functions: Functions) -> None:
             has_items = is_container_proxy(proxy) and base_of(type(proxy)).__len__(proxy)
             if has_items or instance_dict(proxy):
                 raise error_at("an object was changed past its class's methods", call.met.get(variable))
-    name = functions.changed_attributes()
-    if name is not None:
-        raise CaptureError(f"an attribute of a function, {name}, is set")
+    changed = functions.changed_attributes()
+    if changed is not None:
+        name, attribute, line = changed
+        raise CaptureError(f"an attribute of a function, {name}, is set: {attribute}", *line)

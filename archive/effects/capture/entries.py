@@ -29,7 +29,7 @@ import torch
 from archive.effects.capture.attempt import Attempt, attempt
 from archive.effects.capture.following.interception import several_attempts
 from archive.effects.capture.graph.guards import copied
-from archive.effects.capture.graph.sites import error_at
+from archive.effects.capture.graph.sites import error_at, line_of
 from archive.effects.capture.graph.variables import SOURCES
 from archive.effects.capture.initial import initial_state, originals_of
 from archive.effects.capture.next_states import (
@@ -43,13 +43,16 @@ from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
 from archive.formats.effects.model import At, Attribute, Computed, Constant, Each, Item, Length, Look, Output
 from archive.formats.effects.parts import reads
+from archive.formats.effects.source_text import effect_text, guard_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.debuginfo.sites import Site
     from archive.effects.capture.graph.guards import Assumption
+    from archive.effects.capture.table.pending import InitialState
     from archive.effects.capture.table.side_effects import SideEffects
+    from archive.formats.effects.model import Source
 
 
 # --- comparing
@@ -73,6 +76,39 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
             sides = ((flat, mine), (other_flat, its))
             return [side.guard_sites[guard.handle] for side, guard in sides if guard and guard.handle >= 0]
     return None if flat.effects == other_flat.effects else []
+
+
+def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
+    """What is not the same in two calls, for a message.
+
+    Args:
+        first: a call.
+        second: another one.
+        telling: a guard of the second that does not hold for the first, if there is one.
+    """
+    if telling is not None:
+        return _found_by(second, telling)
+    kinds: tuple[tuple[Any, Any, Any], ...] = (
+        (first.flat.effects.effects, second.flat.effects.effects, effect_text),
+        (first.flat.effects.guards, second.flat.effects.guards, guard_text),
+        (tuple(first.graph.graph.nodes), tuple(second.graph.graph.nodes), _node_text),
+    )
+    for ours, theirs, text in kinds:
+        for mine, its in zip_longest(ours, theirs):
+            texts = ["nothing" if one is None else text(one) for one in (mine, its)]
+            if texts[0] != texts[1]:
+                return f"first {texts[0]}, then {texts[1]}"
+    return "its result is another one"
+
+
+def _found_by(attempt: Attempt, telling: Assumption) -> str:
+    """The guard of a call, as text."""
+    pairs = zip(attempt.call.side_effects.guards, attempt.flat.effects.guards, strict=False)
+    return next((f"it finds {guard_text(flat)}" for guard, flat in pairs if guard is telling), "")
+
+
+def _node_text(node: Any) -> str:  # noqa: ANN401
+    return str(getattr(node.target, "__name__", node.target))
 
 
 def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
@@ -121,6 +157,8 @@ def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
 
 def _contradict(fact: Fact, other: Fact) -> bool:
     """Whether two guards never hold together; one of the two orders tells."""
+    if fact.look is Look.SAME and other.look is Look.APART:
+        return {fact.subject, fact.value.source} == {other.subject, other.value.source}
     if fact.subject == other.subject and type(fact.subject) is type(other.subject):
         if fact.look is other.look:
             comparable = fact.look not in UNCOMPARED and same_literal(fact.key, other.key)
@@ -184,7 +222,11 @@ class Arm:
 
 
 class Entries:
-    """Finds the entries of a method, at most ``most``; with ``lasting`` the only one must fit all states."""
+    """Finds the entries of a method, at most ``most``; with ``lasting`` the only one must fit all states.
+
+    Attributes:
+        others: arguments and states in which entries decide otherwise, and from which calls were captured.
+    """
 
     def __init__(
         self,
@@ -200,6 +242,7 @@ class Entries:
         self._entries: list[Arm] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
+        self.others: list[tuple[Arguments, Snapshot]] = []
 
     def find(self) -> list[Attempt]:
         """The first call of each entry.
@@ -208,7 +251,7 @@ class Entries:
             CaptureError: the method cannot be captured, or not with so many entries.
         """
         while True:
-            self._entries, self._tried, self._snapshot = [], set(), Snapshot()
+            self._entries, self._tried, self._snapshot, self.others = [], set(), Snapshot(), []
             try:
                 self._play_examples()
                 for arguments in self._calls[1:]:
@@ -266,6 +309,7 @@ class Entries:
             raise
         except CaptureError:
             return
+        self.others.append((arguments, snapshot))
 
     def _repeat(self, snapshot: Snapshot) -> Snapshot:
         """Rounds of the example calls until they show nothing new."""
@@ -331,13 +375,11 @@ class Entries:
             telling = excluding(made, entry.first)
             if telling is None or self._most == 1:
                 sites = difference(entry.first, made) or []
-                span = next((site.span for site in sites if site.span is not None), None)
-                if span is None:
-                    raise UnclearError(AGAIN)
-                filename = span.filename.decode("utf-8", "surrogateescape")
-                raise UnclearError(AGAIN, filename, span.first_line)
+                line = next(filter(None, map(line_of, sites)), ("", 0))
+                raise UnclearError(f"{AGAIN}: {why(entry.first, made, telling)}", *line)
         if telling is not None and len(self._entries) == self._most:
-            message = f"{telling.reason or AGAIN}; {self._most} tables are not enough"
+            reason = telling.reason or f"{AGAIN}: {_found_by(made, telling)}"
+            message = f"{reason}; {self._most} tables are not enough"
             raise error_at(message, telling.statement)
         self._entries.append(Arm(made, made, arguments))
 
@@ -380,61 +422,52 @@ class Captured(NamedTuple):
     side_effects: SideEffects
 
 
-def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
-    """Capture what a method of a module computes, and what it changes, as one table.
+class Found(NamedTuple):
+    """The entries of a method.
 
-    The module, its arguments, globals and everything else stay as they are.
-
-    Args:
-        module: the module.
-        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out
-            must be left out by later calls too, or be given its default.
-        method: name of the method.
-
-    Raises:
-        CaptureError: the method cannot be captured, or needs several tables; the error names the model's
-            line.
+    Attributes:
+        attempts: the first call of each.
+        initial: the state at the capture.
+        aliases: further sources of a value in it, each with the first one.
+        others: see :class:`Entries`.
     """
-    (captured,) = _captured(Entries(module, method, [example_inputs], 1, lasting=True), module)
-    return captured
+
+    attempts: list[Attempt]
+    initial: InitialState
+    aliases: dict[Source, Source]
+    others: list[tuple[Arguments, Snapshot]]
+
+    @property
+    def captured(self) -> tuple[Captured, ...]:
+        """The entries, without what only the capture needs."""
+        return tuple(Captured(made.graph, made.call.side_effects) for made in self.attempts)
 
 
-def capture_entries(
+def found_entries(
     module: Any,  # noqa: ANN401
-    calls: Sequence[tuple[Any, ...]],
+    method: str,
+    calls: Sequence[Arguments],
+    most: int,
     *,
-    method: str = "forward",
-    most: int = MOST_ENTRIES,
-) -> tuple[Captured, ...]:
-    """Capture a method as several tables, each with guards on what tells it from the others.
+    lasting: bool = False,
+) -> Found:
+    """The entries of a method, and the state that they share at first; nothing is tried yet.
 
     Args:
         module: the module.
-        calls: arguments of example calls, which are made one after the other. More entries are looked for
-            with the same arguments: later calls, and other arms of branches on numbers and lengths.
         method: name of the method.
-        most: entries. Further arms are left out, and a call that takes one fits no entry; but calls like the
-            examples must come to an end of new entries.
-
-    Returns:
-        The entries, in the order in which they were found; a method that needs no more has one. They share
-        one state at first.
+        calls: arguments of example calls.
+        most: entries.
+        lasting: the only entry must fit all states.
 
     Raises:
-        CaptureError: the method cannot be captured, or not with so many entries; the error names the model's
-            line.
-        ValueError: there is no call, or no entry is allowed.
+        CaptureError: the method cannot be captured, or not with this many entries.
     """
-    if not calls or most < 1:
-        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
-    return _captured(Entries(module, method, calls, most), module)
-
-
-def _captured(entries: Entries, module: Any) -> tuple[Captured, ...]:  # noqa: ANN401
+    entries = Entries(module, method, calls, most, lasting=lasting)
     with several_attempts():
         attempts = entries.find()
     originals, aliases = originals_of(module, [made.call for made in attempts])
-    state = initial_state(originals, aliases, [made.flat.effects for made in attempts])
+    initial = initial_state(originals, aliases, [made.flat.effects for made in attempts])
     for made in attempts:
-        made.call.side_effects.state = state
-    return tuple(Captured(made.graph, made.call.side_effects) for made in attempts)
+        made.call.side_effects.state = initial
+    return Found(attempts, initial, aliases, entries.others)

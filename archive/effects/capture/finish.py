@@ -21,7 +21,7 @@ from torch import fx
 from archive.effects.capture.graph.guards import same_elements
 from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
 from archive.effects.capture.graph.sites import ModelStatement, error_at
-from archive.effects.capture.graph.variables import VALUES, is_plain
+from archive.effects.capture.graph.variables import VALUES, VariableKind, is_plain
 from archive.effects.capture.initial import sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
@@ -41,12 +41,12 @@ from archive.formats.effects.model import (
 from archive.formats.effects.parts import is_under_argument, parts_of, root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from archive.effects.capture.graph.guards import GraphInput
     from archive.effects.capture.table.call import CapturedCall
     from archive.effects.capture.table.side_effects import Flat
-    from archive.formats.effects.model import MethodEffects
+    from archive.formats.effects.model import MethodEffects, Source
 
 
 # --- bounds
@@ -118,16 +118,21 @@ def note_bounds(call: CapturedCall) -> None:
 
 # --- sharing
 
+CHANGING = (*VALUES, VariableKind.OBJECT)
+"""Kinds of what a call changes, and that may be made one from outside."""
 VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 
 
-def note_sharing(call: CapturedCall, inputs: list[GraphInput], changed: list[GraphInput]) -> None:
+def note_sharing(
+    call: CapturedCall, inputs: list[GraphInput], changed: list[GraphInput], fixed: Collection[Source]
+) -> None:
     """Guard that aliases are the same, and that what a call changes or compares is no other value.
 
     Args:
         call: the captured call.
         inputs: of the graph.
         changed: those that are changed in place.
+        fixed: sources of tensors that the graph itself holds and uses, so that none is put in their places.
     """
     guards, effects, compares = call.guards, call.side_effects, call.functions.compares
     for source, first in call.aliases.items():
@@ -140,17 +145,20 @@ def note_sharing(call: CapturedCall, inputs: list[GraphInput], changed: list[Gra
                 guards.note(Look.APART, Each(other.source), given.source, statement=given.statement)
             elif other is not given and (is_under_argument(given.source) or is_under_argument(other.source)):
                 guards.note(Look.APART, given.source, other.source, statement=given.statement)
-    containers = [item for item in call.proxies if item.kind in VALUES and item.source is not None]
-    for second, first_one in _pairs(containers):
-        if is_under_argument(second.source) or is_under_argument(first_one.source):
-            is_modified = effects.is_modified(second) or effects.is_modified(first_one)
-            if is_modified or compares is not None:
-                statement = None if is_modified else compares
-                guards.note(Look.APART, second.source, first_one.source, statement=statement)
+    held = [item for item in call.proxies if item.kind in CHANGING and item.source is not None]
+    for second, first_one in _pairs(held):
+        is_modified = effects.is_modified(second) or effects.is_modified(first_one)
+        ours, theirs = call.real[second], call.real[first_one]
+        if not (is_modified or compares is not None) or ours is theirs or type(ours) is not type(theirs):
+            continue
+        statement = compares
+        if is_modified:
+            statement = call.met.get(second) or call.met.get(first_one)
+        guards.note(Look.APART, second.source, first_one.source, statement=statement)
     if compares is not None:  # by `is`: tensors must be different ones, as in the captured call
         tensors = [given for given in call.builder.inputs if given.tensors and not given.is_list]
         for pair in _pairs(tensors):
-            if any(is_under_argument(given.source) or call.is_volatile(given.source) for given in pair):
+            if any(is_under_argument(given.source) or given.source not in fixed for given in pair):
                 guards.note(Look.APART, pair[0].source, pair[1].source, statement=compares)
 
 
@@ -213,11 +221,13 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
         _check_changed(call, changed)
     for given in changed:
         effects.mutation(given.source, Op.COPY, value=_cloned(call, given), statement=given.statement)
+    used = {given.source for given in call.builder.inputs if given.node.users}
     held = _held(call, changed)
+    fixed = used.intersection(given.source for given in held.values())
     inputs = _used_inputs(call)
     effects.inputs = tuple(given.source for given in inputs)
     with WITHOUT_MODES():
-        note_sharing(call, inputs, changed)
+        note_sharing(call, inputs, changed, fixed)
     note_bounds(call)
     effects.guards = call.guards.settled([given.source for given in held.values()], call.ambiguous)
     effects.prune_dead_object_new()

@@ -16,8 +16,11 @@ from archive.effects.capture.graph.variables import (
     class_name,
     is_literal,
     is_named_tuple,
+    key_literal,
+    key_of,
     named,
 )
+from archive.effects.capture.proxies.proxies import is_followed
 from archive.effects.capture.table.call import Snapshot
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
@@ -72,6 +75,18 @@ def originals_of(
     return originals, aliases
 
 
+def originals_now(module: object, calls: Sequence[CapturedCall]) -> dict[Source, object]:
+    """The values of the sources of captured calls, as they are in the real objects now."""
+    found: dict[Source, object] = {}
+    for call in calls:
+        real = _Real(module, call)
+        for source in call.originals:
+            value = real.at(source)
+            if value is not ABSENT:
+                found[source] = value
+    return found
+
+
 class _Real:
     """Reads real values of a call's sources."""
 
@@ -100,7 +115,7 @@ class _Real:
 
 def _item(container: Any, key: Any) -> Any:  # noqa: ANN401
     if isinstance(container, dict):
-        return dict.get(container, key, ABSENT)
+        return dict.get(container, key_of(key), ABSENT)
     base: Any = tuple if isinstance(container, tuple) else base_of(type(container))
     if base not in (list, tuple, deque):
         return ABSENT
@@ -121,7 +136,7 @@ def initial_state(
         tables: of the method, one for each entry.
     """
     changed = {effect.source for table in tables for effect in table.effects if effect.op is Op.COPY}
-    state = _Rows(originals, changed)
+    state = _Rows(originals, changed, aliases)
     for source in dict.fromkeys(source for effects in tables for source in sources_in(effects)):
         state.add(source)
     for source, first in aliases.items():
@@ -149,10 +164,12 @@ def sources_in(effects: MethodEffects) -> Iterator[Source]:
 class _Rows:
     """Collects the values of sources, and the tensors among them, which values name by their numbers."""
 
-    def __init__(self, originals: Mapping[Source, object], changed: Iterable[Source]) -> None:
+    def __init__(
+        self, originals: Mapping[Source, object], changed: Iterable[Source], aliases: Mapping[Source, Source]
+    ) -> None:
         self.entries: dict[Source, Value] = {}
         self.tensors: list[Any] = []
-        self._originals = originals
+        self._originals, self._aliases = originals, aliases
         self._known: dict[int, Source] = {}
         self._objects: list[object] = []
         self._changed: dict[int, tuple[Source, Any]] = {}
@@ -180,7 +197,8 @@ class _Rows:
 
     def alias(self, source: Source, first: Source) -> None:
         """Add a source whose value also lived at another one, already added."""
-        if first in self.entries and source not in self.entries and not self._covered(source):
+        is_object = first in self._originals and not _has_value(self._originals[first])
+        if (first in self.entries or is_object) and source not in self.entries and not self._covered(source):
             self.entries[source] = At(first)
 
     def _covered(self, source: Source) -> bool:
@@ -226,7 +244,11 @@ class _Rows:
             which = (Constant(None if factory is None else class_name(factory)),)
         inside: Iterable[Value]
         if issubclass(base, dict):
-            pairs = ((Constant(key), self._inside(item, Item(source, key))) for key, item in items)
+            keys = [key_literal(key) for key, _ in items]
+            pairs = (
+                (Constant(key), self._inside(item, Item(source, key)))
+                for key, (_, item) in zip(keys, items, strict=True)
+            )
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
             items = sorted(items, key=repr)
@@ -263,7 +285,12 @@ class _Rows:
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
         """The value of an item; an object, which has no value of its own, is the value at its source."""
         inside = self._value(value, source)
-        return At(source) if inside is None else inside
+        return At(self._aliases.get(source, source)) if inside is None else inside
+
+
+def _has_value(value: object) -> bool:
+    """Whether a table can hold a value itself; an object is known by its attributes alone."""
+    return not is_followed(value) or is_container(value) or isinstance(value, torch.nn.Module)
 
 
 def _is_odd_set(value: object) -> bool:

@@ -7,6 +7,7 @@ full.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +25,7 @@ from archive.effects.capture.graph.variables import (
     class_behind,
     inner_of,
     is_container_proxy,
+    key_of,
 )
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
@@ -151,7 +153,7 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
         return snapshot
     contents = snapshot.contents(owner) if is_container(owner) else None
     if isinstance(source, Item) and contents is not None:
-        contents[source.key] = value
+        contents[key_of(source.key)] = value
     elif not isinstance(source, Length) or not _resize(contents, value):
         return None
     snapshot.set_contents(owner, contents)
@@ -205,7 +207,7 @@ class _After:
             self._snapshot.set_contents(given.original, copied(changed))
         for names, name, value in self._call.functions.stored_globals():
             self._snapshot.set_name(names, name, self._real(value))
-        for cell, fresh in self._call.functions.cells():
+        for cell, fresh in self._call.functions.stored_cells():
             value = contents_of(fresh)
             if value is not ABSENT:
                 self._snapshot.set_contents(cell, self._real(value))
@@ -221,6 +223,8 @@ class _After:
         if isinstance(value, torch.Tensor):
             given = self._call.builder.input_of(value)
             return value if given is None else given.original
+        if isinstance(value, MethodType):
+            return MethodType(self._real(value.__func__), self._real(value.__self__))
         variable = self._call.side_effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable, value)

@@ -18,6 +18,7 @@ import torch
 from archive.effects.errors import StateError
 from archive.effects.places import BASES as CONTAINERS
 from archive.formats.effects.containers import BASES, FACTORIES
+from archive.formats.effects.model import TorchName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -74,6 +75,17 @@ def device(text: str) -> torch.device:
 
 NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
 """By kind of ``Made``."""
+
+
+def real_literal(literal: Any) -> Any:  # noqa: ANN401
+    """A constant with PyTorch's own dtypes and devices.
+
+    Raises:
+        StateError: this PyTorch has none by a name.
+    """
+    if isinstance(literal, TorchName):
+        return NAMED[literal.kind](literal.text)
+    return tuple(map(real_literal, literal)) if type(literal) is tuple else literal
 
 
 # --- classes of containers

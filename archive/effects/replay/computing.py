@@ -20,7 +20,7 @@ from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, checked_int, checked_tensor, operation
 from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
-from archive.effects.replay.classes import BASE_CLASSES, NAMED, factory, tuple_maker
+from archive.effects.replay.classes import BASE_CLASSES, NAMED, factory, real_literal, tuple_maker
 from archive.effects.replay.hooks import made_function
 from archive.formats.effects.containers import PAIRED, contents, head
 from archive.formats.effects.model import (
@@ -144,7 +144,8 @@ class Computing:
         match source:
             case Attribute(base, name):
                 return _attribute(self.source(base), name, permitted=isinstance(base, GlobalName))
-            case Item(base, key):
+            case Item(base, given):
+                key = real_literal(given)
                 holder = self.source(base)
                 return lambda frame: item(frame[holder], key)
             case Length(base):
@@ -169,7 +170,7 @@ class Computing:
         """The slot of a value."""
         match value:
             case Constant(literal):
-                return self.constant(literal)
+                return self.constant(real_literal(literal))
             case New(number):
                 return self.temporary(number)
             case At(Local() | Temporary() | Length() | GlobalName() as source):
@@ -345,7 +346,8 @@ class Computing:
         match source:
             case Attribute(_, name):
                 return _attribute(holder, name, permitted=True)
-            case Item(_, key):
+            case Item(_, given):
+                key = real_literal(given)
                 return lambda frame: item(frame[holder], key)
         return lambda frame: length(frame[holder])
 

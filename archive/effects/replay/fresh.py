@@ -13,7 +13,7 @@ from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET, Plain
 from archive.effects.places import check_settable, item_or_unset, own, set_own
 from archive.effects.replay.changes import set_item
-from archive.effects.replay.classes import container_maker, device, dtype, tuple_maker
+from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
 from archive.formats.effects.containers import BASES, PAIRED, contents, head
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
@@ -105,6 +105,7 @@ class FreshState:
                     if guard.look in (Look.HOOKS, Look.ATTRIBUTE) and isinstance(guard.subject, At):
                         source = guard.subject.source
                         self._ensure(source, later=later)
+                        self._ensure_class(source)
         except StateError as error:
             raise StateError(f"{source_text(source)}: {error}") from None
         except RecursionError:
@@ -132,7 +133,7 @@ class FreshState:
                 if value is UNSET:
                     check_settable(holder, source.name)
             elif isinstance(source, Item):
-                value = item_or_unset(self._at(source.base), source.key)
+                value = item_or_unset(self._at(source.base), real_literal(source.key))
             if value is UNSET:
                 value = Plain()
         self._making.discard(number)
@@ -143,7 +144,7 @@ class FreshState:
         """A value; a container is registered under the number of its source before it has items."""
         match value:
             case Constant(literal):
-                return literal
+                return real_literal(literal)
             case At(source):
                 return self._at(source)
             case Stored(which):
@@ -151,10 +152,10 @@ class FreshState:
                     raise StateError(f"tensor {which} is missing")
                 return self._tensors[which]
             case Made(kind, items) if kind in MAKERS:
-                return MAKERS[kind](self._value(item) for item in items)
+                return MAKERS[kind](map(self._item, items))
             case Made("namedtuple"):
                 fields: Any = head(value, 1)
-                return tuple_maker(str(head(value)), fields, ())(map(self._value, contents(value)))
+                return tuple_maker(str(head(value)), fields, ())(map(self._item, contents(value)))
             case Made("view", (base, *shape)):
                 return _part(self._value(base), *map(self._value, shape))
             case Made("frozenset"):
@@ -162,6 +163,14 @@ class FreshState:
             case Made():
                 return self._container(value, number)
         raise StateError(f"{value_text(value)} is no state")
+
+    def _item(self, value: Value) -> Any:  # noqa: ANN401
+        """The item of a tuple that is being made: what has no row, as a function, is a plain object."""
+        if isinstance(value, At) and isinstance(value.source, Item):
+            number = self._numbering.source(value.source)
+            if number not in self._rows:
+                return self._made.setdefault(number, Plain())
+        return self._value(value)
 
     def _key(self, value: Value) -> Any:  # noqa: ANN401
         """The key of a dict: Python hashes each of its parts as often as it is in there."""
@@ -201,7 +210,8 @@ class FreshState:
                 holder = self._holder(base)
                 if own(holder, name) is not value:
                     set_own(holder, name, value)
-            case Item(base, key):
+            case Item(base, given):
+                key = real_literal(given)
                 holder = self._holder(base)
                 if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
                     holder.append(value)
@@ -235,6 +245,8 @@ class FreshState:
             self.cells.setdefault((source.function, source.name), CellType())
         else:
             self._ensure(source, later=later)
+            if effect.op in ATTRIBUTE_OPS:
+                self._ensure_class(source)
         for value in (effect.key, effect.value):
             for read in () if value is None else reads(value):
                 self._ensure(read, later=later)
@@ -243,6 +255,11 @@ class FreshState:
         if root_of(source) != Local("self") or isinstance(source, Local | Length):
             return
         if not (later and self._may_come_later(source)):
+            self._put(source, self._at(source))
+
+    def _ensure_class(self, source: Source) -> None:
+        """Make an object in place of a class, which may have no attributes yet."""
+        if isinstance(root_of(source), GlobalName):
             self._put(source, self._at(source))
 
     def _may_come_later(self, source: Source) -> bool:

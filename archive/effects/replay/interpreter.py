@@ -24,7 +24,7 @@ from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, condition, memory
 from archive.effects.places import RemovableHandle, checked_data, items
 from archive.effects.replay.changes import restore
-from archive.effects.replay.classes import container_maker
+from archive.effects.replay.classes import container_maker, real_literal
 from archive.effects.replay.computing import NOTHING, Computing
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
@@ -270,7 +270,7 @@ class Interpreter:
         literal = guard.value.value if isinstance(guard.value, Constant) else None
         key = guard.key.value if isinstance(guard.key, Constant) else None
         other = NOTHING if isinstance(guard.value, Constant) else body.compared(guard.value)
-        holds = condition(guard.look, literal, key)
+        holds = condition(guard.look, real_literal(literal), real_literal(key))
 
         def test(frame: Frame) -> None:
             if not holds(frame[subject], frame[other]):

@@ -25,7 +25,7 @@ import torch
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.looking import FOUND, SHOWN_TYPES
-from archive.effects.replay.classes import resolved
+from archive.effects.replay.classes import real_literal, resolved
 from archive.effects.replay.custom_backward import BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
@@ -160,7 +160,7 @@ class _Errors:
         if isinstance(error, GuardError):
             return error
         guard = self._effects.guards[number]
-        key = guard.key.value if isinstance(guard.key, Constant) else None
+        key = real_literal(guard.key.value) if isinstance(guard.key, Constant) else None
         if error is None and guard.look in FOUND:
             problem = f"found {_found(guard.look, subject, key)}"
         elif error is None:

@@ -14,7 +14,21 @@ from typing import TypeAlias
 
 from archive.base.facts import dataclass
 
-Literal: TypeAlias = "bool | int | float | str | bytes | tuple[Literal, ...] | None"
+
+@dataclass(frozen=True, slots=True)
+class TorchName:
+    """A dtype or device of PyTorch, as it stands in keys of dicts.
+
+    Attributes:
+        kind: ``dtype`` or ``device``.
+        text: as PyTorch writes it: ``torch.float32``, ``cuda:0``.
+    """
+
+    kind: str
+    text: str
+
+
+Literal: TypeAlias = "bool | int | float | str | bytes | TorchName | tuple[Literal, ...] | None"
 """The value of a constant."""
 
 

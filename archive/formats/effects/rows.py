@@ -39,6 +39,7 @@ from archive.formats.effects.model import (
     Output,
     Stored,
     Temporary,
+    TorchName,
 )
 from archive.formats.effects.schema import (
     CONDITION,
@@ -46,6 +47,7 @@ from archive.formats.effects.schema import (
     EFFECT,
     GUARD,
     KINDS,
+    LITERALS,
     METHOD,
     NO_REFERENCE,
     PAIR,
@@ -81,7 +83,7 @@ MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "none": lambda: None,
         "true": lambda: True,
         "false": lambda: False,
-        **dict.fromkeys(("int", "float", "str", "bytes"), lambda text: text),  # which is read where it stands
+        **dict.fromkeys(LITERALS, lambda text: text),  # which is read where it stands
         "tuple": lambda items: items,
     },
     SOURCE.table: {
@@ -410,8 +412,11 @@ def build_literal(literal: Literal) -> tuple[str, str | None]:
         return "str", literal
     if type(literal) is bytes:
         return "bytes", literal.hex()
+    if type(literal) is TorchName:
+        return literal.kind, literal.text
     raise ArchiveError(
-        expected="a constant: None, bool, int, float, str, bytes or a tuple of them", found=shown(literal)
+        expected="a constant: None, bool, int, float, str, bytes, a dtype, a device or a tuple of them",
+        found=shown(literal),
     )
 
 
@@ -430,6 +435,8 @@ def _literal(kind: str, text: str, place: str, allowance: Allowance) -> Literal:
             literal = math.nan if text == "nan" else float(text)
         elif kind == "bytes":
             literal = bytes.fromhex(text)
+        elif kind in ("dtype", "device"):
+            literal = TorchName(kind, text)
         else:
             literal = text
         if build_literal(literal) == (kind, text):

@@ -11,8 +11,8 @@ Constants, sources and values have a kind and two fields; ``KINDS`` says what th
 kind does not have is ``NO_REFERENCE``, or ().
 
 - Constant: a value that Python can write down, see ``model.Literal``. Its text is the value itself of a str,
-  Python's ``repr`` of a float (``0.1``, ``-inf``), and hexadecimal of an int (``-0x1f``) and of bytes
-  (``00ff``).
+  Python's ``repr`` of a float (``0.1``, ``-inf``), hexadecimal of an int (``-0x1f``) and of bytes (``00ff``),
+  and PyTorch's own of a dtype (``torch.int8``) and a device (``cpu``).
 - Source: the place of a value, see ``model.Source``.
 - Value: see ``model.Value``. A dict's items are keys and values in turn; those of containers and of hooks
   are as ``containers`` and ``hooks`` say. A computed number has the operation as its kind, and its operands.
@@ -96,6 +96,9 @@ NUMBER = Int(low=0)
 MANY = 8
 """Kinds that a doc names; of more it says that they are the others."""
 
+LITERALS = ("int", "float", "str", "bytes", "dtype", "device")
+"""Kinds of constants that have a text."""
+
 # --- constants, sources and values: what the two fields after the kind refer to
 
 Refers = RowNumber | Int | None
@@ -103,7 +106,7 @@ Refers = RowNumber | Int | None
 KINDS: Mapping[str, Mapping[str, tuple[Refers, Refers]]] = {
     CONSTANT.table: {
         **dict.fromkeys(("none", "true", "false"), (None, None)),
-        **dict.fromkeys(("int", "float", "str", "bytes"), (STRING, None)),
+        **dict.fromkeys(LITERALS, (STRING, None)),
         "tuple": (None, CONSTANT),
     },
     SOURCE.table: {

@@ -37,6 +37,7 @@ from archive.formats.effects.model import (
     Output,
     Stored,
     Temporary,
+    TorchName,
 )
 from archive.formats.effects.words import COMPARISONS, COMPUTED, LOOKS, OPS
 
@@ -144,6 +145,9 @@ def literal_text(literal: Literal) -> str:
     """A constant as Python."""
     if isinstance(literal, tuple):
         return _tuple([literal_text(item) for item in literal])
+    if isinstance(literal, TorchName):
+        is_name = literal.kind == "dtype" and is_dotted(literal.text)
+        return literal.text if is_name else f"torch.device({literal.text!r})"
     if isinstance(literal, float) and not math.isfinite(literal):
         return f"float('{literal}')"
     if type(literal) is int and literal.bit_length() > MOST_DECIMAL_BITS:

@@ -3,23 +3,23 @@
 Real globals are wrapped when a copy reads them. A copy's stores stay in its own globals and cells, where
 ``settle`` finds them after the copy has run; the function's code tells which statement stored each.
 
-Builtins that look at types or make numbers are proxies. Proxies of the model's Python modules show the
+Proxies of the model's Python modules show the
 globals of the copies.
 """
 
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
-import importlib
-import operator
-import sys
+from contextlib import suppress
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.effects.capture.graph.scalars import NUMBERS, is_scalar, value_of
+from archive.effects.capture.following.builtin_functions import replaced_builtins
+from archive.effects.capture.graph.scalars import NUMBERS
 from archive.effects.capture.graph.sites import (
     comparison_by_identity,
     contents_of,
@@ -31,24 +31,14 @@ from archive.effects.capture.graph.sites import (
 from archive.effects.capture.graph.variables import (
     ABSENT,
     VariableKind,
-    class_behind,
-    inner_of,
-    is_container_proxy,
-    static,
 )
-from archive.effects.capture.proxies.containers import KINDS, ContainerType, iterated
-from archive.effects.capture.proxies.list_functions import extreme, total_of
-from archive.effects.capture.proxies.open_list import OpenList
-from archive.effects.capture.proxies.open_part import OpenPart
+from archive.effects.capture.proxies.containers import KINDS, ContainerType
 from archive.effects.capture.proxies.tracked_set import (
-    CHECK,
-    ORDER,
-    TrackedSet,
     checking,
-    is_unordered,
     makes_sets,
 )
-from archive.effects.capture.proxies.type_proxies import MathModule, NumberType, ObjectType, SuperView, TypeOf
+from archive.effects.capture.proxies.type_proxies import MathModule, NumberType, ObjectType
+from archive.effects.code import codes_in
 from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
@@ -57,126 +47,6 @@ if TYPE_CHECKING:
     from archive.effects.capture.graph.sites import ModelStatement
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
-
-
-INPUT_OUTPUT = ("open", "input", "breakpoint")
-
-
-class ReplacedBuiltins:
-    """Builtins that are functions, for copies of the model's functions."""
-
-    def __init__(self, call: CapturedCall) -> None:
-        self._call = call
-
-    def super_of(self, *args: Any) -> Any:  # noqa: ANN401
-        """Replace ``super``: without arguments it looks into its caller's frame, as Python's own does."""
-        if not args:
-            frame = sys._getframe(1)
-            args = frame.f_locals["__class__"], frame.f_locals[frame.f_code.co_varnames[0]]
-        cls, owner = self._call.objects.real_of(args[0]), args[1]
-        if owner in self._call.side_effects:
-            return SuperView(self._call, cls, owner)
-        return super(cls, owner)
-
-    def imported(self, name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Replace ``__import__``: modules of the model are wrapped."""
-        module = importlib.__import__(name, *args, **kwargs)
-        return self._call.wrap(module, GlobalName(module.__name__, "__self__"))
-
-    @staticmethod
-    def length(value: Any) -> Any:  # noqa: ANN401
-        """Replace ``len``, which would make an int of a tensor's size, or of a list's unknown length."""
-        if is_container_proxy(value) and not isinstance(
-            static(class_behind(value).__mro__, "__len__"), FunctionType
-        ):
-            value = inner_of(value)
-        if isinstance(value, OpenList | OpenPart) or type(value) is TrackedSet:
-            return value.length()
-        return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
-
-    @staticmethod
-    def ordering(function: Any) -> Any:  # noqa: ANN401
-        """Replace ``sorted``, ``min`` or ``max``, whose result does not depend on the order of a set."""
-
-        def ordered(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            if len(args) == 1 and "key" not in kwargs and type(args[0]) is TrackedSet:
-                args = (args[0].whole(),)
-            return function(*args, **kwargs)
-
-        return ordered
-
-    def choosing(self, function: Any) -> Any:  # noqa: ANN401
-        """Replace ``min`` or ``max``: among numbers of the graph the graph itself chooses."""
-        compute = self._call.builder.compute
-
-        def chosen(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            numbers = all(is_scalar(argument) or type(argument) in NUMBERS for argument in args)
-            if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
-                kinds = {type(value_of(number)) if is_scalar(number) else type(number) for number in args}
-                if len(kinds) > 1:
-                    # The chosen number keeps its type, which a number of the graph could not.
-                    first = operator.gt if function is max else operator.lt
-                    return functools.reduce(
-                        lambda best, argument: argument if first(argument, best) else best, args
-                    )
-                return functools.reduce(lambda left, right: compute(function, left, right), args)
-            if len(args) == 1 and not kwargs and isinstance(iterated(args[0]), OpenList | OpenPart):
-                return extreme(self._call.builder, function, iterated(args[0]))
-            return self.ordering(function)(*args, **kwargs)
-
-        return chosen
-
-    def total(self, items: Any, *start: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Replace ``sum``: the graph itself adds the items of a list of unknown length."""
-        if isinstance(iterated(items), OpenList | OpenPart):
-            return total_of(self._call.builder, iterated(items), *start, **named)
-        return sum(items, *start, **named)
-
-    def in_order(self, value: Any) -> Any:  # noqa: ANN401
-        """Give back what is iterated; see :mod:`archive.effects.capture.proxies.tracked_set`."""
-        if is_unordered(value):
-            self._call.refuse(ORDER)
-        return value
-
-    def identity(self, _: object) -> Any:  # noqa: ANN401
-        """Replace ``id``."""
-        return self._call.refuse("id: a number that differs from process to process")
-
-    def hashed(self, value: object) -> int:
-        """Replace ``hash``: Python salts that of texts, so it differs from process to process."""
-        parts = [value]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, str | bytes):
-                self._call.refuse("hash: a number that differs from process to process")
-            if isinstance(part, tuple | frozenset):
-                parts += part
-        return hash(value)
-
-    def refused(self, name: str) -> Any:  # noqa: ANN401
-        """Replace a function that reads from or writes to the outside."""
-        return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
-
-
-def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str, Any]:
-    """The builtins, by name, for copies of functions; ``types`` are proxies of Python's types."""
-    replaced = ReplacedBuiltins(call)
-    return vars(builtins) | {
-        **{name: replaced.refused(name) for name in INPUT_OUTPUT},
-        **{kind.__name__: proxy for kind, proxy in types.items() if kind.__module__ == "builtins"},
-        "hash": replaced.hashed,
-        "id": replaced.identity,
-        CHECK: replaced.in_order,
-        "print": call.kept_calls.printed,
-        "super": replaced.super_of,
-        "type": TypeOf(call, types),
-        "sorted": replaced.ordering(sorted),
-        "len": replaced.length,
-        "__import__": replaced.imported,
-        "min": replaced.choosing(min),
-        "sum": replaced.total,
-        "max": replaced.choosing(max),
-    }
 
 
 # --- model globals
@@ -208,12 +78,41 @@ class Globals(dict[str, Any]):
             raise KeyError(name)
         return self.call.wrap(value, GlobalName(self.module, name))
 
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        """What the model finds that asks for the dict of its globals."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name, ABSENT) is not ABSENT  # type: ignore[arg-type]
+
+    def setdefault(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+        """Set a global that is not there."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
     def stored(self) -> Iterator[tuple[str, Any]]:
         """Names and values that were stored since the last time; they count as noted from now on."""
         for name, value in list(dict.items(self)):
             if name not in OWN_NAMES and self.noted.get(name, ABSENT) is not value:
                 self.noted[name] = value
                 yield name, value
+
+
+def _refusing(name: str) -> Any:  # noqa: ANN401
+    def method(self: Globals, *_: object, **__: object) -> Any:  # noqa: ANN401
+        return self.call.refuse(f"{name} of globals(): it would be of all globals that there are")
+
+    return method
+
+
+for _name in ("__iter__", "__len__", "__reversed__", "__or__", "__ror__", "__ior__", "__eq__", "copy"):
+    setattr(Globals, _name, _refusing(_name))
+for _name in ("items", "keys", "values", "pop", "popitem", "clear", "update", "__delitem__"):
+    setattr(Globals, _name, _refusing(_name))
 
 
 class Namespace:
@@ -282,6 +181,11 @@ class Functions:
         self.mathematics = MathModule(call)
         self.compares: ModelStatement | None = None
         self._builtins = replaced_builtins(call, self.types)
+        self._stand_ins = {
+            id(real): self._builtins[name]
+            for name, real in vars(builtins).items()
+            if self._builtins[name] is not real
+        }
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
         self._labels: dict[ClosureCell, CellType] = {}
@@ -290,6 +194,10 @@ class Functions:
         self._originals: dict[int, FunctionType] = {}
         self._attributes: list[tuple[Any, Any]] = []
         self._items: dict[Source, object] = {}
+
+    def in_place_of(self, value: object) -> Any:  # noqa: ANN401
+        """What copies have by the name of a builtin, wherever else they find it; None for other values."""
+        return self._stand_ins.get(id(value))
 
     def globals_of(self, real: dict[str, Any]) -> Globals:
         """The globals for copies of functions that have these real ones."""
@@ -336,9 +244,17 @@ class Functions:
         self._call.side_effects.keepalive.append(function)
         self._fill(function, made, own=own)
         if own:
+            with suppress(NameError):  # Python 3.14 asks for names only now
+                held = function.__annotations__.items()
+                result.__annotations__ = {name: self._named_type(kind) for name, kind in held}
+                made.__annotations__ = result.__annotations__
             result.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
             self._attributes.append((function, result))
         return result
+
+    def _named_type(self, kind: Any) -> Any:  # noqa: ANN401
+        """A type in an annotation, as the model has it by its name."""
+        return self.types.get(kind, kind) if isinstance(kind, type) else kind
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
         """Give a copy its defaults and the contents of its cells."""
@@ -371,15 +287,17 @@ class Functions:
 
     def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:  # noqa: ANN401
         """A copy that notes its stores whenever it has run."""
+        ran, settle = Ran, self.settle
 
-        @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             try:
                 return function(*args, **kwargs)
             finally:
-                self.settle(Ran(function.__code__, stores, args[0] if args else None))
+                settle(ran(function.__code__, stores, args[0] if args else None))
 
-        return watched
+        # The model may ask for its function's globals.
+        made = FunctionType(watched.__code__, function.__globals__, None, None, watched.__closure__)
+        return functools.wraps(function)(made)
 
     def settle(self, ran: Ran | None = None) -> None:
         """Note what has been stored in globals and cells since the last time.
@@ -433,9 +351,9 @@ class Functions:
         """The source of a cell of copies; None for a cell that the call has made."""
         return next((source for _, fresh, source in self._cells.values() if fresh is cell), None)
 
-    def cells(self) -> Iterator[tuple[CellType, CellType]]:
-        """The real cells, each with the one of the copies."""
-        return ((cell, fresh) for cell, fresh, _ in self._cells.values())
+    def stored_cells(self) -> Iterator[tuple[CellType, CellType]]:
+        """The real cells that the call has stored something in, each with the one of the copies."""
+        return ((cell, fresh) for cell, fresh, source in self._cells.values() if source in self._items)
 
     def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, object]]:
         """The globals that were stored: the real globals, the name, the value."""
@@ -454,14 +372,41 @@ class Functions:
         """The real globals of a Python module; None if no function of it was met."""
         return next((names.real for names in self._globals.values() if names.module == module), None)
 
-    def changed_attributes(self) -> str | None:
-        """The name of a function whose attributes the call has changed; None if there is none."""
+    def met(self) -> Iterator[FunctionType]:
+        """The functions that were copied."""
+        return (function for function in self._originals.values())
+
+    def met_globals(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The real globals of these functions, by the names of their Python modules."""
+        return ((names.module, names.real) for names in self._globals.values())
+
+    def met_cells(self) -> Iterator[tuple[CellType, ClosureCell]]:
+        """The real cells of these functions, each with its source."""
+        return ((cell, source) for cell, _, source in self._cells.values())
+
+    def changed_attributes(self) -> tuple[str, str, tuple[str, int]] | None:
+        """A function whose attributes the call has changed; None if there is none.
+
+        Returns:
+            Its name, that of the attribute, and the first line that sets one by this name, if any does.
+        """
         for real, copy in self._attributes:
             before = {key: value for key, value in real.__dict__.items() if key != "__wrapped__"}
             after = {key: value for key, value in copy.__dict__.items() if key != "__wrapped__"}
-            if list(before) != list(after) or any(before[key] is not after[key] for key in before):
-                return str(real.__qualname__)
+            other = [key for key in before | after if before.get(key, ABSENT) is not after.get(key, ABSENT)]
+            if other or list(before) != list(after):
+                name = other[0] if other else next(iter(after), "")
+                return str(real.__qualname__), name, self._setting(name)
         return None
+
+    def _setting(self, attribute: str) -> tuple[str, int]:
+        """The first line of the model's functions that sets an attribute of a name."""
+        for function in self.met():
+            for code in codes_in(function.__code__):
+                for step in dis.get_instructions(code):
+                    if step.opname == "STORE_ATTR" and step.argval == attribute and step.positions:
+                        return code.co_filename, step.positions.lineno or 0
+        return "", 0
 
 
 def _is_own(value: Any) -> bool:  # noqa: ANN401

@@ -28,7 +28,6 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from archive.effects.capture.following.autograd import InferenceRegion, apply_function
 from archive.effects.capture.following.outside import (
-    DEFAULT,
     OUTSIDE,
     Watch,
     audit,
@@ -242,16 +241,6 @@ def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-class DefaultGenerator:
-    """Replaces ``torch.default_generator``, whose methods seed and tell the state of random numbers."""
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        call = _current()
-        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
-            call.refuse("torch.default_generator: what is done to a generator cannot be followed")
-        return getattr(DEFAULT, name)
-
-
 def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
     """Replace the context that ``torch.inference_mode`` enters."""
     call = _current()
@@ -295,7 +284,6 @@ REPLACEMENTS = (
     Replacement(checkpoint, "_checkpoint_without_reentrant_generator", GENERATOR, _without_reentry),
     Replacement(torch._C, "_InferenceMode", INFERENCE, _inference_mode),
     Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
-    Replacement(torch, "default_generator", DEFAULT, DefaultGenerator()),
     *(
         Replacement(owner, name, getattr(owner, name), _of_items(getattr(owner, name)))
         for owner, names in OF_ITEMS

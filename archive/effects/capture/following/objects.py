@@ -7,6 +7,8 @@ read the place where the class is named.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from types import (
     FunctionType,
@@ -43,7 +45,7 @@ from archive.effects.places import BASES, REGISTERED, base_of
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
@@ -101,6 +103,8 @@ class Classes:
         call = self._call
         if issubclass(cls, torch.autograd.Function) and name == "apply":
             return lambda *args: apply_function(call, cls, args)
+        if name == "__dict__":
+            return ClassDict(call, self, proxy, cls)
         raw, is_set = self.find(cls.__mro__, name)
         if is_set:
             return raw
@@ -112,9 +116,26 @@ class Classes:
             return MethodType(call.functions.copy(raw.__func__), proxy)
         if isinstance(raw, SLOTS) and base_of(cls) in BASES:
             return unbound(base_of(cls), name)
+        if raw is ABSENT:
+            self.note_missing(cls, name)
+            if static(cls.__mro__, name) is not ABSENT or not hasattr(cls, name):
+                raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         if raw is ABSENT or hasattr(type(raw), "__get__"):
             return getattr(cls, name)
         return self.wrapped(raw, cls.__mro__, name, class_source(cls))
+
+    def note_missing(self, cls: type, name: str, *, changing: bool = False) -> None:
+        """Guard that a class has no attribute by a name.
+
+        Args:
+            cls: the class.
+            name: of the attribute.
+            changing: guard only what calls are known to set.
+        """
+        for base in cls.__mro__ if name[:2] != "__" else ():
+            source = class_source(base)
+            if source is not None and not (changing and Attribute(source, name) not in self._call.written):
+                self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
 
     def save(self, cls: type, name: str, value: Any) -> None:  # noqa: ANN401
         """Set an attribute of a class; the value ``DELETED`` deletes it.
@@ -149,6 +170,38 @@ class Classes:
         return [proxy for proxy, real in self._call.real.items() if isinstance(real, CODE)]
 
 
+class ClassDict(Mapping[str, Any]):
+    """The proxy of a class's ``__dict__``: its own attributes, as they are now.
+
+    Args:
+        classes: finds attributes.
+        proxy: of the class.
+        cls: the class.
+    """
+
+    def __init__(self, call: CapturedCall, classes: Classes, proxy: Any, cls: type) -> None:  # noqa: ANN401
+        self._call, self._classes, self._proxy, self._cls = call, classes, proxy, cls
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+        raw, is_set = self._classes.find([self._cls], name)
+        if raw is ABSENT:
+            self._classes.note_missing(self._cls, name)
+            raise KeyError(name)
+        if is_set:
+            return raw
+        if isinstance(raw, FunctionType):
+            return self._call.functions.copy(raw)
+        if hasattr(type(raw), "__get__"):
+            return raw
+        return self._classes.wrapped(raw, [self._cls], name, class_source(self._cls))
+
+    def __iter__(self) -> Iterator[str]:
+        return self._call.refuse(f"the names in the __dict__ of a class, {self._cls.__qualname__}")
+
+    def __len__(self) -> int:
+        return self._call.refuse(f"the names in the __dict__ of a class, {self._cls.__qualname__}")
+
+
 def class_source(cls: type) -> Source | None:
     """The source of a class of the model; None for a library's class."""
     if not is_model_module(cls.__module__):
@@ -164,6 +217,15 @@ def class_source(cls: type) -> Source | None:
 
 # --- objects
 
+COPYING = (
+    "__getstate__",
+    "__setstate__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+)
+"""Methods by which a class says how it is copied."""
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__, SimpleNamespace.__delattr__)
 
 
@@ -182,6 +244,10 @@ class ObjectProxies:
         base = base_of(cls)
         made: Any = base if base in BASES else SimpleNamespace if cls is SimpleNamespace else object
         return made.__new__(self._classes[cls])
+
+    def met_classes(self) -> list[type]:
+        """The classes of which there are proxies."""
+        return list(self._classes)
 
     def class_of(self, proxy: object) -> Any:  # noqa: ANN401
         """The class that ``type`` gives for a proxy; itself a proxy if the class is the model's."""
@@ -230,6 +296,8 @@ class ObjectProxies:
         cls: Any = class_behind(proxy)
         if name == "__class__":
             return call.wrap(cls, class_source(cls))
+        if name == "__deepcopy__" and not is_container_proxy(proxy) and not hasattr(cls, name):
+            return partial(self.deeply_copied, proxy)
         raw, is_set = self._of_classes.find(cls.__mro__, name)
         if isinstance(raw, property):
             return self._called(raw.fget, proxy)
@@ -272,6 +340,7 @@ class ObjectProxies:
         source = self._call.side_effects[proxy].source
         if source is not None and guarded and name[:2] != "__":
             self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
+        self._of_classes.note_missing(cls, name, changing=True)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
 
     def _called(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
@@ -420,12 +489,7 @@ class ObjectProxies:
             call.refuse(f"a module, {cls.__qualname__}, that is made in the call")
         if not has_plain_new(cls):
             call.refuse(f"a new {cls.__qualname__}, whose __new__ is its own")
-        name = importable(cls) or f"{cls.__module__}:{cls.__qualname__}"
-        proxy = self.new_proxy(cls)
-        variable = call.side_effects.track(VariableKind.OBJECT, None, proxy, class_name=name)
-        call.proxies[variable] = proxy
-        if is_container_proxy(proxy):
-            call.containers.start(proxy)
+        proxy = self._started(cls)
         start = static(cls.__mro__[:-1], "__init__")
         if isinstance(start, FunctionType):
             call.functions.copy(start)(proxy, *args, **kwargs)
@@ -434,3 +498,53 @@ class ObjectProxies:
         elif args or kwargs:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return proxy
+
+    def _started(self, cls: type) -> Any:  # noqa: ANN401
+        """A new object without attributes."""
+        call = self._call
+        name = importable(cls) or f"{cls.__module__}:{cls.__qualname__}"
+        proxy = self.new_proxy(cls)
+        variable = call.side_effects.track(VariableKind.OBJECT, None, proxy, class_name=name)
+        call.proxies[variable] = proxy
+        if is_container_proxy(proxy):
+            call.containers.start(proxy)
+        return proxy
+
+    # --- copies ------------------------------------------------------------------------------------
+
+    def copied(self, proxy: Any) -> Any:  # noqa: ANN401
+        """What ``copy.copy`` gives of an object: a new one with the same attributes."""
+        return self._copy(proxy, lambda value: value, {})
+
+    def deeply_copied(self, proxy: Any, memo: dict[int, Any]) -> Any:  # noqa: ANN401
+        """What ``copy.deepcopy`` gives of an object; ``memo`` is the one of that function."""
+        return self._copy(proxy, lambda value: deepcopy(value, memo), memo)
+
+    def _copy(self, proxy: Any, of: Callable[[Any], Any], memo: dict[int, Any]) -> Any:  # noqa: ANN401
+        """A copy of an object, made as ``copyreg`` makes it.
+
+        Raises:
+            CaptureError: it is a module's, or its class says itself how it is copied.
+        """
+        call, cls = self._call, class_behind(proxy)
+        ways = (static(cls.__mro__[:-1], name) for name in COPYING)
+        is_own = not has_plain_new(cls) or any(isinstance(way, FunctionType) for way in ways)
+        if issubclass(cls, torch.nn.Module) or is_own or is_container_proxy(proxy):
+            call.refuse(f"a copy of a {cls.__qualname__}, which cannot be followed")
+        made = memo[id(proxy)] = self._started(cls)
+        variable = call.side_effects[made]
+        for name in self._names_of(proxy, cls):
+            value = self.load_own(proxy, name)
+            if value is not ABSENT and value is not DELETED:
+                call.store(variable, name, of(value))
+        return made
+
+    def _names_of(self, proxy: Any, cls: type) -> list[str]:  # noqa: ANN401
+        """The names of an object's own attributes and of its class's slots, in their order."""
+        variable = self._call.side_effects[proxy]
+        real = self._call.real.get(variable)
+        before = [] if real is None else self._call.snapshot.names(real)
+        slots = [
+            name for base in cls.__mro__ for name in base.__dict__.get("__slots__", ()) if name[:2] != "__"
+        ]
+        return list(dict.fromkeys([*AttributeView(self._call, proxy, before, "__dict__"), *slots]))

@@ -148,6 +148,10 @@ METHODS = frozenset(
         "set_offset",
         "initial_seed",
         "get_state",
+        "get_offset",
+        "clone_state",
+        "graphsafe_get_state",
+        "graphsafe_set_state",
         *vars(Random),
         *vars(Random.__base__),
         *CLOCKS,
@@ -181,7 +185,9 @@ def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
     if module is None:
         if isinstance(owner, Random):
             shown_name = f"random.{name}"
-        elif isinstance(owner, torch.Generator) and (owner is DEFAULT or name == "seed"):
+        elif owner is DEFAULT:
+            shown_name = f"torch.default_generator.{name}"
+        elif isinstance(owner, torch.Generator) and name == "seed":
             shown_name = f"torch.Generator.{name}"
         elif isinstance(owner, type) and issubclass(owner, date) and name in CLOCKS:
             shown_name = f"{owner.__name__}.{name}"

@@ -19,6 +19,7 @@ from torch.random import fork_rng
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archive.effects.capture.following.autograd import InferenceTensors, register_hook
+from archive.effects.capture.following.outside import DEFAULT
 from archive.effects.capture.graph.operations import (
     GETTERS,
     LISTS,
@@ -271,7 +272,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return text
         if name in REFUSED:
             self._call.refuse(REFUSED[name])
-        if isinstance(kwargs.get("generator"), torch.Generator):
+        if kwargs.get("generator") is DEFAULT:
+            kwargs = {key: argument for key, argument in kwargs.items() if key != "generator"}
+        elif isinstance(kwargs.get("generator"), torch.Generator):
             self._call.refuse("a generator of random numbers of the model's own")
         given = in_graph if name in TAKING_LISTS else plain
         named = {key: given(argument) for key, argument in kwargs.items()}

@@ -8,6 +8,7 @@ other pure functions. Its result must be a constant, too: all calls share it.
 from __future__ import annotations
 
 import builtins
+import copy
 import dataclasses
 import dis
 import enum
@@ -25,7 +26,7 @@ from weakref import ReferenceType
 import torch
 
 from archive.effects.capture.following.autograd import KeptHandle, LaterHandle
-from archive.effects.capture.following.outside import ContextVariable
+from archive.effects.capture.following.outside import DEFAULT, ContextVariable
 from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.scalars import MATH, NUMBERS, ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import is_model_module
@@ -174,6 +175,7 @@ class Wrapping:
         self._call = call
         self._by_source: dict[Source, Any] = {}
         self._tensors: dict[int, tuple[Any, Source | None]] = {}
+        self._fields: dict[int, Any] = {}
 
     def name_paths(self, module: Any) -> None:  # noqa: ANN401
         """Note the paths of a module's own modules, parameters and buffers."""
@@ -196,8 +198,13 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
-        if isinstance(value, DECLARED):
+        if value is DEFAULT:
             return value
+        if isinstance(value, DECLARED):
+            return self._declared(value)
+        builtin = self._call.functions.in_place_of(value)
+        if builtin is not None:
+            return builtin
         if value is math:
             return self._call.functions.mathematics
         if isinstance(value, BuiltinFunctionType) and value in MATH:
@@ -231,6 +238,15 @@ class Wrapping:
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
         return self._code(value, source)
+
+    def _declared(self, value: Any) -> Any:  # noqa: ANN401
+        """What a dataclass declares; a field's type is the one that the model has by its name."""
+        if not isinstance(value, dataclasses.Field):
+            return value
+        if id(value) not in self._fields:
+            self._fields[id(value)] = made = copy.copy(value)
+            made.type = self.wrap(value.type, None)
+        return self._fields[id(value)]
 
     def _note_presence(self, value: object, source: Source) -> None:
         """Guard that a list, dict or object is where calls put others, or None."""

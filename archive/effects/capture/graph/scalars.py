@@ -96,6 +96,13 @@ def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the op
     return graph.compute(int, power)
 
 
+def power_modulo(graph: Any, left: Any, right: Any, modulus: Any) -> Any:  # noqa: ANN401
+    """``pow(left, right, modulus)`` of ints, by the whole power."""
+    if type(right) in NUMBERS and right < 0:
+        graph.refuse("pow(…, …, …) with a negative exponent")
+    return mod(graph, pow(graph, left, right), modulus)
+
+
 def lshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
     """``left << right``."""
     if type(right) not in NUMBERS:
@@ -267,6 +274,10 @@ NEEDED = {
     "__repr__": "a text",
     "__format__": "a text",
     "__getattr__": "an attribute",
+    # PyTorch's symbolic sizes have these, so that they are no missing attributes.
+    "as_integer_ratio": "an attribute 'as_integer_ratio'",
+    "bit_length": "an attribute 'bit_length'",
+    "conjugate": "an attribute 'conjugate'",
 }
 
 
@@ -372,9 +383,11 @@ def _binary(name: str, row: NumberOperator) -> None:
     def computed(builder: Any, left: object, right: object) -> object:  # noqa: ANN401
         return row.result(builder, left, right) if row.result else builder.compute(row.function, left, right)
 
-    def forward(self: Scalar, other: object) -> object:
-        if not (is_scalar(other) or type(other) in NUMBERS):
+    def forward(self: Scalar, other: object, *modulus: object) -> object:
+        if not all(is_scalar(operand) or type(operand) in NUMBERS for operand in (other, *modulus)):
             return NotImplemented
+        if modulus:
+            return power_modulo(self._builder, self, other, *modulus)
         return computed(self._builder, self, other)
 
     def backward(self: Scalar, other: object) -> object:
@@ -425,6 +438,12 @@ def _round(self: Scalar, digits: int | None = None) -> object:
     return rounded(self._builder, self)
 
 
+def _inverted(self: Scalar) -> object:
+    if type(self._value) is float:
+        raise TypeError("bad operand type for unary ~: 'float'")
+    return -_plain(self._builder, self) - 1
+
+
 def _divmod(left: object, right: object) -> object:
     return left // right, left % right  # type: ignore[operator]
 
@@ -439,6 +458,10 @@ for _name, _use in NEEDED.items():
     _needed(_name, _use)
 for _name, _method in {
     "__round__": _round,
+    "__copy__": lambda self: self,
+    "__deepcopy__": lambda self, _: self,
+    "__pos__": lambda self: _plain(self._builder, self),
+    "__invert__": _inverted,
     "__divmod__": _divmod,
     "__rdivmod__": lambda left, right: _divmod(right, left),
 }.items():

@@ -124,11 +124,28 @@ def _frames(outermost: CodeType) -> Iterator[FrameType]:
 
 def error_at(message: str, statement: ModelStatement | None) -> CaptureError:
     """An error that names a statement of the model, if there is one."""
-    return (
-        CaptureError(message)
-        if statement is None
-        else CaptureError(message, statement.filename, statement.line)
-    )
+    if statement is None:
+        return CaptureError(message)
+    if is_of_pytorch(statement.filename):
+        found = line_of(statement.site(""))
+        if found is not None:
+            return CaptureError(message, *found)
+    return CaptureError(message, statement.filename, statement.line)
+
+
+def is_of_pytorch(filename: str) -> bool:
+    """Whether a file is PyTorch's: its line is named only where the model has none."""
+    return filename.startswith(TORCH_FOLDER)
+
+
+def line_of(site: Site) -> tuple[str, int] | None:
+    """The innermost line of a site that is not PyTorch's own; None without one."""
+    for span in (site.span, *(step.span for step in reversed(site.steps))):
+        if span is not None:
+            filename = span.filename.decode("utf-8", "surrogateescape")
+            if not is_of_pytorch(filename):
+                return filename, span.first_line
+    return None
 
 
 def is_recomputed(outermost: CodeType) -> bool:

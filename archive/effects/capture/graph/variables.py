@@ -29,7 +29,9 @@ from archive.formats.effects.model import (
     Local,
     Made,
     Temporary,
+    TorchName,
 )
+from archive.formats.effects.source_text import literal_text
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import Source
@@ -37,12 +39,26 @@ if TYPE_CHECKING:
 
 SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length, Each)
 """The classes of ``Source``, for ``isinstance``."""
-LITERALS = (bool, int, float, str, bytes, type(None))
+LITERALS = (bool, int, float, str, bytes, type(None), TorchName)
 """The types of ``Literal``, but for tuples of them."""
 
 
 NAMED = (torch.dtype, torch.device)
 """Types whose values a table holds by their texts."""
+
+
+def key_literal(key: Any) -> Any:  # noqa: ANN401
+    """The key of a dict as a constant of the table; what no table holds as it is."""
+    if isinstance(key, NAMED):
+        return TorchName("dtype" if isinstance(key, torch.dtype) else "device", str(key))
+    return tuple(map(key_literal, key)) if type(key) in (tuple, torch.Size) else key
+
+
+def key_of(literal: Any) -> Any:  # noqa: ANN401
+    """The key of a dict that is a constant of the table."""
+    if isinstance(literal, TorchName):
+        return getattr(torch, literal.text[6:]) if literal.kind == "dtype" else torch.device(literal.text)
+    return tuple(map(key_of, literal)) if type(literal) is tuple else literal
 
 
 def named(value: torch.dtype | torch.device) -> Made:
@@ -93,7 +109,8 @@ def _joined(source: Source) -> str:
         case Attribute(base, name):
             return f"{identifier_of(base)}_{name}"
         case Item(base, key):
-            return identifier_of(base) if isinstance(key, bytes) else f"{identifier_of(base)}_{key!s}"
+            text = literal_text(key) if isinstance(key, tuple | TorchName) else str(key)
+            return identifier_of(base) if isinstance(key, bytes) else f"{identifier_of(base)}_{text}"
         case Length(base):
             return f"{identifier_of(base)}_length"
         case GlobalName(module, name):

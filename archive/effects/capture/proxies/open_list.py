@@ -42,6 +42,10 @@ class OpenList(list[Any]):
         is_open: whether its length differs from call to call; else what needs the length guards it.
     """
 
+    def __new__(cls, *args: Any, **_: object) -> Any:  # noqa: ANN401
+        """Give a plain list to who makes another list of this one's class: ``type(items)(…)``."""
+        return super().__new__(cls) if len(args) > 1 else list(*args)
+
     def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
         super().__init__()
         self._call = call

@@ -107,6 +107,16 @@ class AttributeView(MutableMapping[str, Any]):
         self._check(name, value)
         self._call.store(self._variable, name, value)
 
+    def copy(self) -> dict[str, Any]:
+        """A dict of its own, as ``dict.copy`` gives it."""
+        return dict(self)
+
+    def __or__(self, other: Any) -> dict[str, Any]:  # noqa: ANN401
+        return dict(self) | dict(other)
+
+    def __ror__(self, other: Any) -> dict[str, Any]:  # noqa: ANN401
+        return dict(other) | dict(self)
+
     def __delitem__(self, name: str) -> None:
         self._check(name)
         if name not in self:
@@ -266,6 +276,8 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
     if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
         # PyTorch's own looks through all attributes, which would all be guarded.
         names["__getattr__"] = lambda _, name: _missing(cls, name)
+    if base_of(cls) not in BASES:
+        names["__copy__"] = call.objects.copied
     names |= _own_methods(call, cls)
     if cls is SimpleNamespace:
         for compare in COMPARING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from archive.effects.capture.graph.variables import is_literal
+from archive.effects.capture.graph.variables import is_literal, key_literal
 from archive.formats.effects.model import Item, Look, Op
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class TrackedDict(dict[Any, Any]):
         creates: whether reading a key that is not there makes an item, as a ``defaultdict`` does.
     """
 
+    def __new__(cls, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Give a plain dict to who makes another dict of this one's class: ``type(items)(…)``."""
+        return super().__new__(cls) if len(args) > 1 else dict(*args, **named)
+
     def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
         super().__init__()
         self._call = call
@@ -44,7 +48,7 @@ class TrackedDict(dict[Any, Any]):
         """Give it its items, wrapped; their guards are held back until they are read."""
         for key, value in values.items():
             with self._call.guards.held() as held:
-                wrapped = self._call.wrap(value, Item(self._source, key))
+                wrapped = self._call.wrap(value, Item(self._source, key_literal(key)))
             self._held[key] = held
             dict.__setitem__(self, key, wrapped)
         self._expected = dict(dict.items(self))
@@ -62,9 +66,9 @@ class TrackedDict(dict[Any, Any]):
     def _check(self) -> None:
         """Guard the keys and all values."""
         guards = self._call.guards
-        if all(map(is_literal, self._held)):
+        keys = tuple(map(key_literal, self._held))
+        if is_literal(keys):
             guards.note(Look.TYPE, self._source, "dict")
-            keys = tuple(self._held)
             guards.note(Look.KEYS, self._source, keys, reason=UNKNOWN_KEYS if self._open else "")
         elif self._open:
             self._call.refuse(UNKNOWN_KEYS)
@@ -74,8 +78,9 @@ class TrackedDict(dict[Any, Any]):
     def _has(self, key: Any) -> bool:  # noqa: ANN401
         """Whether a key is there, guarded unless the call itself has set or deleted the key."""
         is_there = dict.__contains__(self, key)
-        if not self._set.intersection((key, ALL)) and is_literal(key):
-            self._call.guards.note(Look.HAS, self._source, is_there, key)
+        literal = key_literal(key)
+        if not self._set.intersection((key, ALL)) and is_literal(literal):
+            self._call.guards.note(Look.HAS, self._source, is_there, literal)
         return is_there
 
     def _read(self, key: Any) -> bool:  # noqa: ANN401

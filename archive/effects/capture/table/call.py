@@ -8,7 +8,7 @@ the others through it; ``attempt`` fills them in.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MemberDescriptorType
+from types import CellType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -22,6 +22,7 @@ from archive.effects.capture.graph.sites import (
     Owner,
     contents_of,
     here,
+    is_of_pytorch,
     is_recomputed,
     model_frames,
 )
@@ -35,7 +36,7 @@ from archive.formats.effects.model import Attribute, Item, Length, Local, Look, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import ContextVar
-    from types import CellType, CodeType, FrameType
+    from types import CodeType, FrameType
 
     from archive.effects.capture.graph.variables import Variable
     from archive.formats.effects.model import Source
@@ -139,6 +140,47 @@ class Snapshot:
     def tensor(self, tensor: Any) -> Any:  # noqa: ANN401 (a tensor)
         """A tensor with the contents before the call: itself, or the one that overrides them."""
         return self._contents.get(id(tensor), tensor)
+
+    def put(self) -> None:
+        """Put the values into the real objects; only for a process in which they may change."""
+        owners = {id(owner): owner for owner in self.alive}
+        for number, names in self._names.items():
+            for name, value in names.items():
+                self._put_name(owners[number], name, value)
+        for number, value in self._contents.items():
+            _put_contents(owners[number], value)
+
+    def _put_name(self, owner: Any, name: str, value: object) -> None:  # noqa: ANN401
+        if type(owner) is dict:  # globals
+            owner.pop(name, None) if value is DELETED else owner.__setitem__(name, value)
+            return
+        own = instance_dict(owner)
+        kinds = REGISTERED if isinstance(owner, torch.nn.Module) else ()
+        kind = next((kind for kind in kinds if name in self.registered(owner, kind)), None)
+        if isinstance(owner, type):
+            type.__delattr__(owner, name) if value is DELETED else type.__setattr__(owner, name, value)
+        elif kind is not None or any(name in own.get(kind, ()) for kind in kinds):
+            held = own[kind or next(kind for kind in kinds if name in own.get(kind, ()))]
+            held.pop(name, None) if value is DELETED else held.__setitem__(name, value)
+        elif value is DELETED:
+            object.__delattr__(owner, name)
+        else:
+            object.__setattr__(owner, name, value)
+
+
+def _put_contents(owner: Any, value: Any) -> None:  # noqa: ANN401 (one a kind)
+    base: Any = base_of(type(owner))
+    if isinstance(owner, torch.Tensor):
+        with torch.no_grad():
+            owner.copy_(value)
+    elif isinstance(owner, CellType):
+        owner.cell_contents = value
+    elif issubclass(base, dict | set):
+        base.clear(owner)
+        base.update(owner, value)
+    else:
+        base.clear(owner)
+        base.extend(owner, value)
 
 
 def instance_dict(owner: object) -> dict[str, Any]:
@@ -302,7 +344,9 @@ class CapturedCall:
         frames = self.frames()
         error = CaptureError(message)
         if frames:
-            error = CaptureError(message, frames[-1].f_code.co_filename, frames[-1].f_lineno)
+            own = [frame for frame in frames if not is_of_pytorch(frame.f_code.co_filename)]
+            frame = (own or frames)[-1]
+            error = CaptureError(message, frame.f_code.co_filename, frame.f_lineno)
         self.refusal = self.refusal or error
         raise error
 

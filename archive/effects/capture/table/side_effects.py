@@ -417,7 +417,8 @@ def _kind(value: object) -> str:
 def _named(value: object) -> str:
     kind = type(value)
     name = getattr(value, "__qualname__", None)
-    return f"{name!r}, a {kind.__name__}," if isinstance(name, str) else f"a {kind.__qualname__}"
+    shown = getattr(kind, "SHOWN_AS", kind.__name__)
+    return f"{name!r}, a {shown}," if isinstance(name, str) else f"a {kind.__qualname__}"
 
 
 @contextmanager

@@ -1,0 +1,95 @@
+"""A method captured and tried: the public functions of a capture."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from archive.effects.capture.entries import MOST_ENTRIES, Captured, Found, found_entries
+from archive.effects.errors import CaptureError, ModelFailedError
+from archive.effects.trial.child import UntriedError
+from archive.effects.trial.trial import Capture, clock, runs, starts_of, try_out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+UNFOLLOWED = "the module runs, but the capture cannot follow it: "
+
+
+class UntriedWarning(RuntimeWarning):
+    """What was captured could not be tried; the message says why."""
+
+
+def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
+    """Capture what a method of a module computes, and what it changes, as one table, and try it.
+
+    The module, its arguments, globals and everything else stay as they are.
+
+    Args:
+        module: the module.
+        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out
+            must be left out by later calls too, or be given its default.
+        method: name of the method.
+
+    Raises:
+        CaptureError: the method cannot be captured, or needs several tables, or what was captured does
+            something else than the module; the error names the model's line.
+    """
+    (captured,) = _tried(module, method, [example_inputs], 1, lasting=True).captured
+    return captured
+
+
+def capture_entries(
+    module: Any,  # noqa: ANN401
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    method: str = "forward",
+    most: int = MOST_ENTRIES,
+) -> tuple[Captured, ...]:
+    """Capture a method as several tables, each with guards on what tells it from the others, and try them.
+
+    Args:
+        module: the module.
+        calls: arguments of example calls, which are made one after the other. More entries are looked for
+            with the same arguments: later calls, and other arms of branches on numbers and lengths.
+        method: name of the method.
+        most: entries. Further arms are left out, and a call that takes one fits no entry; but calls like the
+            examples must come to an end of new entries.
+
+    Returns:
+        The entries, in the order in which they were found; a method that needs no more has one. They share
+        one state at first.
+
+    Raises:
+        CaptureError: the method cannot be captured, or not with so many entries, or what was captured does
+            something else than the module; the error names the model's line.
+        ValueError: there is no call, or no entry is allowed.
+    """
+    if not calls or most < 1:
+        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
+    return _tried(module, method, calls, most).captured
+
+
+def _tried(
+    module: Any,  # noqa: ANN401
+    method: str,
+    calls: Sequence[tuple[Any, ...]],
+    most: int,
+    *,
+    lasting: bool = False,
+) -> Found:
+    before = clock()
+    try:
+        found = found_entries(module, method, calls, most, lasting=lasting)
+    except ModelFailedError as error:
+        if not runs(module, method, calls):
+            raise
+        raise CaptureError(f"{UNFOLLOWED}{error.message}", error.filename, error.line) from error
+    starts = tuple(starts_of(calls, found.others))
+    capture = Capture(module, method, found.attempts, found.initial, found.aliases, starts)
+    try:
+        try_out(capture, clock() - before)
+    except UntriedError as error:
+        warnings.warn(f"what was captured was not tried: {error}", UntriedWarning, stacklevel=3)
+    return found
