@@ -66,8 +66,8 @@ def _node(beginning: Beginning, match: re.Match[bytes], _: Above) -> NodeFailure
     return NodeFailure(beginning.followed(match["prefix"], NODE_HEADING.__eq__))
 
 
-def _frames(beginning: Beginning, match: re.Match[bytes], _: Above) -> EvalFailure | None:
-    failure = EvalFailure(beginning.followed(match["prefix"], statement_in))
+def _frames(beginning: Beginning, match: re.Match[bytes], above: Above) -> EvalFailure | None:
+    failure = EvalFailure(beginning.followed(match["prefix"], statement_in), above.nearest())
     failure.leave()
     return None if failure.is_explained or not failure.statements else failure
 

@@ -104,6 +104,8 @@ def test_a_node_in_two_graphs_is_not_guessed() -> None:
     statement = b"embedding.default(p_goods_rows_weight, ids);  p_goods_rows_weight = ids = None"
     assert statement in text("choice", "module")
     log = text("choice", "module").replace(statement, b"embedding.default(arg0_1, arg1_1)")
+    assert b"return true_fn(*operands)" in log
+    log = log.replace(b"true_fn(", b"function(")  # else the log shows which one it is
     out, explainer = explained(log, "choice")
     assert out == log
     assert (
@@ -243,6 +245,17 @@ def test_a_node_with_another_argument_is_another_models() -> None:
     out, explainer = explained(other, "shop")
     assert out == other
     assert "the failure is another model's" in explainer.notes[0]
+
+
+@pytest.mark.parametrize(("name", "is_end"), [("weight", True), ("rows_weight", True), ("ows_weight", False)])
+def test_a_module_of_an_unflattened_program_knows_a_parameter_by_the_end_of_its_path(
+    name: str, *, is_end: bool
+) -> None:
+    log = text("shop", "interpreter.stripped")
+    inner = log.replace(b"%goods_rows_weight", b"%" + name.encode())
+    assert inner != log
+    out, explainer = explained(inner, "shop")
+    assert (out != inner) == (explainer.explained == 1) == is_end
 
 
 def test_a_failure_in_an_inner_graph_below_the_interpreter_is_not_called_another_models() -> None:
