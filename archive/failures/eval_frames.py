@@ -36,6 +36,7 @@ from archive.failures.failure import MAX_LINES, Answer, Failure
 from archive.failures.held_graphs import COLOUR, Caller, GraphCall, call_above, holder_below
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.nodes import (
+    MOST_SAID,
     UNKNOWN_CALL,
     answer_of,
     digest,
@@ -45,11 +46,12 @@ from archive.failures.nodes import (
     listed,
     may_have,
 )
+from archive.failures.operands import contradiction, not_so
 from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
 from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, behind, own_name, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.failures.log.streams import LogStream
     from archive.failures.nodes import ExecutedNode
@@ -106,6 +108,7 @@ class EvalFailure(Failure):
         is_whole: whether each frame shows its statement.
         is_held: whether the outermost statement is of a graph that a node holds, which no frame shows.
         holder: that node, as the interpreter prints it; None where the log doesn't show it.
+        said: what the innermost statement said: the error's message, as far as it is in the lines below.
         is_explained: whether the source of the failing node stands behind the frames.
     """
 
@@ -133,6 +136,7 @@ class EvalFailure(Failure):
             if self.is_held or outermost is Caller.UNKNOWN:
                 self.holder = holder_below(stream, self.length)
                 self.is_held |= self.holder is not None
+        self.said = () if self._call.is_interpreted else tuple(self._message())
         self.last = self.length - 1
         self.is_explained = is_source(stream, self.length)
 
@@ -152,6 +156,14 @@ class EvalFailure(Failure):
         elif len(self.statements) < MAX_FRAMES:
             self.statements.append(statement)
 
+    def _message(self) -> Iterator[str]:
+        """The lines of the error's message, up to an empty one."""
+        for at in range(self.length, self.length + MOST_SAID):
+            text = self.stream.text(at, is_patient=at == self.length)
+            if not text:
+                return
+            yield decoded(text)
+
     @property
     def what(self) -> str:
         """The innermost statement."""
@@ -161,7 +173,7 @@ class EvalFailure(Failure):
     def key(self) -> bytes:
         """The same for tracebacks of the same statements."""
         return digest(
-            str((self.is_whole, self.is_held, self.holder)),
+            str((self.is_whole, self.is_held, self.holder, self.said)),
             *(
                 f"{each.line} {each.is_traced} {each.call.branch} {each.name} = {each.code}"
                 for each in self.statements
@@ -179,6 +191,13 @@ class EvalFailure(Failure):
         """An archive's answer."""
         innermost, outermost = self.statements[-1], self.statements[0]
         possible = self._nodes(archive, self.statements)
+        against = {
+            node: why for node, _ in possible if (why := contradiction(node.site, self.said, is_fixed=False))
+        }
+        if self.is_whole and against and len(against) == len(possible):
+            node, why = next(iter(against.items()))
+            return Answer(self, None, ((0, not_so(self.what, why, node)),))
+        possible = [(node, fits) for node, fits in possible if node not in against]
         certain = [node for node, fits in possible if fits is Fit.YES]
         if self.is_whole and certain:
             return answer_of(self, self.what, certain, lambda node: node.text.removesuffix("\n"))
@@ -311,9 +330,9 @@ def is_line(line: int, node: ProgramNode) -> bool:
     # An input that is renamed has a line of its own. In a module, inputs are unpacked in one line, and
     # parameters, buffers and constants are fetched in one each.
     before -= sum(name in TAKEN for name in site.inputs)
-    if program.is_loaded:
-        return before == 0
-    return program.lifted is not None and before - 1 - program.lifted in GUARDS
+    if program.is_loaded is not False and before == 0:
+        return True
+    return not program.is_loaded and program.lifted is not None and before - 1 - program.lifted in GUARDS
 
 
 def _is_only_call(code: str, node: ProgramNode) -> bool:

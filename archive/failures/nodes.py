@@ -14,14 +14,17 @@ A redacted program has traces, of which PyTorch prints what is left; the compani
 
 from __future__ import annotations
 
+import operator
 import re
 from hashlib import blake2b
+from itertools import dropwhile, islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
+from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
 from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
@@ -45,6 +48,8 @@ FRAME, INDENT = b'File "', b"  "
 """What the lines of a source begin with: the first frame may have no indentation."""
 FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
 UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion alone does not tell"
+MOST_SAID = 8
+"""Lines above in which the error's message is looked for."""
 PLACE = 2
 """The line of the failure in whose place its source is written."""
 NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
@@ -100,16 +105,20 @@ class NodeFailure(Failure):
 
     Args:
         stream: the lines, the one with the node's name first.
+        above: the lines above in the log, the nearest first.
 
     Attributes:
         node: the node.
+        said: the error's own message, the last line first.
     """
 
-    def __init__(self, stream: LogStream) -> None:
+    def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
         super().__init__(stream)
         line = EXECUTING.fullmatch(stream.text(0) or b"")
         assert line is not None  # noqa: S101 (else it is no failure)
         self.node = ExecutedNode.of(line)
+        texts = [text for one in islice(above, MOST_SAID) if (text := stream.text_of(one)) is not None]
+        self.said = tuple(takewhile(bool, dropwhile(operator.not_, map(decoded, texts))))
 
     @property
     def what(self) -> str:
@@ -119,7 +128,7 @@ class NodeFailure(Failure):
     @property
     def key(self) -> object:
         """The same for failures of the same node, target and arguments; a bare trace is no other's."""
-        return object() if self.is_bare else digest(*self.node)
+        return object() if self.is_bare else digest(*self.node, *self.said)
 
     def leave(self) -> None:
         """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
@@ -188,6 +197,11 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
     what = str(failure.node)
     if not nodes and is_unknown(failure.node.target, archive):
         return Answer(failure, None, ((0, f"{what}: {UNKNOWN_CALL}"),), is_possible=True)
+    against = {node: why for node in nodes if (why := contradiction(node.site, failure.said, is_fixed=False))}
+    if against and len(against) == len(nodes):
+        node, why = next(iter(against.items()))
+        return Answer(failure, None, ((0, not_so(what, why, node)),))
+    nodes = [node for node in nodes if node not in against]
     return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
 
 
