@@ -29,8 +29,8 @@ class LoggedLines(Protocol):
     """The lines, from the first one on."""
 
     @property
-    def shows_code(self) -> bool:
-        """Whether they show code of the model, which can be compared."""
+    def is_proof(self) -> bool:
+        """Whether what they show, and the model has, could be of no other version of it."""
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log, with what a logger puts around each line."""
@@ -47,7 +47,7 @@ class Failure(ABC):
         last: the line that the explanation stands below.
     """
 
-    shows_code = False
+    is_proof = False
     last = 0
 
     def __init__(self, stream: LogStream) -> None:
