@@ -124,9 +124,9 @@ class LogExplainer:
         """The assumption of explanations that nothing proves; "" if there are none.
 
         Proof is a unique handle, an id or a name of the model in the log, or a hash of a redaction. Code
-        isn't, though it is the model's: PyTorch prints five lines around a place, which leave out at least the
-        first lines of a class, and a version that differs above or below prints the same. Explanations with a
-        note of their own, since there was no code to compare, do not count.
+        isn't, though it is the model's: PyTorch prints five lines around a place, which leave out at least
+        the first lines of a class, and a version that differs above or below prints the same. Explanations
+        with a note of their own, since there was no code to compare, do not count.
         """
         if not self._unproven:
             return ""

@@ -124,6 +124,7 @@ class Answer:
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.
         is_unproven: whether nothing that the log shows of the model's code could be compared.
+        is_split: whether the log shows the model's code, whose source was split off.
     """
 
     failure: LoggedLines
@@ -134,6 +135,7 @@ class Answer:
     cause: Cause | None = None
     models: tuple[str, ...] = ()
     is_unproven: bool = False
+    is_split: bool = False
 
 
 class Answers(Protocol):
