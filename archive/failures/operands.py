@@ -85,7 +85,7 @@ class Claim(NamedTuple):
         name: of the operand, as the message has it; "" for any.
         sizes: by dimension.
         rank: the number of dimensions; -1 where it is not said.
-        count: of elements; -1 likewise.
+        elements: how many it has; -1 likewise.
         dtype: "" likewise.
         is_listed: whether the operand is one of a list.
     """
@@ -94,7 +94,7 @@ class Claim(NamedTuple):
     name: str = ""
     sizes: Mapping[int, int] = {}
     rank: int = -1
-    count: int = -1
+    elements: int = -1
     dtype: str = ""
     is_listed: bool = False
 
@@ -108,7 +108,7 @@ class Claim(NamedTuple):
         rank = len(known)
         if self.rank not in (-1, rank):
             return False
-        if self.count >= 0 and None not in known and self.count != prod(size or 0 for size in known):
+        if self.elements >= 0 and None not in known and self.elements != prod(size or 0 for size in known):
             return False
         return all(-rank <= at < rank and known[at] in (None, size) for at, size in self.sizes.items())
 
@@ -152,17 +152,17 @@ def claims(message: str, target: str = "") -> Iterator[Claim]:
         if found["rank"]:
             yield Claim(found[0], found["name"], rank=number, is_listed=is_listed)
         elif found["count"]:
-            yield Claim(found[0], found["name"], count=number, is_listed=is_listed)
+            yield Claim(found[0], found["name"], elements=number, is_listed=is_listed)
         else:
             yield Claim(found[0], found["name"], {int(found["at"]): number}, is_listed=is_listed)
     for found in SIZED.finditer(text):
         yield Claim(found[0], "", {int(found["dim"] or found["dim2"]): int(found["size"] or found["size2"])})
-    if found := RANKS.search(text):
-        yield Claim(found[0], "", rank=int(found["rank"]))
-    if found := DTYPES.search(text):
-        for name in found["names"].split(", "):
+    if ranks := RANKS.search(text):
+        yield Claim(ranks[0], rank=int(ranks["rank"]))
+    if dtypes := DTYPES.search(text):
+        for name in dtypes["names"].split(", "):
             if name in STORAGES:
-                yield Claim(found[0], "", dtype=STORAGES[name])
+                yield Claim(dtypes[0], dtype=STORAGES[name])
     yield from _of_pytorch(text, target)
 
 
@@ -177,7 +177,7 @@ def _of_pytorch(text: str, target: str) -> Iterator[Claim]:
         sizes = [int(size) for size in found["sizes"].split(", ")]
         yield Claim(found[0], "weight", dict(enumerate(sizes)), rank=len(sizes))
     if found := RUNNING.search(text):
-        yield Claim(found[0], found["name"], count=int(found["count"]))
+        yield Claim(found[0], found["name"], elements=int(found["count"]))
     if (found := FACTORS.search(text)) and (dtype := STORAGES.get(found["name"])):
         yield Claim(found[0], factor, dtype=dtype)
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
 import archive
 from archive.failures.explainer import LogExplainer
 from archive.failures.held_graphs import Caller, GraphCall
-
-torch = pytest.importorskip("torch", exc_type=ImportError)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

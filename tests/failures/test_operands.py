@@ -30,7 +30,7 @@ CLAIMS = {
         Claim("in.size(0) 6", "in", {0: 6}),
     ],
     "index_select: Index to scalar must have exactly 1 value; index.numel() = 4": [
-        Claim("index.numel() = 4", "index", count=4)
+        Claim("index.numel() = 4", "index", elements=4)
     ],
     "Index 7 out of range for tensor with size 3 at dimension 0": [
         Claim("size 3 at dimension 0", "", {0: 3})
@@ -48,7 +48,7 @@ CLAIMS = {
         Claim("weight of size [4, 3, 3]", "weight", {0: 4, 1: 3, 2: 3}, rank=3)
     ],
     "running_mean should contain 5 elements not 3": [
-        Claim("running_mean should contain 5 elements not 3", "running_mean", count=3)
+        Claim("running_mean should contain 5 elements not 3", "running_mean", elements=3)
     ],
     "mat1 and mat2 must have the same dtype, but got Double and Float": [
         Claim("mat1 and mat2 must have the same dtype, but got Double and Float", "mat2", dtype="float32")
@@ -100,7 +100,8 @@ def test_a_size_is_another_models_exactly_if_it_is_not_the_operands() -> None:
 def test_a_size_of_a_name_that_no_argument_has_may_be_any_operands() -> None:
     site = next(site for site in sites() if site.target.endswith("aten.addmm.default"))
     sizes = [
-        [size["as_int"] for size in site.tensors[name]["sizes"]] for name in (*site.arguments, site.name)
+        [size["as_int"] for size in site.tensors[name]["sizes"]]
+        for name in (*(site.arguments or ()), site.name)
     ]
     for size in range(8):
         is_there = any(of_one[:1] == [size] for of_one in sizes)
