@@ -48,6 +48,16 @@ CHECKED = re.compile(r"(?:Check failed|assert failed) \(.*?\): ")
 SIZED = re.compile(
     r"\bsize (?P<size>\d{1,18}) at dimension (?P<dim>\d{1,9})\b"
     r"|\bdimension (?P<dim2>\d{1,9}) with size (?P<size2>\d{1,18})\b"
+    r"|\bout of range \[-\d+, ?(?P<size3>\d{1,18})\) at (?:dimension|in\.size\() ?(?P<dim3>\d{1,9})\b"
+)
+"""A size and its dimension, of no operand in particular."""
+SIZED_GROUPS = ("size", "size2", "size3"), ("dim", "dim2", "dim3")
+INDEXED = re.compile(r"\bindex\[\d+\] = -?\d+ is out of range \[0, (?P<size>\d{1,18})\)")
+ROWS = re.compile(
+    r"\bIndex out of bounds for (?P<name>\w+): index -?\d+ must be in range \[0, (?P<size>\d{1,18})\)"
+)
+SHAPES = re.compile(
+    r"\b(?:but got shapes|Expected shape) \((?P<first>[\d, ]*)\)(?: and \((?P<second>[\d, ]*)\))?"
 )
 RANKS = re.compile(r"Expected tensor\.dim\(\) to be (?:[<>]= )?\d+, but got (?P<rank>\d{1,9})")
 DTYPES = re.compile(r"Tensors do not match: dtype=\{(?P<names>[\w, ]+)\}")
@@ -84,6 +94,7 @@ class Claim(NamedTuple):
         text: the part of the message that says it.
         name: of the operand, as the message has it; "" for any.
         sizes: by dimension.
+        anywhere: the size of some dimension; -1 where it is not said.
         rank: the number of dimensions; -1 where it is not said.
         elements: how many it has; -1 likewise.
         dtype: "" likewise.
@@ -96,6 +107,7 @@ class Claim(NamedTuple):
     rank: int = -1
     elements: int = -1
     dtype: str = ""
+    anywhere: int = -1
     is_listed: bool = False
 
     def holds(self, operand: Operand) -> bool:
@@ -104,6 +116,8 @@ class Claim(NamedTuple):
         if known is None:
             return True
         if self.dtype and operand.dtype not in ("", self.dtype):
+            return False
+        if self.anywhere >= 0 and not {None, self.anywhere} & {*known}:
             return False
         rank = len(known)
         if self.rank not in (-1, rank):
@@ -156,7 +170,17 @@ def claims(message: str, target: str = "") -> Iterator[Claim]:
         else:
             yield Claim(found[0], found["name"], {int(found["at"]): number}, is_listed=is_listed)
     for found in SIZED.finditer(text):
-        yield Claim(found[0], "", {int(found["dim"] or found["dim2"]): int(found["size"] or found["size2"])})
+        size, dim = (next(filter(None, map(found.group, names))) for names in SIZED_GROUPS)
+        yield Claim(found[0], "", {int(dim): int(size)})
+    for found in INDEXED.finditer(text):
+        yield Claim(found[0], anywhere=int(found["size"]))
+    for found in ROWS.finditer(text):
+        yield Claim(found[0], found["name"], {0: int(found["size"])})
+    for found in SHAPES.finditer(text):
+        for shape in (found["first"], found["second"]):
+            if shape is not None:
+                sizes = [int(size) for size in re.findall(r"\d+", shape)]
+                yield Claim(found[0], "", dict(enumerate(sizes)), rank=len(sizes))
     if ranks := RANKS.search(text):
         yield Claim(ranks[0], rank=int(ranks["rank"]))
     if dtypes := DTYPES.search(text):

@@ -36,6 +36,21 @@ CLAIMS = {
         Claim("size 3 at dimension 0", "", {0: 3})
     ],
     "Index is out of bounds for dimension 1 with size 4": [Claim("dimension 1 with size 4", "", {1: 4})],
+    "index 9 out of range [-3,3) at dimension 1)": [Claim("out of range [-3,3) at dimension 1", "", {1: 3})],
+    "index 9 out of range [-3,3) at in.size( 1)": [Claim("out of range [-3,3) at in.size( 1", "", {1: 3})],
+    "Check failed (index_ptr[i] >= 0): index[1] = 7 is out of range [0, 3)": [
+        Claim("index[1] = 7 is out of range [0, 3)", anywhere=3)
+    ],
+    "assert failed (x): Index out of bounds for weight: index 9 must be in range [0, 6)": [
+        Claim("Index out of bounds for weight: index 9 must be in range [0, 6)", "weight", {0: 6})
+    ],
+    "Two input tensors should be broadcastable but got shapes (3, 4) and (5,).": [
+        Claim("but got shapes (3, 4) and (5,)", "", {0: 3, 1: 4}, rank=2),
+        Claim("but got shapes (3, 4) and (5,)", "", {0: 5}, rank=1),
+    ],
+    "Attempted to resize a static tensor. Expected shape (2, 3), but received (2, 4).": [
+        Claim("Expected shape (2, 3)", "", {0: 2, 1: 3}, rank=2)
+    ],
     "Expected tensor.dim() to be 2, but got 3": [Claim("Expected tensor.dim() to be 2, but got 3", rank=3)],
     "Tensors do not match: dtype={Float, Long}": [
         Claim("Tensors do not match: dtype={Float, Long}", dtype="float32"),
