@@ -200,7 +200,7 @@ class EvalFailure(Failure):
         possible = [(node, fits) for node, fits in possible if node not in against]
         certain = [node for node, fits in possible if fits is Fit.YES]
         if self.is_whole and certain:
-            return answer_of(self, self.what, certain, lambda node: node.text.removesuffix("\n"))
+            return answer_of(archive, self, self.what, certain, lambda node: node.text.removesuffix("\n"))
         programs, is_possible = archive.programs, True
         if not self.is_whole:
             why = _why(possible, NOT_SHOWN)
@@ -214,7 +214,7 @@ class EvalFailure(Failure):
         elif any(innermost.may_be_of(node.site) for node in loaded_nodes(programs)):
             why, is_possible = OTHERS, False
         else:
-            return answer_of(self, self.what, [], lambda node: node.text)
+            return answer_of(archive, self, self.what, [], lambda node: node.text)
         return Answer(self, None, ((0, f"{self.what}: {why}"),), is_possible=is_possible)
 
     def _nodes(self, archive: Archive, statements: Sequence[NodeStatement]) -> list[tuple[ProgramNode, Fit]]:

@@ -185,7 +185,7 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
     from archive.failures.lookups.instructions import ADDED, ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
 
     if failure.chain != ONLY_CHAIN:
-        return answer_of(failure, failure.what, [], lambda node: node.text)
+        return answer_of(instructions.archive, failure, failure.what, [], lambda node: node.text)
     method = failure.method or None
     if method is not None and not instructions.has_method(method):
         note = f"{failure.what}: this archive has no method of that name: the failure is another model's"
@@ -212,4 +212,6 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
         return Answer(failure, None, ((0, f"{failure.what}: {UNRECORDED}"),), is_possible=True)
     for node in nodes:
         steps.take(sum(map(len, node.site.metadata.values())) // CHARACTERS_A_STEP)
-    return answer_of(failure, failure.what, nodes, lambda node: node.text.removesuffix("\n"))
+    return answer_of(
+        instructions.archive, failure, failure.what, nodes, lambda node: node.text.removesuffix("\n")
+    )

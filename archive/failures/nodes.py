@@ -28,6 +28,7 @@ from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
 from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
+from archive.reader.lacking import why_no_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -202,7 +203,7 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
         node, why = next(iter(against.items()))
         return Answer(failure, None, ((0, not_so(what, why, node)),))
     nodes = [node for node in nodes if node not in against]
-    return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
+    return answer_of(archive, failure, what, nodes, lambda node: node.site.trace or "")
 
 
 def redacted_answer(
@@ -236,7 +237,7 @@ def redacted_answer(
         return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
     if all(_stop(failure.stream, node.site.trace or "", EXACTLY) for node in candidates):
         return None  # it shows the original
-    return answer_of(shown[0][1], what, candidates, lambda node: node.site.trace or "")
+    return answer_of(archive, shown[0][1], what, candidates, lambda node: node.site.trace or "")
 
 
 def _shown(
@@ -276,11 +277,16 @@ def leave_source(stream: LogStream, at: int) -> None:
 
 
 def answer_of(
-    failure: LoggedLines, what: str, nodes: Sequence[ProgramNode], text: Callable[[ProgramNode], str]
+    archive: Archive,
+    failure: LoggedLines,
+    what: str,
+    nodes: Sequence[ProgramNode],
+    text: Callable[[ProgramNode], str],
 ) -> Answer:
     """The answer to a failure by the nodes that it may be of.
 
     Args:
+        archive: the archive.
         failure: the failure.
         what: its node in words.
         nodes: those that it may be of.
@@ -292,7 +298,9 @@ def answer_of(
         why = f"may be {listed(nodes)}, and nothing tells which"
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
     if nodes[0].site.trace is None:
-        return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
+        why = why_no_traces(archive)
+        note = f"{what}: {why or 'no source is recorded for it here'}"
+        return Answer(failure, None, ((0, note),), is_possible=bool(why), is_split=bool(why))
     node = nodes[0]
     trace = node.site.frames
     place = (trace.of_model.file, trace.of_model.line) if trace else ("", 0)

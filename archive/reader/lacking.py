@@ -77,7 +77,7 @@ def is_split(archive: Archive) -> bool:
 
 def why_no_traces(archive: Archive) -> str:
     """The reason why no node of its programs has a stack trace; "" where some have one, or none is known."""
-    if archive.companion or archive.recognised.kind is not FileKind.EXPORTED:
+    if archive.companion or archive.recognised.kind not in (FileKind.EXPORTED, FileKind.ETRECORD):
         return ""
     sites = (site for program in archive.programs.values() for site in program.sites.values())
     if any(site.trace is not None for site in sites):

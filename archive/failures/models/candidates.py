@@ -248,7 +248,7 @@ class FleetAnswers:
             others = "" if len(readable) == len(models) else " that can be read"
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
         if all(candidate.answer.is_split for candidate in left):
-            return f"{_may_be(left)}, whose debug info was split off: give the companion, too"
+            return f"{_may_be(left)}, without its debug info; if `split` took it out, give the companion, too"
         return f"{_may_be(left)}, and nothing tells which"
 
     def _lacking(self, models: Sequence[Model]) -> str:
@@ -260,8 +260,8 @@ class FleetAnswers:
         if not lacking:
             return ""
         if len(models) == 1:
-            return "; its debug info was split off: give its companion, too"
-        return f"; the debug info of {lacking} of them was split off: give their companions, too"
+            return "; it lacks its debug info: if `split` took it out, give its companion, too"
+        return f"; {lacking} lack their debug info: if `split` took it out, give their companions, too"
 
 
 def _united(left: Sequence[Candidate]) -> list[Candidate]:

@@ -82,10 +82,10 @@ def test_the_command_takes_the_folders_of_splits_example(build: Path) -> None:
         (
             ("small",),
             "code",
-            "plain_free_functions.pt, whose debug info was split off: give the companion, too",
+            "plain_free_functions.pt, without its debug info; if `split` took it out, give",
         ),
         (("small",), "unique handles", "archive id 11d689d1d5c3ca2d77a841d2330241d3: give it, too"),
-        (("small",), "a node", "of none of 5 models; the debug info of 5 of them was split off: give their"),
+        (("small",), "a node", "small/shop.pt2, without its debug info; if `split` took it"),
         (("small/plain_free_functions.pt",), "code", "5fa7cd (-c COMPANION)"),
     ],
 )
