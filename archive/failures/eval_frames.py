@@ -133,7 +133,7 @@ class EvalFailure(Failure):
         self.holder: ExecutedNode | None = None
         if not self._call.is_interpreted:  # else what was executed is inside of the last statement
             outermost = self.statements[0].call.caller if self.statements else Caller.MODULE
-            if self.is_held or outermost is Caller.UNKNOWN:
+            if self.is_held or outermost is Caller.UNSEEN:
                 self.holder = holder_below(stream, self.length)
                 self.is_held |= self.holder is not None
         self.said = () if self._call.is_interpreted else tuple(self._message())

@@ -52,7 +52,8 @@ MOST_MESSAGE = 200
 class Caller(Enum):
     """What called the code of a graph, as far as frames that are not generated code show it."""
 
-    UNKNOWN = "a frame of the graph around, or of other code"
+    UNSEEN = "what stands above the log's first frame"
+    OTHER = "a frame of the graph around, or of other code"
     OPERATOR = "an operator that takes graphs"
     INTERPRETER = "an operator that the interpreter called"
     MODULE = "the interpreter, which called a whole module"
@@ -66,7 +67,7 @@ class GraphCall(NamedTuple):
         branch: which graph of ``cond`` it is, ``true`` or ``false``; "" where no line shows it.
     """
 
-    caller: Caller = Caller.UNKNOWN
+    caller: Caller = Caller.OTHER
     branch: str = ""
 
     def then(self, line: bytes) -> GraphCall:
@@ -95,12 +96,12 @@ def call_above(texts: Iterable[bytes | None]) -> GraphCall:
     Args:
         texts: of these lines, the nearest first; None for a line of another stream.
     """
-    frames = list[bytes]()
+    frames, call = list[bytes](), GraphCall(Caller.UNSEEN)
     for text in texts:
         if text is not None and TRACEBACK in text:
+            call = GraphCall()
             break
         frames.append(text or b"")
-    call = GraphCall()
     for text in reversed(frames):
         call = call.then(text)
     return call

@@ -136,6 +136,15 @@ def test_what_a_log_does_not_show_is_not_guessed(
         assert wrong == 0, (way, branch)
 
 
+def test_a_message_further_down_is_of_another_failure(
+    logs: dict[tuple[str, str], bytes], files: dict[str, Path]
+) -> None:
+    """A traceback that shows all its frames has no other one's holder."""
+    message = logs["unflatten", "false"].partition(b"IndexError")[2]
+    log = logs["module", "true"] + b"ERROR the same again, without a traceback" + message
+    assert b"<cond.true_graph_0>" in explained(log, files["net.pt2"])[0]
+
+
 @pytest.mark.parametrize(
     ("lines", "call"),
     [
