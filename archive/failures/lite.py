@@ -16,8 +16,8 @@ from archive.failures.failure import Answer, Cause, Failure, place_of, why_left
 from archive.failures.handles import HandleSplits
 from archive.failures.messages import cannot_print, known_message, wording
 from archive.failures.printed import HANDLES_NOT_FOUND
-from archive.reader.facts import logged_form
 from archive.reader.lacking import why_no_handles
+from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

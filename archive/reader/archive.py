@@ -32,6 +32,7 @@ from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import COMPANION, FileKind, recognise_zip
 from archive.reader.records import Rejoined, UniqueTables
+from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -477,8 +478,6 @@ class Archive(Closing):
         """Where handles are looked up: of an archive as it was before `split`, unique ones, too."""
         if self.handle_form.prefix or not any(prefix_at_end(str(handle)) for handle in handles):
             return self._debug.known
-        from archive.reader.facts import logged_form  # noqa: PLC0415 (few handles are unique)
-
         return TableLookup(self.handle_table, self.range_table, logged_form(self))
 
     def symbolicate(

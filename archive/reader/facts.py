@@ -14,15 +14,8 @@ from archive.base.columns import STEP, distinct_values
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.unique_handles import SPAN, HandleForm, prefix_for
-from archive.formats.record_kinds import (
-    CALLSTACK_MAP,
-    CODE_FOLDERS,
-    METHOD_HANDLES,
-    code_of,
-    is_code,
-    kind_of,
-)
+from archive.debuginfo.unique_handles import SPAN, HandleForm
+from archive.formats.record_kinds import CODE_FOLDERS, code_of, is_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -144,37 +137,6 @@ class HandleOwners:
         has = np.zeros(self._count, bool)
         has[self._owner[(self._first <= handle) & (handle <= self._last)]] = True
         return int.from_bytes(np.packbits(has, bitorder="little").tobytes(), "little")
-
-
-def prefix_of(opened: Archive, salt: str = "") -> int:
-    """The prefix of an archive's unique handles, as long as it has its debug records.
-
-    Args:
-        salt: another text gives another prefix.
-    """
-    records = opened.container.records
-    debug = [(name, record.view()) for name, record in records.items() if kind_of(name).is_debug]
-    return prefix_for(opened.archive_id, debug, salt)
-
-
-def largest_handle(opened: Archive) -> int:
-    """The largest of an archive's handles; -1 where there are none. Below ``SPAN``, they can be unique."""
-    columns = [] if opened.handle_table is None else [opened.handle_table.handle]
-    columns += [] if opened.method_table is None else [opened.method_table.value]
-    return max((int(column.max(initial=-1)) for column in columns), default=-1)
-
-
-def logged_form(opened: Archive) -> HandleForm:
-    """The form of an archive's handles in logs: it prints them itself, or what `split` leaves of it does.
-
-    So whoever kept the archive as it was explains what devices report with `split`'s handles; those of a salt
-    are not known here.
-    """
-    form = opened.handle_form
-    is_untouched = not form.prefix and opened.companion is None and opened.has_code
-    if not is_untouched or not {METHOD_HANDLES, CALLSTACK_MAP} <= opened.records.keys():
-        return form
-    return HandleForm(prefix_of(opened)) if 0 <= largest_handle(opened) < SPAN else form
 
 
 def facts_of(opened: Archive) -> Facts:

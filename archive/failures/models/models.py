@@ -18,9 +18,10 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
-from archive.reader.facts import HandleOwners, facts_of, logged_form
+from archive.reader.facts import HandleOwners, facts_of
 from archive.reader.lacking import is_split
 from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

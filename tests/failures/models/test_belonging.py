@@ -14,7 +14,7 @@ from archive.base.limits import Steps
 from archive.failures.explainer import LogExplainer
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
-from archive.reader.facts import prefix_of
+from archive.reader.split_handles import prefix_of
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, ORACLES
