@@ -195,7 +195,8 @@ def command(
 
     Of several FILEs, and of those in folders, each failure is explained by its own model: the one that its
     unique handles or a pattern name, or else the only one that nothing contradicts. A failure that may be of
-    several stays as it is.
+    several stays as it is. An archive that was split and its companion are one model, in whatever folders
+    they lie.
 
     An explanation may be 16 MiB long and take 262,144 steps; a step looks up a handle, or looks through
     4 KB of source. Those of a log together may be four times as long, and 256 bytes longer for each byte of
@@ -208,6 +209,7 @@ def command(
       debug-archive symbolicate model.ptl 1,26
       debug-archive symbolicate https://host/models/model.ptl 42
       debug-archive symbolicate model.ptl < report.log > explained.log
+      debug-archive symbolicate small/ companions/ < app.log
       debug-archive symbolicate companions/ --log app.log.gz --top 20
       debug-archive symbolicate companions/ --log app.log.gz --html failures.html
       debug-archive symbolicate --store http://host:8080 < app.log

@@ -123,8 +123,9 @@ class ArchiveAnswers:
         if foreign := next((frame for frame in frames if frame.is_foreign), None):
             return Answer(traceback, None, ((foreign.first, foreign.problem),))
         if not any(frame.original for frame in frames):
-            why = why_no_ranges(self.archive) or frames[0].problem
-            return Answer(traceback, None, ((frames[0].first, why),))
+            why = why_no_ranges(self.archive)
+            note = frames[0].first, why or frames[0].problem
+            return Answer(traceback, None, (note,), is_possible=bool(why), is_split=bool(why))
         notes = [(frame.first, frame.problem) for frame in frames if frame.problem]
         try:
             original = self._original(traceback)

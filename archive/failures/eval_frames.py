@@ -10,13 +10,19 @@ frame is of a node in one of these graphs. Module hierarchy and stack trace of t
 written behind the last frame, before the error's name. Source: ``torch/fx/graph_module.py`` of PyTorch 2.13,
 its tracebacks.
 
-PyTorch gives the nodes of a graph new names where it traces the graph again: a loop whose gradient is asked
-for, what ``torch.compile`` compiles. A name may then be another node's of the file. So a statement counts as
-a node's only if
+The statements lead from the program's own graph inwards. If the interpreter ran that graph, no frame shows
+its node: see :mod:`~archive.failures.held_graphs`.
 
-* it has the node's name, operator and arguments, and names an input of the graph, whose name no tracing makes
-  up, or stands in the line that the node has in code of this graph; or
+PyTorch gives the nodes of a graph new names where it traces the graph again: a loop whose gradient is asked
+for, what ``torch.compile`` compiles. A name may then be another node's of the file, and an inner graph may
+have a node of the very same statement. So a statement counts as a node's only if
+
+* it has the node's name, operator and arguments, and stands in the line that the node has in code of this
+  graph; or
 * its arguments are inputs of a graph that was traced again, by their numbers, and no other node has these.
+
+A companion doesn't have arguments, and can't tell every line before a node's: the line must not be one above
+those that it knows of.
 """
 
 from __future__ import annotations
@@ -27,8 +33,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Failure
+from archive.failures.held_graphs import COLOUR, Caller, GraphCall, call_above, holder_below
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.nodes import (
+    MOST_SAID,
     UNKNOWN_CALL,
     answer_of,
     digest,
@@ -38,19 +46,19 @@ from archive.failures.nodes import (
     listed,
     may_have,
 )
+from archive.failures.operands import contradiction, not_so
 from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
 from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, behind, own_name, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.failures.log.streams import LogStream
+    from archive.failures.nodes import ExecutedNode
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
 
-COLOUR = rb"(?:\x1b\[[\d;]*m)*"
-"""Escapes for a terminal, as Python 3.13 prints them."""
 EVAL_FRAME = re.compile(
     rb'(?P<prefix>.*?)  File %b"<eval_with_key>\.\d+(?P<traced> from [^"]*)?"%b, line %b(?P<line>\d{1,9})%b, '
     rb"in %b\w+%b" % ((COLOUR,) * 6)
@@ -77,8 +85,6 @@ MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 TRACED_AGAIN = re.compile(r"\b(?:(?:arg|primals_|tangents_)\d{1,9}(?:_\d+)?|l_\w+_)\b")
 """An input of a graph that PyTorch traced again."""
-MADE_UP = re.compile(r"(?:arg|primals_|tangents_)\d+(_\d+)?|l_\w+_|[a-z]{1,2}\d*(_\d+)?")
-"""A name that tracing may make up."""
 DELETED = re.compile(r"(?:;  [\w =]+)?")
 """The values that a statement is the last one to use."""
 GUARDS = (0, 1)
@@ -94,17 +100,23 @@ class EvalFailure(Failure):
 
     Args:
         stream: their lines, the first frame's heading first.
+        above: the lines above in the log, the nearest first.
 
     Attributes:
         statements: those of graph modules, the outermost first.
         length: how many lines belong to frames.
         is_whole: whether each frame shows its statement.
+        is_held: whether the outermost statement is of a graph that a node holds, which no frame shows.
+        holder: that node, as the interpreter prints it; None where the log doesn't show it.
+        said: what the innermost statement said: the error's message, as far as it is in the lines below.
         is_explained: whether the source of the failing node stands behind the frames.
     """
 
-    def __init__(self, stream: LogStream) -> None:
+    def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
         super().__init__(stream)
         self.statements: list[NodeStatement] = []
+        self.is_held = False
+        self._call = call_above(map(stream.text_of, above))
         self.length = 1
         self.is_whole = True
         heading = EVAL_FRAME.fullmatch(stream.text(0) or b"")
@@ -114,22 +126,43 @@ class EvalFailure(Failure):
             if heading:
                 self._add(heading, line)
             heading = EVAL_FRAME.fullmatch(line)
+            self._call = self._call.then(line)
             self.length += 1
         if heading:
             self._add(heading, b"")
+        self.holder: ExecutedNode | None = None
+        if not self._call.is_interpreted:  # else what was executed is inside of the last statement
+            outermost = self.statements[0].call.caller if self.statements else Caller.MODULE
+            if self.is_held or outermost is Caller.UNSEEN:
+                self.holder = holder_below(stream, self.length)
+                self.is_held |= self.holder is not None
+        self.said = () if self._call.is_interpreted else tuple(self._message())
         self.last = self.length - 1
         self.is_explained = is_source(stream, self.length)
 
     def _add(self, heading: re.Match[bytes], line: bytes) -> None:
         """Add a frame by its heading and the line below."""
+        call, self._call = self._call, GraphCall()
+        if call.is_interpreted:
+            self.statements.clear()
+        if not self.statements:
+            self.is_held = call.caller in (Caller.INTERPRETER, Caller.OPERATOR)
         shown = statement_in(line)
         name, code = (decoded(shown["name"]), decoded(shown["code"])) if shown else ("", "")
-        statement = NodeStatement(name, code, int(heading["line"]), heading["traced"] is not None)
+        statement = NodeStatement(name, code, int(heading["line"]), heading["traced"] is not None, call)
         self.is_whole &= shown is not None and len(self.statements) < MAX_FRAMES
         if not statement.is_of_program:  # it calls a module: frames below are of that one's graph
             self.statements.clear()
         elif len(self.statements) < MAX_FRAMES:
             self.statements.append(statement)
+
+    def _message(self) -> Iterator[str]:
+        """The lines of the error's message, up to an empty one."""
+        for at in range(self.length, self.length + MOST_SAID):
+            text = self.stream.text(at, is_patient=at == self.length)
+            if not text:
+                return
+            yield decoded(text)
 
     @property
     def what(self) -> str:
@@ -140,10 +173,10 @@ class EvalFailure(Failure):
     def key(self) -> bytes:
         """The same for tracebacks of the same statements."""
         return digest(
-            str(self.is_whole),
+            str((self.is_whole, self.is_held, self.holder, self.said)),
             *(
-                f"{statement.line} {statement.is_traced} {statement.name} = {statement.code}"
-                for statement in self.statements
+                f"{each.line} {each.is_traced} {each.call.branch} {each.name} = {each.code}"
+                for each in self.statements
             ),
         )
 
@@ -156,58 +189,76 @@ class EvalFailure(Failure):
 
     def answer(self, archive: Archive) -> Answer:
         """An archive's answer."""
-        innermost = self.statements[-1]
+        innermost, outermost = self.statements[-1], self.statements[0]
         possible = self._nodes(archive, self.statements)
+        against = {
+            node: why for node, _ in possible if (why := contradiction(node.site, self.said, is_fixed=False))
+        }
+        if self.is_whole and against and len(against) == len(possible):
+            node, why = next(iter(against.items()))
+            return Answer(self, None, ((0, not_so(self.what, why, node)),))
+        possible = [(node, fits) for node, fits in possible if node not in against]
         certain = [node for node, fits in possible if fits is Fit.YES]
         if self.is_whole and certain:
-            return answer_of(self, self.what, certain, lambda node: node.text.removesuffix("\n"))
+            return answer_of(archive, self, self.what, certain, lambda node: node.text.removesuffix("\n"))
         programs, is_possible = archive.programs, True
         if not self.is_whole:
             why = _why(possible, NOT_SHOWN)
         elif possible or self._nodes(archive, self.statements[:-1]):
             why = _why(possible, TRACED)
         # An inner graph has a node of the outermost statement, as below torch.fx.Interpreter.
-        elif any(node.site.scopes and self.statements[0].fit(node) for node in loaded_nodes(programs)):
+        elif any(node.site.scopes and outermost.fit(node) for node in loaded_nodes(programs)):
             why = INSIDE
         elif is_unknown(innermost.code.partition("(")[0], archive):
             why = UNKNOWN_CALL
         elif any(innermost.may_be_of(node.site) for node in loaded_nodes(programs)):
             why, is_possible = OTHERS, False
         else:
-            return answer_of(self, self.what, [], lambda node: node.text)
+            return answer_of(archive, self, self.what, [], lambda node: node.text)
         return Answer(self, None, ((0, f"{self.what}: {why}"),), is_possible=is_possible)
 
     def _nodes(self, archive: Archive, statements: Sequence[NodeStatement]) -> list[tuple[ProgramNode, Fit]]:
         """The nodes that the innermost of some statements may be of; none where there are no statements."""
         best = dict[int, tuple[ProgramNode, Fit]]()
         forms = (form for program in archive.programs.values() for form in program.forms)
-        for node, fits in (each for form in forms for each in _in_program(form, statements)):
+        for node, fits in (each for form in forms for each in self._in_program(form, statements)):
             known = best.get(id(node.site))  # forms of a program have most nodes in common
             if known is None or known[1] < fits:
                 best[id(node.site)] = node, fits
         return list(best.values())
 
+    def _in_program(
+        self, program: Program, statements: Sequence[NodeStatement]
+    ) -> list[tuple[ProgramNode, Fit]]:
+        """The nodes of a program that the innermost of some statements may be of."""
+        holders = {"": Fit.YES}
+        if self.is_held:
+            holder, sites = self.holder, program.sites.items()
+            holders = {
+                key: Fit.YES for key, site in sites if holder and holder.is_of(site, is_in_module=True)
+            }
+        fitting: list[tuple[ProgramNode, Fit]] = []
+        for at, statement in enumerate(statements):
+            is_inner = self.is_held or at > 0
+            inside = (
+                ProgramNode(program, site)
+                for site in program.sites.values()
+                if bool(site.scopes) == is_inner
+                and site.holder in holders
+                and (not is_inner or statement.call.may_call(site.scopes[-1].name))
+            )
+            fitting = [
+                (node, min(fits, holders[node.site.holder]))
+                for node in inside
+                if (fits := statement.fit(node))
+            ]
+            holders = {node.site.key: fits for node, fits in fitting}
+        return fitting
+
 
 def _why(possible: Sequence[tuple[ProgramNode, Fit]], why: str) -> str:
     """Why none of the nodes that a failure may be of is known to be its own."""
     return f"may be {listed([node for node, _ in possible])}, but {why}" if possible else why
-
-
-def _in_program(program: Program, statements: Sequence[NodeStatement]) -> list[tuple[ProgramNode, Fit]]:
-    """The nodes of a program that the innermost of some statements may be of."""
-    holders = {"": Fit.YES}
-    fitting: list[tuple[ProgramNode, Fit]] = []
-    for at, statement in enumerate(statements):
-        inside = (
-            ProgramNode(program, site)
-            for site in program.sites.values()
-            if bool(site.scopes) == bool(at) and site.holder in holders
-        )
-        fitting = [
-            (node, min(fits, holders[node.site.holder])) for node in inside if (fits := statement.fit(node))
-        ]
-        holders = {node.site.key: fits for node, fits in fitting}
-    return fitting
 
 
 # --- whether a statement is a node's
@@ -236,13 +287,9 @@ def fit(code: str, line: int, node: ProgramNode, *, is_traced: bool) -> Fit:
     site = node.site
     is_again = is_traced or TRACED_AGAIN.search(code) is not None
     if site.record is None:
-        return Fit.MAYBE if is_again else Fit.YES
+        return Fit.MAYBE if is_again else Fit(2 * may_be_line(line, node))
     if not is_traced and _is_call(code, site):
-        # An argument that is an input of the graph has a name that tracing may not make up.
-        names_input = any(
-            name in site.inputs and not MADE_UP.fullmatch(name) for name in site.arguments or ()
-        )
-        return Fit.YES if names_input or is_line(line, node) else Fit.MAYBE
+        return Fit.YES if is_line(line, node) else Fit.MAYBE
     if site.scopes and _is_only_call(code, node):
         return Fit.YES
     return Fit.MAYBE if is_again or (site.scopes and _may_be_traced(code, node)) else Fit.NO
@@ -264,6 +311,14 @@ def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None
     return rest is not None and DELETED.fullmatch(rest) is not None
 
 
+def may_be_line(line: int, node: ProgramNode) -> bool:
+    """Whether no more lines are known to stand before a node in the code of its graph than do in the log.
+
+    Code has a line for each node of the file, and for each graph that one of these takes.
+    """
+    return node.program.lines[node.site.key] <= line - FIRST_LINE
+
+
 def is_line(line: int, node: ProgramNode) -> bool:
     """Whether a node of a form of its program has this line in the code of its graph."""
     site, program = node.site, node.program
@@ -275,9 +330,9 @@ def is_line(line: int, node: ProgramNode) -> bool:
     # An input that is renamed has a line of its own. In a module, inputs are unpacked in one line, and
     # parameters, buffers and constants are fetched in one each.
     before -= sum(name in TAKEN for name in site.inputs)
-    if program.is_loaded:
-        return before == 0
-    return program.lifted is not None and before - 1 - program.lifted in GUARDS
+    if program.is_loaded is not False and before == 0:
+        return True
+    return not program.is_loaded and program.lifted is not None and before - 1 - program.lifted in GUARDS
 
 
 def _is_only_call(code: str, node: ProgramNode) -> bool:
@@ -321,12 +376,14 @@ class NodeStatement(NamedTuple):
         code: what the node calls, with its arguments; the same.
         line: of the generated code, from 1.
         is_traced: whether the frame tells that PyTorch traced the code's graph.
+        call: how the code was called.
     """
 
     name: str
     code: str
     line: int
     is_traced: bool
+    call: GraphCall
 
     def may_be_of(self, site: NodeSite) -> bool:
         """Whether it has a node's name and operator."""

@@ -121,7 +121,13 @@ class LogExplainer:
 
     @property
     def caveat(self) -> str:
-        """The assumption behind failures whose handles or nodes name no archive; "" if there are none."""
+        """The assumption of explanations that nothing proves; "" if there are none.
+
+        Proof is a unique handle, an id or a name of the model in the log, or a hash of a redaction. Code
+        isn't, though it is the model's: PyTorch prints five lines around a place, which leave out at least
+        the first lines of a class, and a version that differs above or below prints the same. Explanations
+        with a note of their own, since there was no code to compare, do not count.
+        """
         if not self._unproven:
             return ""
         count = "1 failure is" if self._unproven == 1 else f"{self._unproven} failures are"
@@ -234,7 +240,7 @@ class LogExplainer:
         outermost, above = self._outer
         self.causes.add(answer, first.number, self._times.of(outermost, above.nearest()))
         self.named += answer.is_named
-        self._unproven += not (failure.shows_code or answer.is_named)
+        self._unproven += not (failure.is_proof or answer.is_named or answer.is_unproven)
         written, *others = failure.explained(text)
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output

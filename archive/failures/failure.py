@@ -29,8 +29,8 @@ class LoggedLines(Protocol):
     """The lines, from the first one on."""
 
     @property
-    def shows_code(self) -> bool:
-        """Whether they show code of the model, which can be compared."""
+    def is_proof(self) -> bool:
+        """Whether what they show, and the model has, could be of no other version of it."""
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log, with what a logger puts around each line."""
@@ -47,7 +47,7 @@ class Failure(ABC):
         last: the line that the explanation stands below.
     """
 
-    shows_code = False
+    is_proof = False
     last = 0
 
     def __init__(self, stream: LogStream) -> None:
@@ -124,6 +124,7 @@ class Answer:
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.
         is_unproven: whether nothing that the log shows of the model's code could be compared.
+        is_split: whether the log shows the model's code, whose source was split off.
     """
 
     failure: LoggedLines
@@ -134,6 +135,7 @@ class Answer:
     cause: Cause | None = None
     models: tuple[str, ...] = ()
     is_unproven: bool = False
+    is_split: bool = False
 
 
 class Answers(Protocol):

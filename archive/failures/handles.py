@@ -34,14 +34,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.spending import Recent
 from archive.base.strings import decoded
-from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, may_be_plain
+from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, may_be_plain, prefix_at_end
 from archive.formats.bytecode import INTERFACE_CALL, MAX_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from archive.base.limits import Steps
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.bytecode import LiteInstruction
     from archive.reader.archive import Archive
 
@@ -83,10 +84,12 @@ class Digits(NamedTuple):
     Attributes:
         text: all of them.
         plain: how many there are in front of the unique handles.
+        form: of the handles.
     """
 
     text: str
     plain: int
+    form: HandleForm
 
     @property
     def has_unique(self) -> bool:
@@ -97,13 +100,17 @@ class Digits(NamedTuple):
 class HandleSplits:
     """Splits the joined handles of an archive, by the rules of this module.
 
+    Args:
+        archive: the archive.
+        logged: gives the form of unique handles in a log; by default that of the archive's own.
+
     Attributes:
         operations: the archive's operations by their handles.
     """
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, logged: Callable[[], HandleForm] | None = None) -> None:
         self._archive = archive
-        self._form = archive.handle_form
+        self._logged = logged or (lambda: archive.handle_form)
         self.operations = HandleOperations(archive)
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -114,9 +121,17 @@ class HandleSplits:
         best = min(ranks.values(), default=None)
         return [reading for reading, rank in ranks.items() if rank == best]
 
+    def form(self, digits: str) -> HandleForm:
+        """The form of the handles in some digits: an archive may have been split, and print unique ones."""
+        return self._logged_form if prefix_at_end(digits) else self._archive.handle_form
+
+    @cached_property
+    def _logged_form(self) -> HandleForm:
+        return self._logged()
+
     def names_archive(self, digits: str) -> bool:
         """Whether digits end with a unique handle of the archive."""
-        return bool(self._form.split(digits)[1])
+        return bool(self.form(digits).split(digits)[1])
 
     def fitting(self, digits: str, steps: Steps) -> list[tuple[int, ...]]:
         """Split the handles that PyTorch printed one behind the other.
@@ -133,11 +148,12 @@ class HandleSplits:
             ArchiveError: a record that is needed is broken.
             LimitError: the search takes more steps than allowed.
         """
-        printed = Digits(digits, len(self._form.split(digits)[0]))
+        form = self.form(digits)
+        printed = Digits(digits, len(form.split(digits)[0]), form)
         longest = MAX_HANDLES * (DIGITS if printed.has_unique else self.operations.most_digits)
         if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
             return []
-        if not printed.has_unique and not may_be_plain(digits, self._form.prefix):
+        if not printed.has_unique and not may_be_plain(digits, self._archive.handle_form.prefix):
             return []  # they end with a unique handle, and it is another archive's
         fitting = []
         for reading in islice(self._readings(printed, steps), MAX_READINGS):
@@ -201,7 +217,7 @@ class HandleSplits:
         steps.take(len(ends))
         behind = []
         for end in ends:
-            handle = self._form.known_as(int(digits.text[at:end]))
+            handle = digits.form.known_as(int(digits.text[at:end]))
             if handle not in known:
                 continue
             operation = known[handle]

@@ -30,18 +30,24 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure
 from archive.failures.nodes import answer_of, digest
+from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
+from archive.formats.exported.printed import POSITIONAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.base.limits import Steps
     from archive.failures.log.streams import LogStream
     from archive.failures.lookups.instructions import InstructionNodes
+    from archive.failures.lookups.nodes import ProgramNode
 
 HEAD = (
     rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] "
@@ -57,8 +63,17 @@ INSTRUCTION = re.compile(
 )
 """The first line of a failure."""
 FAILED_AT = b" failed at instruction "
-ARGUMENT = re.compile(HEAD + rb"arg [0-9]+ with type id [0-9]+")
+ARGUMENT = re.compile(HEAD + rb"arg (?P<at>[0-9]{1,9}) with type id (?P<type>[0-9]{1,9})")
 """The second line, where an operator failed: each of its arguments has one."""
+KERNEL = re.compile(
+    rb"(?:[A-Z] [0-9:.]+ executorch:|\[|[A-Z] \[executorch:)(?!method\.cpp)"
+    rb"\w+\.(?:cpp|h):[0-9]+[^\]]*\] (?P<text>.*)"
+)
+"""What a kernel said, in a line above."""
+MOST_SAID = 8
+"""Lines above that are looked at."""
+IS_TENSOR = {0: False, 1: True}
+"""Whether an argument of a type was a tensor, or None: ``Tag`` in ``runtime/core/tag.h``."""
 METHODS = (
     re.compile(rb"Failed to execute method (?P<method>.+?), error: 0x(?P<status>[0-9a-f]+)"),
     re.compile(rb"Execution of method (?P<method>.+?) failed with status 0x(?P<status>[0-9a-f]+)"),
@@ -87,9 +102,14 @@ class InstructionFailure(Failure):
         number: of the instruction in its chain.
         operator: that it ran; "" for a call of a backend.
         status: of the failure, as hexadecimal digits.
+        said: what the kernel said in the lines directly above, the nearest first.
+
+    Args:
+        stream: the lines, from the first one on.
+        above: the lines above in the log, the nearest first.
     """
 
-    def __init__(self, stream: LogStream) -> None:
+    def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
         super().__init__(stream)
         line = INSTRUCTION.fullmatch(stream.text(0) or b"")
         assert line is not None  # noqa: S101 (else it is no failure)
@@ -97,6 +117,20 @@ class InstructionFailure(Failure):
         self.number = int(line["number"] or line["call"])
         self.operator = decoded(line["operator"] or b"")
         self.status = line["status"]
+        texts = (text for one in above if (text := stream.text_of(one)) is not None)
+        kernels = takewhile(bool, (KERNEL.fullmatch(text) for text in islice(texts, MOST_SAID)))
+        self.said = tuple(decoded(found["text"]) for found in kernels if found)
+
+    @cached_property
+    def types(self) -> dict[int, int]:
+        """The types of the operator's arguments, by their numbers, as far as the lines below have them."""
+        types = dict[int, int]()
+        for at in range(1, MOST_BEHIND):
+            argument = ARGUMENT.fullmatch(self.stream.text(at, is_patient=False) or b"")
+            if argument is None or int(argument["at"]) in types:
+                break
+            types[int(argument["at"])] = int(argument["type"])
+        return types
 
     @cached_property
     def method(self) -> str:
@@ -124,7 +158,21 @@ class InstructionFailure(Failure):
     @property
     def key(self) -> bytes:
         """The same for failures of the same instruction."""
-        return digest(self.what, self.method)
+        return digest(self.what, self.method, str(self.types), *self.said)
+
+    def contradiction(self, node: ProgramNode) -> str:
+        """What the log shows of the operands and a node has otherwise, in words; "" for nothing."""
+        inputs = (node.site.record or {}).get("inputs", ())
+        for at, argument in enumerate(inputs if self.operator else ()):
+            given = argument.get("arg") if isinstance(argument, dict) else None
+            if not isinstance(given, dict):
+                break
+            was_tensor = IS_TENSOR.get(self.types.get(at, -1))
+            # Older schemas don't say whether an argument is passed by its name, and so out of order.
+            is_none = "as_none" in given and argument.get("kind") == POSITIONAL
+            if (is_none and was_tensor is True) or ("as_tensor" in given and was_tensor is False):
+                return f"arg {at} with type id {self.types[at]}"
+        return contradiction(node.site, self.said, is_fixed=True)
 
 
 def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:
@@ -137,7 +185,7 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
     from archive.failures.lookups.instructions import ADDED, ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
 
     if failure.chain != ONLY_CHAIN:
-        return answer_of(failure, failure.what, [], lambda node: node.text)
+        return answer_of(instructions.archive, failure, failure.what, [], lambda node: node.text)
     method = failure.method or None
     if method is not None and not instructions.has_method(method):
         note = f"{failure.what}: this archive has no method of that name: the failure is another model's"
@@ -150,6 +198,11 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
     nodes = [node for instruction in recorded for node in instruction.nodes]
     if failure.operator:
         nodes = [node for node in nodes if runs(failure.operator, node)]
+    against = {node: why for node in nodes if (why := failure.contradiction(node))}
+    if against and len(against) == len(nodes):
+        node, why = next(iter(against.items()))
+        return Answer(failure, None, ((0, not_so(failure.what, why, node)),))
+    nodes = [node for node in nodes if node not in against]
     if not nodes and (
         failure.operator.startswith(ADDED)
         or any(not instruction.nodes for instruction in recorded)
@@ -159,4 +212,6 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
         return Answer(failure, None, ((0, f"{failure.what}: {UNRECORDED}"),), is_possible=True)
     for node in nodes:
         steps.take(sum(map(len, node.site.metadata.values())) // CHARACTERS_A_STEP)
-    return answer_of(failure, failure.what, nodes, lambda node: node.text.removesuffix("\n"))
+    return answer_of(
+        instructions.archive, failure, failure.what, nodes, lambda node: node.text.removesuffix("\n")
+    )

@@ -62,12 +62,12 @@ def _serialized(beginning: Beginning, match: re.Match[bytes], _: Above) -> Seria
     return SerializedFailure(beginning.followed(match["prefix"], FRAME_HEADER.fullmatch))
 
 
-def _node(beginning: Beginning, match: re.Match[bytes], _: Above) -> NodeFailure:
-    return NodeFailure(beginning.followed(match["prefix"], NODE_HEADING.__eq__))
+def _node(beginning: Beginning, match: re.Match[bytes], above: Above) -> NodeFailure:
+    return NodeFailure(beginning.followed(match["prefix"], NODE_HEADING.__eq__), above.nearest())
 
 
-def _frames(beginning: Beginning, match: re.Match[bytes], _: Above) -> EvalFailure | None:
-    failure = EvalFailure(beginning.followed(match["prefix"], statement_in))
+def _frames(beginning: Beginning, match: re.Match[bytes], above: Above) -> EvalFailure | None:
+    failure = EvalFailure(beginning.followed(match["prefix"], statement_in), above.nearest())
     failure.leave()
     return None if failure.is_explained or not failure.statements else failure
 
@@ -80,8 +80,9 @@ def _kernel(beginning: Beginning, line: NamedLine, _: Above) -> KernelFailure | 
     return failure
 
 
-def _instruction(beginning: Beginning, match: re.Match[bytes], _: Above) -> InstructionFailure | None:
-    failure = InstructionFailure(beginning.followed(match["prefix"], is_argument, is_patient=False))
+def _instruction(beginning: Beginning, match: re.Match[bytes], above: Above) -> InstructionFailure | None:
+    stream = beginning.followed(match["prefix"], is_argument, is_patient=False)
+    failure = InstructionFailure(stream, above.nearest())
     return None if failure.is_explained else failure
 
 

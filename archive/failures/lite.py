@@ -6,6 +6,7 @@ A reading of the digits (``handles``) is contradicted where its operator does no
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import LimitError
@@ -16,6 +17,7 @@ from archive.failures.handles import HandleSplits
 from archive.failures.messages import cannot_print, known_message, wording
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.reader.lacking import why_no_handles
+from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -128,7 +130,7 @@ class LiteAnswers:
         self._archive = archive
         self.style = style
         self._spending = spending
-        self.splits = HandleSplits(archive)
+        self.splits = HandleSplits(archive, partial(logged_form, archive))
         self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
         self._explanations = Recent[tuple[int, ...], Explanation](TEXT_KEPT)
 
@@ -185,7 +187,7 @@ class LiteAnswers:
             # Releases that print no braces print a backend's handle without its caller's.
             is_number = digits.isascii() and digits.isdecimal()
             is_number = is_number and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
-            handle = self._archive.handle_form.known_as(int(digits)) if is_number else -1
+            handle = self.splits.form(digits).known_as(int(digits)) if is_number else -1
             is_known = is_number and handle in self.splits.operations
             return self._left([(handle,)] if is_known else [], message, digits)
         key = digits, wording(message)
@@ -229,7 +231,8 @@ class LiteAnswers:
             return "where this ran, the model had no handles"
         if not self._archive.handles:
             return why_no_handles(self._archive)
-        foreign = self._archive.handle_form.foreign(failure.digits)
+        is_own = self.splits.names_archive(failure.digits)
+        foreign = "" if is_own else self._archive.handle_form.foreign(failure.digits)
         return f"not in this archive{': ' if foreign else ''}{foreign}"
 
 

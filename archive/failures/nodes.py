@@ -14,20 +14,25 @@ A redacted program has traces, of which PyTorch prints what is left; the compani
 
 from __future__ import annotations
 
+import operator
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from itertools import dropwhile, islice, takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
 from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
+from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
 from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
+from archive.reader.lacking import why_no_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Self
 
     from archive.failures.failure import LoggedLines
     from archive.failures.log.streams import LogStream
@@ -44,17 +49,16 @@ FRAME, INDENT = b'File "', b"  "
 """What the lines of a source begin with: the first frame may have no indentation."""
 FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
 UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion alone does not tell"
+MOST_SAID = 8
+"""Lines above in which the error's message is looked for."""
 PLACE = 2
 """The line of the failure in whose place its source is written."""
 NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class NodeFailure(Failure):
-    """Three lines of the interpreter that name a node.
-
-    Args:
-        stream: the lines, the one with the node's name first.
+class ExecutedNode(NamedTuple):
+    """A node as the interpreter prints it.
 
     Attributes:
         name: the node's name.
@@ -62,25 +66,23 @@ class NodeFailure(Failure):
         arguments: what it is called with, as printed.
     """
 
-    def __init__(self, stream: LogStream) -> None:
-        super().__init__(stream)
-        line = EXECUTING.fullmatch(stream.text(0) or b"")
-        assert line is not None  # noqa: S101 (else it is no failure)
-        self.name, self.target = decoded(line["name"]), decoded(line["target"])
-        self.arguments = decoded(line["arguments"])
+    name: str
+    target: str
+    arguments: str
 
-    @property
-    def what(self) -> str:
-        """Its node."""
-        return f"node {self.name}"
+    @classmethod
+    def of(cls, line: re.Match[bytes]) -> Self:
+        """The node in a line that ``EXECUTING`` matches."""
+        return cls(decoded(line["name"]), decoded(line["target"]), decoded(line["arguments"]))
 
-    @property
-    def key(self) -> object:
-        """The same for failures of the same node, target and arguments; a bare trace is no other's."""
-        return object() if self.is_bare else digest(self.name, self.target, self.arguments)
+    def is_of(self, site: NodeSite, *, is_in_module: bool = False) -> bool:
+        """Whether a node has this name, target and arguments; true if what it is called with is not known.
 
-    def is_of(self, site: NodeSite) -> bool:
-        """Whether a node has this name, target and arguments; true if what it is called with is not known."""
+        Args:
+            site: the node.
+            is_in_module: whether it may be printed as part of a module inside of the program's, as
+                ``torch.export.unflatten`` makes one, where parameters have shorter names.
+        """
         # Python's operators are recorded by the module that they are defined in, `_operator`.
         if site.name != self.name or site.target not in (self.target, f"_{self.target}"):
             return False
@@ -89,7 +91,45 @@ class NodeFailure(Failure):
         parts = pieces(site.record.get("inputs", ()), Notation.MESSAGE)
         if parts is None:
             return may_have(self.arguments, site)
-        return behind(self.arguments, parts, lambda name: f"%{own_name(name, site.inputs)}") == ""
+
+        def printed(name: str) -> str:
+            return f"%{own_name(name, site.inputs, is_in_module=is_in_module)}"
+
+        return behind(self.arguments, parts, printed) == ""
+
+    def __str__(self) -> str:
+        return f"node {self.name}, {self.target}"
+
+
+class NodeFailure(Failure):
+    """Three lines of the interpreter that name a node.
+
+    Args:
+        stream: the lines, the one with the node's name first.
+        above: the lines above in the log, the nearest first.
+
+    Attributes:
+        node: the node.
+        said: the error's own message, the last line first.
+    """
+
+    def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
+        super().__init__(stream)
+        line = EXECUTING.fullmatch(stream.text(0) or b"")
+        assert line is not None  # noqa: S101 (else it is no failure)
+        self.node = ExecutedNode.of(line)
+        texts = [text for one in islice(above, MOST_SAID) if (text := stream.text_of(one)) is not None]
+        self.said = tuple(takewhile(bool, dropwhile(operator.not_, map(decoded, texts))))
+
+    @property
+    def what(self) -> str:
+        """Its node."""
+        return f"node {self.node.name}"
+
+    @property
+    def key(self) -> object:
+        """The same for failures of the same node, target and arguments; a bare trace is no other's."""
+        return object() if self.is_bare else digest(*self.node, *self.said)
 
     def leave(self) -> None:
         """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
@@ -152,11 +192,18 @@ def digest(*texts: str) -> bytes:
 
 def answer(archive: Archive, failure: NodeFailure) -> Answer:
     """An archive's answer to a failure of the interpreter."""
-    nodes = [node for node in loaded_nodes(archive.programs) if failure.is_of(node.site)]
-    what = f"node {failure.name}, {failure.target}"
-    if not nodes and is_unknown(failure.target, archive):
+    named = [node for node in loaded_nodes(archive.programs) if failure.node.name == node.site.name]
+    nodes = [node for node in named if failure.node.is_of(node.site)]
+    nodes = nodes or [node for node in named if failure.node.is_of(node.site, is_in_module=True)]
+    what = str(failure.node)
+    if not nodes and is_unknown(failure.node.target, archive):
         return Answer(failure, None, ((0, f"{what}: {UNKNOWN_CALL}"),), is_possible=True)
-    return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
+    against = {node: why for node in nodes if (why := contradiction(node.site, failure.said, is_fixed=False))}
+    if against and len(against) == len(nodes):
+        node, why = next(iter(against.items()))
+        return Answer(failure, None, ((0, not_so(what, why, node)),))
+    nodes = [node for node in nodes if node not in against]
+    return answer_of(archive, failure, what, nodes, lambda node: node.site.trace or "")
 
 
 def redacted_answer(
@@ -175,7 +222,7 @@ def redacted_answer(
         for name, program in archive.programs.items()
         for number, form in enumerate(program.forms)
         for path, site in form.sites.items()
-        if failure.is_of(site)
+        if failure.node.is_of(site)
     ]
     shown = []
     if bare is not None:
@@ -184,13 +231,13 @@ def redacted_answer(
         }
         shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], EXACTLY)
     shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
-    what, candidates = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
+    what, candidates = str(failure.node), [node for node, _ in shown]
     if not shown and nodes and failure.is_bare:
         failure.leave()
         return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
     if all(_stop(failure.stream, node.site.trace or "", EXACTLY) for node in candidates):
         return None  # it shows the original
-    return answer_of(shown[0][1], what, candidates, lambda node: node.site.trace or "")
+    return answer_of(archive, shown[0][1], what, candidates, lambda node: node.site.trace or "")
 
 
 def _shown(
@@ -230,11 +277,16 @@ def leave_source(stream: LogStream, at: int) -> None:
 
 
 def answer_of(
-    failure: LoggedLines, what: str, nodes: Sequence[ProgramNode], text: Callable[[ProgramNode], str]
+    archive: Archive,
+    failure: LoggedLines,
+    what: str,
+    nodes: Sequence[ProgramNode],
+    text: Callable[[ProgramNode], str],
 ) -> Answer:
     """The answer to a failure by the nodes that it may be of.
 
     Args:
+        archive: the archive.
         failure: the failure.
         what: its node in words.
         nodes: those that it may be of.
@@ -246,7 +298,9 @@ def answer_of(
         why = f"may be {listed(nodes)}, and nothing tells which"
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
     if nodes[0].site.trace is None:
-        return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
+        why = why_no_traces(archive)
+        note = f"{what}: {why or 'no source is recorded for it here'}"
+        return Answer(failure, None, ((0, note),), is_possible=bool(why), is_split=bool(why))
     node = nodes[0]
     trace = node.site.frames
     place = (trace.of_model.file, trace.of_model.line) if trace else ("", 0)

@@ -18,6 +18,7 @@ from enum import IntEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from archive.companion.hashed_names import HASH
 from archive.debuginfo.sites import FX_FILE, NO_FILE, last_part
 from archive.failures.hashed_words import unhashed
 from archive.failures.printed import CALL, FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
@@ -161,17 +162,19 @@ class RedactedTraceback:
 
     Attributes:
         renamed: lines above whose names were hashes, with their names, by their place in ``stream``.
+        hierarchy: the module hierarchy above; b"" where there is none, or it was not compared.
     """
 
     def __init__(self, stream: LogStream, start: int, stop: int) -> None:
         self.stream, self.start, self.stop = stream, start, stop
         self.renamed: Mapping[int, bytes] = {}
+        self.hierarchy = b""
 
     @property
-    def shows_code(self) -> bool:
-        """Whether the log shows code of the model: a line of source, or a heading, behind generated code."""
+    def is_proof(self) -> bool:
+        """Whether names in them or in the hierarchy are hashes: no other redaction has their key."""
         lines = (self.stream.text(at) or b"" for at in range(self.start, self.stop))
-        return any(line.strip() and not _header(line) and not RANGE_MARKING.fullmatch(line) for line in lines)
+        return bool(self.renamed) or any(map(HASH.search, (self.hierarchy, *lines)))
 
     def size(self, text: bytes) -> int:
         """The bytes that the original text has in the log."""

@@ -116,6 +116,7 @@ class RedactedHandles:
         if not choices:
             return None
         failure, are_all = RedactedTraceback(stream, 1, at), prod(map(len, choices)) < MAX_READINGS
+        failure.hierarchy = hierarchy
         readings = self._readings(choices, decoded(like.named(hierarchy)), steps)
         if not readings and are_all:
             is_hashed = HASH.search(like.named(hierarchy)) is not None and isinstance(like, Loosely)

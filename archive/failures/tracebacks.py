@@ -108,8 +108,6 @@ class Traceback:
         cut: the line, counted from the heading, at which a traceback breaks off; 0 where it is whole.
     """
 
-    shows_code = True
-
     def __init__(self, stream: LogStream, code: Callable[[bytes], FrameCode]) -> None:
         self.stream = stream
         self.raw = [stream.text(0) or b""]
@@ -228,6 +226,11 @@ class Traceback:
         return 0
 
     @property
+    def is_proof(self) -> bool:
+        """Whether names in it are hashes: no other redaction has their key."""
+        return bool(self.renamed)
+
+    @property
     def cause(self) -> Cause:
         """What failed, by the frames of serialized code, of which there is one."""
         frames = [frame for frame in reversed(self.frames) if frame.is_serialized]
@@ -308,8 +311,6 @@ class TracebackFailure(Failure):
         stream: the traceback's lines, its heading first.
         hierarchy: the module hierarchy above, which the lite interpreter prints; b"" where there is none.
     """
-
-    shows_code = True
 
     def __init__(self, stream: LogStream, hierarchy: bytes = b"") -> None:
         super().__init__(stream)

@@ -10,8 +10,9 @@ from archive.base.bounded import bounded_members
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, counted, in_file
 from archive.base.notebooks import shown_by
-from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
+from archive.debuginfo.symbolicate import Style, Symbolication, TableLookup, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
+from archive.debuginfo.unique_handles import prefix_at_end
 from archive.formats import callstack_map
 from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import InstructionTable
@@ -31,6 +32,7 @@ from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import COMPANION, FileKind, recognise_zip
 from archive.reader.records import Rejoined, UniqueTables
+from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import HandleEntry, LoweredState, SourceRange
+    from archive.debuginfo.symbolicate import HandleLookup
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.bytecode import Bytecode
@@ -471,6 +474,12 @@ class Archive(Closing):
             layouts[DATA] = ", ".join(lowered)
         return {name: layouts[name] for name in self.records if name in layouts}
 
+    def _lookup(self, handles: Sequence[int]) -> HandleLookup:
+        """Where handles are looked up: of an archive as it was before `split`, unique ones, too."""
+        if self.handle_form.prefix or not any(prefix_at_end(str(handle)) for handle in handles):
+            return self._debug.known
+        return TableLookup(self.handle_table, self.range_table, logged_form(self))
+
     def symbolicate(
         self, handles: int | Sequence[int], style: Style = Style.CURRENT, *, top: str | None = None
     ) -> Symbolication:
@@ -492,7 +501,7 @@ class Archive(Closing):
         with in_file(self.file):
             return symbolicate(
                 [handles] if isinstance(handles, int) else list(handles),
-                known=self._debug.known,
+                known=self._lookup([handles] if isinstance(handles, int) else handles),
                 top=self.top if top is None else top,
                 style=style,
                 limits=self.limits,

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 
+REMEDY = " (-c COMPANION)"
+"""How the companion of one archive is given."""
+
+
 def why_no_handles(archive: Archive) -> str:
     """The reason why an archive has no debug handles, or why none of its instructions has one.
 
@@ -66,9 +70,14 @@ def why_split_off(archive: Archive) -> str:
     return "" if archive.recognised.kind is not FileKind.SPLIT else why_no_ranges(archive)
 
 
+def is_split(archive: Archive) -> bool:
+    """Whether its debug info was split off, or may have been, and its companion is not at hand."""
+    return bool(why_split_off(archive) or why_no_traces(archive))
+
+
 def why_no_traces(archive: Archive) -> str:
     """The reason why no node of its programs has a stack trace; "" where some have one, or none is known."""
-    if archive.companion or archive.recognised.kind is not FileKind.EXPORTED:
+    if archive.companion or archive.recognised.kind not in (FileKind.EXPORTED, FileKind.ETRECORD):
         return ""
     sites = (site for program in archive.programs.values() for site in program.sites.values())
     if any(site.trace is not None for site in sites):
@@ -96,4 +105,4 @@ def _taken_out(archive: Archive, what: str = "it is") -> str:
 
 
 def _companion_of(archive: Archive) -> str:
-    return f"the companion with the archive id {archive.archive_id.hex()} (-c COMPANION)"
+    return f"the companion with the archive id {archive.archive_id.hex()}{REMEDY}"

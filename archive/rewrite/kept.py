@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
-from archive.debuginfo.unique_handles import SPAN, common_prefix, prefix_for, unique
+from archive.debuginfo.unique_handles import SPAN, common_prefix, unique
 from archive.formats.method_handles import build_methods
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MetadataKind, SpareKind, kind_of
 from archive.reader.pickle_records import PickleRecords
+from archive.reader.split_handles import largest_handle, prefix_of
 from archive.rewrite.slim import slim_members, smallest_member
 
 if TYPE_CHECKING:
@@ -163,26 +164,13 @@ def kept_handles(
         raise ImpossibleError("its handles are unique already, and keep their prefix", file=opened.file)
     if choice == "keep" or opened.handle_form.prefix:
         return KeptHandles((METHOD_HANDLES,), opened.handle_form.prefix)
-    columns = [] if opened.handle_table is None else [opened.handle_table.handle]
-    columns += [] if opened.method_table is None else [opened.method_table.value]
-    largest = max((int(column.max(initial=-1)) for column in columns), default=-1)
+    largest = largest_handle(opened)
     if largest < SPAN:
         return KeptHandles((METHOD_HANDLES,), prefix_of(opened, salt), is_new=True)
     if handles or salt:
         why = f"handle {largest} has more than 8 digits, so handles cannot become unique; `--handles keep`"
         raise ImpossibleError(why, file=opened.file)
     return KeptHandles((METHOD_HANDLES,), largest=largest)
-
-
-def prefix_of(opened: Archive, salt: str = "") -> int:
-    """The prefix of an archive's unique handles, as long as it has its debug records.
-
-    Args:
-        salt: another text gives another prefix.
-    """
-    records = opened.container.records
-    debug = [(name, record.view()) for name, record in records.items() if kind_of(name).is_debug]
-    return prefix_for(opened.archive_id, debug, salt)
 
 
 def check_handles_left(opened: Archive) -> None:

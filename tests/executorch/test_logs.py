@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+EDGE = "edge_dialect_exported_program/forward"
 FAILED = b"KernelCall failed at instruction "
 HEADS = (b"[method.cpp:1483] ", b"E 00:00:00.000061 executorch:method.cpp:1483] ", b"")
 """What the Python package, a host and Android put before a line."""
@@ -308,6 +309,53 @@ def test_of_several_records_the_only_one_that_fits_explains(tmp_path: Path) -> N
     assert b"".join(archive.explain([log("shop")], tmp_path)) == plain
     shutil.copy(record("fork"), tmp_path)  # an embedding is in its branch
     assert b"".join(archive.explain([log("shop")], tmp_path)) == log("shop")
+
+
+def of_rows(rows: int) -> bytes:
+    """The record of the shop, with another number of rows in its only embedding, and its source elsewhere."""
+    program = zipfile.ZipFile(record("shop")).read(EDGE).decode()
+    table = f'"p_goods_rows_weight": {{"dtype": 7, "sizes": [{{"as_int": {rows}}}'
+    assert table.replace(f" {rows}}}", " 6}") in program
+    changed = program.replace(table.replace(f" {rows}}}", " 6}"), table)
+    return changed_record(
+        "shop", **{EDGE: changed.replace("models/shop.py", f"models/shop{rows}.py").encode()}
+    )
+
+
+def test_of_records_of_other_sizes_the_one_that_has_the_logs_explains(tmp_path: Path) -> None:
+    for rows in range(4, 14):
+        (tmp_path / f"{rows}.etrecord").write_bytes(of_rows(rows))
+    plain, _ = explained(log("shop"), "shop")
+    out = b"".join(archive.explain([log("shop")], tmp_path))
+    assert out == plain.replace(b"models/shop.py", b"models/shop6.py")
+    (tmp_path / "6.etrecord").unlink()
+    assert b"".join(archive.explain([log("shop")], tmp_path)) == log("shop")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (b"weight.size(0) 6", b"weight.size(0) 50", "weight.size(0) 50 isn't so of edge_dialect_"),
+        (b"weight.size(0) 6", b"weight.dim() 3", "weight.dim() 3 isn't so of edge_dialect_"),
+        (b"arg 1 with type id 1", b"arg 1 with type id 0", "arg 1 with type id 0 isn't so of edge_dialect_"),
+        (b"Check failed", b"Tensors do not match: dtype={Half, Float} (", "dtype={Half, Float} isn't so of"),
+    ],
+)
+def test_what_the_log_shows_of_the_operands_is_the_nodes(old: bytes, new: bytes, why: str) -> None:
+    text = log("shop").replace(old, new)
+    assert text != log("shop")
+    out, explainer = explained(text, "shop")
+    assert out == text
+    assert why in explainer.notes[0]
+    assert "the failure is another model's" in explainer.notes[0]
+
+
+def test_lines_of_others_say_nothing_of_the_operands() -> None:
+    other = b"[op_embedding.cpp:43] Check failed (x): indices_ptr[2] 99 >= weight.size(0) 50\n"
+    before = other + b"[method.cpp:900] another call failed\n"
+    out, explainer = explained(before + log("shop"), "shop")
+    assert out == before + explained(log("shop"), "shop")[0]
+    assert explainer.explained == 1
 
 
 def test_other_archives_leave_it() -> None:

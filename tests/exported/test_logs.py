@@ -12,6 +12,7 @@ import archive
 from archive.failures.eval_frames import Fit, fit, is_line
 from archive.failures.explainer import LogExplainer, explain
 from archive.failures.lookups.nodes import ProgramNode
+from archive.formats.exported.printed import FIRST_LINE
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite, Scope
 from tests.support.commands import run
@@ -104,6 +105,8 @@ def test_a_node_in_two_graphs_is_not_guessed() -> None:
     statement = b"embedding.default(p_goods_rows_weight, ids);  p_goods_rows_weight = ids = None"
     assert statement in text("choice", "module")
     log = text("choice", "module").replace(statement, b"embedding.default(arg0_1, arg1_1)")
+    assert b"return true_fn(*operands)" in log
+    log = log.replace(b"true_fn(", b"function(")  # else the log shows which one it is
     out, explainer = explained(log, "choice")
     assert out == log
     assert (
@@ -245,6 +248,53 @@ def test_a_node_with_another_argument_is_another_models() -> None:
     assert "the failure is another model's" in explainer.notes[0]
 
 
+@pytest.mark.parametrize(("name", "is_end"), [("weight", True), ("rows_weight", True), ("ows_weight", False)])
+def test_a_module_of_an_unflattened_program_knows_a_parameter_by_the_end_of_its_path(
+    name: str, *, is_end: bool
+) -> None:
+    log = text("shop", "interpreter.stripped")
+    inner = log.replace(b"%goods_rows_weight", b"%" + name.encode())
+    assert inner != log
+    out, explainer = explained(inner, "shop")
+    assert (out != inner) == (explainer.explained == 1) == is_end
+
+
+@pytest.mark.parametrize(("rows", "columns", "is_own"), [(4, 4, True), (4, 5, False), (5, 4, False)])
+@pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
+def test_the_sizes_that_the_message_names_are_those_of_the_programs_own_tensors(
+    kind: str, rows: int, columns: int, *, is_own: bool
+) -> None:
+    """The failing node becomes a product; its factor is what the program holds."""
+    with archive.open(EXPORTED / "shop.pt2") as opened:
+        site = opened.programs["model"].forms[0].sites["linear"]
+        line = (
+            FIRST_LINE
+            + opened.programs["model"].forms[0].lines["linear"]
+            + (opened.programs["model"].lifted or 0)
+        )
+    message = f"mat1 and mat2 shapes cannot be multiplied (3x9 and {rows}x{columns})".encode()
+    values = ", ".join(name.removeprefix("p_") for name in site.arguments or ())
+    if kind == "module":
+        log = b'  File "<eval_with_key>.9", line %d, in forward\n' % (line + 2)
+        log += (
+            f"    linear = torch.ops.aten.linear.default({values})\nRuntimeError: ".encode() + message + b"\n"
+        )
+    else:
+        values = ", ".join(f"%{value}" for value in values.split(", "))
+        log = (
+            message
+            + b"\n\nWhile executing %linear : [num_users=1] = call_function[target=torch.ops.aten.linear."
+        )
+        log += f"default](args = ({values}), kwargs = {{}})\nOriginal traceback:\nNone\n".encode()
+    out, explainer = explained(log, "shop")
+    assert explainer.explained == is_own
+    if not is_own:
+        assert out == log
+        assert (
+            f"({'3x9'} and {rows}x{columns}) isn't so of linear: the failure is another" in explainer.notes[0]
+        )
+
+
 def test_a_failure_in_an_inner_graph_below_the_interpreter_is_not_called_another_models() -> None:
     head, frame, rest = text("sums", "module").partition(b'  File "<eval_with_key>')
     inner = frame + rest.partition(frame)[2]
@@ -329,7 +379,7 @@ def test_a_traceback_of_an_error_that_nobody_caught_is_told_with_the_nodes_of_it
     log = log.replace(frame[0], frame[0].partition(b"\n")[0] + b"\n")
     out, explainer = explained(log, "own")
     assert out == log
-    assert "line 8 of generated code: may be discount or add, but" in explainer.notes[0]
+    assert "line 8 of generated code: may be discount or add or discount_1, but" in explainer.notes[0]
     assert "Python before 3.13 shows none of errors that nobody catches" in explainer.notes[0]
     assert explainer.ambiguous == 1
 

@@ -363,7 +363,7 @@ def test_a_cause_of_torchscript_is_its_source_line_and_function() -> None:
     explainer, group = grouped(STACK_JIT)
     lines = STACK_JIT.stripped.count(b"\n")
     assert group == CauseGroup((), Cause("models/plain.py", 25, "forward", ""), 2, first=4, last=4 + lines)
-    assert explainer.caveat == ""
+    assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained ")
 
 
 def test_one_failure_alone_is_told_in_the_singular() -> None:

@@ -144,11 +144,16 @@ def test_a_line_whose_comment_is_gone_stands_for_the_line() -> None:
     assert explained(log, redacted(SCRIPTED)[1], None)[0] == printed(SCRIPTED, (handle,))
 
 
-def test_blank_source_proves_no_model_and_a_line_of_source_does() -> None:
+def test_source_proves_no_version_of_a_model_and_a_hash_of_a_redaction_does() -> None:
     handle = last_operations(STACK, 1)[0]
-    for preset, proves in (("publish", False), ("vendor", True)):
-        out, companion = redacted(STACK, preset=preset)
+    for choice, proves in (
+        ({"preset": "publish"}, False),
+        ({"preset": "vendor"}, False),
+        ({"names": "hash", "paths": "none"}, True),
+    ):
+        out, companion = redacted(STACK, **choice)
         _, explainer = explained(printed(out, (handle,)), out, companion)
+        assert explainer.explained == 1
         assert (explainer.caveat == "") == proves
 
 

@@ -4,7 +4,8 @@ An ETRecord is of the program that ran, if
 
 - each kernel has the operator of a node that the record gives its instruction; or nothing is recorded of it,
   and ExecuTorch may have added it (:meth:`~archive.failures.lookups.instructions.InstructionNodes.may_lack`);
-- backends are called where the record has it;
+- backends are called where the record has it, and what XNNPACK notes of its products is so of a node of the
+  call (:mod:`~archive.describe.runtime.xnnpack_notes`);
 - a run that ended and never jumped has run every instruction of the record.
 
 This also tells which method ran, as no event does. Programs that run the same operators in the same order
@@ -13,10 +14,14 @@ cannot be told apart.
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import Steps
+from archive.describe.runtime.xnnpack_notes import BACKEND as XNNPACK
+from archive.describe.runtime.xnnpack_notes import contradiction
 from archive.failures.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
 from archive.formats.etdump import DELEGATE_CALL, JUMP_CALL, OPERATOR_CALL
 
@@ -51,7 +56,7 @@ class RecordedRuns:
                 expected = "a method with debug handles" + (f", {one_line(only)}" if only else "")
                 raise ArchiveError(expected=expected, found=names, file=archive.file)
             self._methods = [only]
-        self._found: dict[tuple[frozenset[Ran], bool], str] = {}
+        self._found: dict[tuple[frozenset[Ran], frozenset[tuple[Ran, str]], bool], str] = {}
         self._instructions: dict[tuple[str, int], MethodInstruction | None] = {}
 
     def method_of(self, run: Run) -> str:
@@ -62,10 +67,14 @@ class RecordedRuns:
             LimitError: more is compared than allowed.
         """
         ran = frozenset(call.ran for call in run.calls)
+        notes = frozenset((call.ran, event.delegate) for call in run.calls for event in call.inner)
         is_all = run.whole is not None and all(one.call != JUMP_CALL for one in ran)
-        if (ran, is_all) not in self._found:
-            self._steps.take(len(ran) * len(self._methods))
-            against = {method: self._contradiction(method, ran, is_all=is_all) for method in self._methods}
+        if (ran, notes, is_all) not in self._found:
+            self._steps.take((len(ran) + len(notes)) * len(self._methods))
+            against = {
+                method: self._contradiction(method, ran, is_all=is_all) or self._against_notes(method, notes)
+                for method in self._methods
+            }
             fitting = [method for method, why in against.items() if why is None]
             if len(fitting) > 1:
                 names = ", ".join(map(one_line, fitting[:SHOWN]))
@@ -74,8 +83,8 @@ class RecordedRuns:
                 why = next(iter(against.values()))
                 others = f"; nor is it of {len(against) - 1} other methods" if len(against) > 1 else ""
                 raise ArchiveError(f"{why}{others}: the ETDump is not of the program of {self._archive.file}")
-            self._found[ran, is_all] = fitting[0]
-        return self._found[ran, is_all]
+            self._found[ran, notes, is_all] = fitting[0]
+        return self._found[ran, notes, is_all]
 
     def instruction(self, method: str, ran: Ran) -> MethodInstruction | None:
         """An instruction with its nodes; None where nothing is recorded of it."""
@@ -98,6 +107,18 @@ class RecordedRuns:
             left = next((n for n in self._archive.instructions[method] if n not in numbers), None)
             if left is not None:
                 return f"a run ended without instruction {ONLY_CHAIN}:{left} of the ETRecord"
+        return None
+
+    def _against_notes(self, method: str, notes: frozenset[tuple[Ran, str]]) -> str | None:
+        """What a method's nodes have against what backends noted in a run, in words; None for nothing."""
+        for ran, of_call in groupby(sorted(notes), key=itemgetter(0)):
+            recorded = self.instruction(method, ran)
+            delegate = None if recorded is None else recorded.instruction.delegate
+            if recorded is None or delegate is None or delegate.backend != XNNPACK:
+                continue
+            self._steps.take(len(recorded.nodes))
+            if why := contradiction([note for _, note in of_call], recorded.nodes):
+                return f"instruction {ran.label} {why} in the ETRecord"
         return None
 
     def _fits(self, method: str, ran: Ran) -> bool:

@@ -102,10 +102,13 @@ class InstructionNodes:
 
     Args:
         archive: the ETRecord; others have no instructions.
+
+    Attributes:
+        archive: as given.
     """
 
     def __init__(self, archive: Archive) -> None:
-        self._archive = archive
+        self.archive = archive
         self._regions = Regions(archive)
         self._by_handle: dict[str, dict[int, list[ProgramNode]]] = {}
 
@@ -119,7 +122,7 @@ class InstructionNodes:
         parts = NAME.fullmatch(name)
         if parts is None or int(parts["chain"]) != ONLY_CHAIN:
             return []
-        return self.numbered(int(parts["number"]), Steps(self._archive.limits.work), only=parts["method"])
+        return self.numbered(int(parts["number"]), Steps(self.archive.limits.work), only=parts["method"])
 
     def numbered(self, number: int, steps: Steps, *, only: str | None = None) -> list[MethodInstruction]:
         """The instructions of a number, in each method that has something recorded of it.
@@ -138,8 +141,8 @@ class InstructionNodes:
 
     def has_method(self, method: str) -> bool:
         """Whether the ETRecord has something of a method."""
-        has_program = edge_program(method, self._archive.programs) is not None
-        return has_program or method in self._archive.instructions
+        has_program = edge_program(method, self.archive.programs) is not None
+        return has_program or method in self.archive.instructions
 
     def has_gap(self, number: int, *, only: str | None) -> bool:
         """Whether some method has an instruction of a number, and nothing is recorded of it.
@@ -149,7 +152,7 @@ class InstructionNodes:
             only: the method; None for all.
         """
         if only is not None:
-            is_free = number not in self._archive.instructions.get(only, {})
+            is_free = number not in self.archive.instructions.get(only, {})
             return is_free and number < self._last.get(only, -1)
         longer = len(self._lasts) - bisect_right(self._lasts, number)
         recorded = sum(number < self._last[method] for method in self._methods.get(number, ()))
@@ -172,7 +175,7 @@ class InstructionNodes:
             if only not in (None, method):
                 continue
             steps.take(1 + len(nodes))
-            is_free = number not in self._archive.instructions[method]
+            is_free = number not in self.archive.instructions[method]
             if is_free and any(not operator or runs(operator, node) for node in nodes):
                 return True
         return False
@@ -204,9 +207,9 @@ class InstructionNodes:
     def _inner(self) -> dict[str, list[ProgramNode]]:
         """A node of each operator in graphs inside of others, by method; only methods that have some."""
         inner = dict[str, list[ProgramNode]]()
-        for method in self._archive.instructions:
-            name = edge_program(method, self._archive.programs)
-            nodes = () if name is None else _all_nodes(self._archive.programs[name])
+        for method in self.archive.instructions:
+            name = edge_program(method, self.archive.programs)
+            nodes = () if name is None else _all_nodes(self.archive.programs[name])
             if by_target := {node.site.target: node for node in nodes if node.site.scopes}:
                 inner[method] = list(by_target.values())
         return inner
@@ -215,7 +218,7 @@ class InstructionNodes:
     def _methods(self) -> dict[int, list[str]]:
         """The methods that have something recorded of an instruction, by its number."""
         methods = defaultdict[int, list[str]](list)
-        for method, instructions in self._archive.instructions.items():
+        for method, instructions in self.archive.instructions.items():
             for number in instructions:
                 methods[number].append(method)
         return methods
@@ -223,7 +226,7 @@ class InstructionNodes:
     @cached_property
     def _last(self) -> dict[str, int]:
         """The number of each method's last instruction of which something is recorded."""
-        return {method: max(numbers) for method, numbers in self._archive.instructions.items() if numbers}
+        return {method: max(numbers) for method, numbers in self.archive.instructions.items() if numbers}
 
     @cached_property
     def _lasts(self) -> list[int]:
@@ -232,13 +235,13 @@ class InstructionNodes:
 
     def _instruction(self, method: str, number: int, steps: Steps) -> MethodInstruction:
         """An instruction, with the nodes that its handles stand for, each once."""
-        instruction = self._archive.instructions[method][number]
+        instruction = self.archive.instructions[method][number]
         if method not in self._by_handle:  # empty where the record lacks the program
-            name = edge_program(method, self._archive.programs)
+            name = edge_program(method, self.archive.programs)
             by_handle = defaultdict[int, list[ProgramNode]](list)
-            for node in () if name is None else _all_nodes(self._archive.programs[name]):
+            for node in () if name is None else _all_nodes(self.archive.programs[name]):
                 handles = node_handles(node.site.metadata)
-                self._archive.allowance.take(BYTES_A_HANDLE * len(handles), "debug handles")
+                self.archive.allowance.take(BYTES_A_HANDLE * len(handles), "debug handles")
                 sourced = self._regions.sourced(node) if handles else node
                 for handle in handles:
                     by_handle[handle].append(sourced)

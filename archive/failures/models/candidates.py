@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import counted, one_line, several
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
-from archive.failures.answers import ArchiveAnswers
+from archive.failures.answers import UNCHECKED, ArchiveAnswers
 from archive.failures.failure import Answer
 from archive.failures.kernels import KernelFailure
 from archive.failures.lite import LiteFailure
@@ -31,6 +31,7 @@ from archive.failures.printed import HEADED
 from archive.failures.redacted import Sign, is_as_it_was, sign_at
 from archive.failures.tracebacks import TORN_NOTE, SerializedFailure, TracebackFailure
 from archive.reader.facts import handle_digest
+from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,7 +101,7 @@ class FleetAnswers:
         """The answer to a failure; None where the log has its source, or it has nothing of a model."""
         if isinstance(failure, LiteFailure):
             what, prefix = failure.what, prefix_at_end(failure.digits)
-            known = self.models.by_prefix.get(prefix, ()) if prefix else ()
+            known = self.models.of_prefix(prefix)
             if prefix and not known:
                 what += f", of the archive {prefix} if they are unique"
             return self._answer(failure, what, known)
@@ -144,12 +145,17 @@ class FleetAnswers:
         if len(models) == 1:
             for candidate in self._asked(models, failure):
                 is_named = candidate.answer.is_named or naming is not None
-                answer = replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
+                answer = replace(
+                    candidate.answer,
+                    notes=_with_remedy(candidate.answer),
+                    is_named=is_named,
+                    models=(candidate.model.file,),
+                )
                 return answer if answer.text is None else self._kept(key, answer, naming)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
             return self._of_very_many(possible, failure, what)
-        left = [candidate for candidate in self._asked(possible, failure) if candidate.answer.is_possible]
+        left = _united([one for one in self._asked(possible, failure) if one.answer.is_possible])
         # Whose code is the log's before those of which there is no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
@@ -252,8 +258,47 @@ class FleetAnswers:
         if not left:
             readable = [model for model in models if model.file not in self.models.unread]
             others = "" if len(readable) == len(models) else " that can be read"
-            return f"of none of {counted(len(readable), 'model')}{others}"
+            return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
+        if all(candidate.answer.is_split for candidate in left):
+            return f"{_may_be(left)}, without its debug info; if `split` took it out, give the companion, too"
         return f"{_may_be(left)}, and nothing tells which"
+
+    def _lacking(self, models: Sequence[Model]) -> str:
+        """Words for the models among some that may have failed so, and lack what would tell."""
+        lacking = 0
+        for model in models:
+            with self.models.noting_unread(model):
+                lacking += model.is_split
+        if not lacking:
+            return ""
+        if len(models) == 1:
+            return "; it lacks its debug info: if `split` took it out, give its companion, too"
+        return f"; {lacking} lack their debug info: if `split` took it out, give their companions, too"
+
+
+def _united(left: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates, without those whose source another one of their archive id has.
+
+    A companion that is at hand without its archive, as in a store, is proved by the code of what was left.
+    """
+    ids = {one: one.model.facts.archive_id for one in left}
+    split = {ids[one] for one in left if one.answer.is_split}
+    whole = {ids[one] for one in left if not one.answer.is_split}
+    united = []
+    for one in left:
+        if one.answer.is_split and ids[one] in whole:
+            continue
+        answer = one.answer
+        if answer.is_unproven and ids[one] in split:
+            notes = tuple(note for note in answer.notes if note[1] != UNCHECKED)
+            answer = replace(answer, is_unproven=False, notes=notes)
+        united.append(one._replace(answer=answer))
+    return united
+
+
+def _with_remedy(answer: Answer) -> tuple[tuple[int, str], ...]:
+    """The notes of one model's answer, as they help where several models are given."""
+    return tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
 
 
 def _may_be(left: Sequence[Candidate]) -> str:

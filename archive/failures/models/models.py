@@ -19,7 +19,9 @@ from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
+from archive.reader.lacking import is_split
 from archive.reader.recognition.kinds import COMMAND_KINDS
+from archive.reader.split_handles import logged_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,6 +113,28 @@ class Model:
             return opened.companion is None and not opened.range_records
 
     @cached_property
+    def split_prefix(self) -> int:
+        """The prefix of the unique handles that `split` makes of its own; 0 where there are none.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self.open() as opened:
+            return logged_form(opened).prefix
+
+    @cached_property
+    def is_split(self) -> bool:
+        """Whether its debug info was split off, and its companion is not at hand.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self.open() as opened:
+            return is_split(opened)
+
+    @cached_property
     def unmapped(self) -> int:
         """Bytes of memory that its file takes once it is open: none if it is mapped, or read by ranges."""
         return 0 if self._mapped or is_elsewhere(self.file) else Path(self.file).stat().st_size
@@ -141,6 +165,9 @@ class KeptModel(Model):
         self.unmapped = entry.size
         self._opened = opened
         self.entry = entry
+
+    is_split = False
+    split_prefix = 0
 
     def open(self) -> Archive:
         """The companion.
@@ -218,6 +245,15 @@ class Models:
         return self._grouped(lambda model: [model.facts.prefix] if model.facts.prefix else [])
 
     @cached_property
+    def by_split_prefix(self) -> Mapping[int, Sequence[Model]]:
+        """The models that, once they are split, have unique handles of a prefix."""
+        return self._grouped(lambda model: [model.split_prefix] if model.split_prefix else [])
+
+    def of_prefix(self, prefix: int) -> Sequence[Model]:
+        """The models that a prefix of unique handles names: that print it, or would once they are split."""
+        return self.by_prefix.get(prefix, ()) or (self.by_split_prefix.get(prefix, ()) if prefix else ())
+
+    @cached_property
     def by_id(self) -> Mapping[str, Sequence[Model]]:
         """The models that an id stands for."""
         return self._grouped(lambda model: model.facts.ids)
@@ -243,7 +279,7 @@ class Models:
             handles: those of each failure, the outermost last.
         """
         prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
-        return self.by_prefix.get(prefixes.pop(), ()) if len(prefixes) == 1 else ()
+        return self.of_prefix(prefixes.pop()) if len(prefixes) == 1 else ()
 
     def of_id(self, word: str) -> Sequence[Model]:
         """The models that an id stands for, or eight or more digits with which an archive id begins."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,11 @@ from archive.store.folder import is_store
 from archive.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from archive.reader.archive import Archive
+    from archive.reader.facts import Facts
     from archive.store.bucket import Bucket
     from archive.store.client.server import Server
     from archive.store.folder import Waiting
@@ -169,46 +170,61 @@ def models_in(
     """
     if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
-    models = Models([])
+    found: list[Model | Models] = []
     for source in sources:
         path = Path(source)
         if is_server(source) or is_store(path):
-            models += models_of(store_at(source, limits=limits))
+            found.append(models_of(store_at(source, limits=limits)))
             continue
         if path.is_dir():
             files = sorted(_below(path, limits, mapped=mapped))
             if not files:
                 raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-            models += Models(_paired(files, limits, mapped=mapped))
+            found += [Model(file, limits=limits, mapped=mapped) for file in files]
             continue
         recognised = recognise(source, limits=limits)
         if recognised.kind not in KINDS:
             raise recognised.refusal(name_of(source))
-        models += Models([Model(source, companion, limits=limits, mapped=mapped)])
+        found.append(Model(source, companion, limits=limits, mapped=mapped))
+    paired = _paired([one for one in found if isinstance(one, Model)], limits, mapped=mapped)
+    models = Models([])
+    for one in found:
+        models += one if isinstance(one, Models) else Models(paired[one])
     return _named_apart(models)
 
 
-def _paired(files: Sequence[Path], limits: Limits, *, mapped: bool) -> Iterator[Model]:
-    """The models in the files of a folder: an archive beside its companion is one model with it."""
-    single = [Model(file, limits=limits, mapped=mapped) for file in files]
+def _paired(single: Sequence[Model], limits: Limits, *, mapped: bool) -> Mapping[Model, Sequence[Model]]:
+    """The models that each of some files stands for: an archive and its companion are one model together.
+
+    Wherever they lie: `split` puts companions into another folder. An archive stands for a model with each
+    companion of its id, unless its unique handles are those of another one: builds of one code may differ in
+    its source. Such companions stand for none by themselves.
+    """
     kinds = [listed_kind(model.file, limits=limits, mapped=mapped) for model in single]
-    if len({kind is FileKind.COMPANION for kind in kinds}) == 1:
-        yield from single
-        return
+    alone = {model: [model] for model in single}
+    if len({kind is FileKind.COMPANION for kind in kinds}) < 2:  # noqa: PLR2004 (both kinds)
+        return alone
     unread = Models(single)
-    companions, split = dict[str, Model](), dict[str, list[Model]]()
+    companions, split = defaultdict[str, list[Model]](list), list[Model]()
     for model, kind in zip(single, kinds, strict=True):
         with unread.noting_unread(model):
             if kind is FileKind.COMPANION:
-                companions.setdefault(model.facts.archive_id, model)
+                companions[model.facts.archive_id].append(model)
             elif model.lacks_debug_info:
-                split.setdefault(model.facts.archive_id, []).append(model)
-    both = {model: companions[key] for key in split.keys() & companions.keys() for model in split[key]}
-    for model in single:
-        if model in both:
-            yield Model(model.file, both[model].file, limits=limits, mapped=mapped)
-        elif model not in both.values():
-            yield model
+                split.append(model)
+    paired: dict[Model, list[Model]] = {}
+    used = set[Model]()
+    for model in split:
+        own = [one for one in companions[model.facts.archive_id] if _may_be_halves(model.facts, one.facts)]
+        if own:
+            paired[model] = [Model(model.file, one.file, limits=limits, mapped=mapped) for one in own]
+            used.update(own)
+    return alone | paired | {model: [] for model in used}
+
+
+def _may_be_halves(archive: Facts, companion: Facts) -> bool:
+    """Whether an archive and a companion of its id may be of one file: they have the same unique handles."""
+    return 0 in (archive.prefix, companion.prefix) or archive.prefix == companion.prefix
 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:

@@ -169,7 +169,7 @@ def _nodes(groups: Iterable[_LoadedNode]) -> Iterator[NodeSite]:
 
 def _derived(node: NodeSite, name: str, target: str, arguments: tuple[str, ...], record: Record) -> NodeSite:
     """A node that loading makes of another one, whose metadata it has."""
-    return NodeSite(name, target, node.scopes, arguments, node.metadata, node.inputs, record)
+    return NodeSite(name, target, node.scopes, arguments, node.metadata, node.inputs, record, node.tensors)
 
 
 def _held(site: NodeSite) -> Iterator[str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import re
 from enum import Enum
+from itertools import islice
 from keyword import kwlist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +33,8 @@ TAKEN = frozenset(
 """Names that ``torch.fx`` gives to no value: ``_illegal_names`` in ``torch/fx/graph.py``."""
 MAX_PATH = 1_000
 """Characters of a name that may have another form: an expression of alternatives is large."""
+MOST_PARTS = 32
+"""Ends of a path that may be a name in a module inside of the program's."""
 FIRST_LINE = 5
 """The line of generated code behind its ``def forward``, from 1."""
 POSITIONAL, KEYWORD = 1, 2
@@ -118,23 +121,34 @@ def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str
     return "" if is_open else text[at:]
 
 
-def own_name(name: str, inputs: Collection[str]) -> str:
+def own_name(name: str, inputs: Collection[str], *, is_in_module: bool = False) -> str:
     """The expression of a value's name in the program, and in its module.
 
     A module has a parameter's name of its attribute path (``p_queryproj_weight`` of ``queryProj.weight`` is
-    ``query_proj_weight``), and a number behind names that Python has taken, or another input.
+    ``query_proj_weight``), and a number behind names that Python has taken, or another input. A module inside
+    of it, as ``torch.export.unflatten`` makes them, has the end of that path (``weight``).
 
     Args:
         name: in the program.
         inputs: the names of all values that its graph takes.
+        is_in_module: whether it may be the name in a module inside of the program's.
     """
     own = LIFTED.sub("", name, count=1)
     if len(name) > MAX_PATH or (own == name and own not in TAKEN):
         return rf"{re.escape(name)}(?!\w)"
-    called = own if own == name else "_*".join(["", *own.replace("_", ""), ""])
-    if own in TAKEN or own in inputs:
+    called = own if own == name else _loosely(own)
+    if is_in_module and own != name:
+        ends = (own[at + 1 :] for at, letter in enumerate(own) if letter == "_")
+        called = "|".join([called, *(_loosely(end) for end in islice(ends, MOST_PARTS) if end)])
+        called = rf"(?:{called})(?:_\d+)?"
+    elif own in TAKEN or own in inputs:
         called = rf"{called}(?:_\d+)?"
     return rf"(?:{re.escape(name)}|{called})(?!\w)"
+
+
+def _loosely(name: str) -> str:
+    """The expression of a name with underscores in any place."""
+    return "_*".join(["", *name.replace("_", ""), ""])
 
 
 def _joined(items: Sequence[list[Piece]]) -> list[Piece]:

@@ -46,7 +46,8 @@ class Program:
         lifted: how many parameters, buffers and constants its graph takes; None where that is not known.
         is_pruned: whether its module has no tokens, and no nodes for results that nothing uses: the program
             is in another dialect than that of training. False where that is not recorded.
-        is_loaded: whether its nodes are those of the program as it is loaded, and not of its module.
+        is_loaded: whether its nodes are those of the program as it is loaded, and not of its module; None
+            where both have the same.
         schema: the version of the JSON's schema, ``8.20``; "" where it is not known.
 
     Attributes:
@@ -66,7 +67,7 @@ class Program:
         lifted: int | None = None,
         *,
         is_pruned: bool = False,
-        is_loaded: bool = False,
+        is_loaded: bool | None = False,
         schema: str = "",
     ) -> None:
         self.name = name
@@ -131,10 +132,10 @@ class Program:
             return (self,)
         loaded = LoadedGraphs(self.graphs)
         nodes, own = list(loaded.nodes()), list(loaded.module_nodes(is_pruned=self.is_pruned))
-        forms = ((own, False), (nodes, True))
+        forms = ((own, None),) if nodes == own else ((own, False), (nodes, True))
         return tuple(
             Program(self.name, self.release, partial(_by_key, sites), self.lifted, is_loaded=is_loaded)
-            for sites, is_loaded in (forms[:1] if nodes == own else forms)
+            for sites, is_loaded in forms
         )
 
     @cached_property
@@ -178,7 +179,7 @@ def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
 
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
     sites: dict[str, NodeSite] = {}
-    for number, (path, node, scopes, inputs) in enumerate(nodes(graph)):
+    for number, (path, node, scopes, inputs, tensors) in enumerate(nodes(graph)):
         texts: Mapping[str, str] | None = None
         if metadata is not None:
             if number >= len(metadata):
@@ -190,17 +191,18 @@ def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) 
             texts = _object(node.get("metadata"), f"{path}.metadata")
         for key, value in texts.items():
             _text(value, f"{path}.metadata.{key}")
-        site = NodeSite(name, target, scopes, arguments, texts, inputs, node)
+        site = NodeSite(name, target, scopes, arguments, texts, inputs, node, tensors)
         if sites.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
     return sites
 
 
-GRAPH = "graph_module.graph"
+GRAPH, TENSORS = "graph_module.graph", "tensor_values"
 TRAINING = "TRAINING"
 """The dialect of programs as they are exported, in ``verifiers``."""
-PlacedNode = tuple[str, dict[str, Any], tuple[Scope, ...], tuple[str, ...]]
-"""JSON path, node, the scopes that the node is in, and the names of the values that its graph takes."""
+PlacedNode = tuple[str, dict[str, Any], tuple[Scope, ...], tuple[str, ...], "Mapping[str, Any]"]
+"""JSON path, node, the scopes that the node is in, the names of the values that its graph takes, and what is
+recorded of the graph's tensors."""
 
 
 def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = ()) -> Iterator[PlacedNode]:
@@ -220,10 +222,12 @@ def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = 
     inputs = tuple(
         next(iter(named_values(given)), "") for given in _list(graph.get("inputs", []), f"{path}.inputs")
     )
+    tensors = graph.get(TENSORS)
+    tensors = tensors if isinstance(tensors, dict) else {}
     for number, value in enumerate(_list(graph.get("nodes"), f"{path}.nodes")):
         at = f"{path}.nodes[{number}]"
         node = _object(value, at)
-        yield at, node, scopes, inputs
+        yield at, node, scopes, inputs, tensors
         for i, argument in enumerate(_list(node.get("inputs"), f"{at}.inputs")):
             inner = argument.get("arg") if isinstance(argument, dict) else None
             if isinstance(inner, dict) and isinstance(held := inner.get("as_graph"), dict):

@@ -55,6 +55,7 @@ class NodeSite:
         metadata: the texts that say where it comes from, as recorded.
         inputs: the names of the values that its graph takes, in order; empty where they are not known.
         record: the node's JSON; None where it is not known.
+        tensors: what its graph records of each tensor, by the value's name, as the JSON has it.
     """
 
     name: str
@@ -64,6 +65,7 @@ class NodeSite:
     metadata: Mapping[str, str] = field(repr=False)
     inputs: tuple[str, ...] = field(default=(), repr=False)
     record: Mapping[str, Any] | None = field(default=None, repr=False)
+    tensors: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def key(self) -> str:

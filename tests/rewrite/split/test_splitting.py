@@ -23,7 +23,7 @@ from archive.failures.answers import UNCHECKED
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import build_source_ranges
-from archive.rewrite.kept import prefix_of
+from archive.reader.split_handles import prefix_of
 from archive.rewrite.split import split
 from tests.support import slow_reader
 from tests.support.commands import run
