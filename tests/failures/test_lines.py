@@ -113,7 +113,7 @@ def each(line: LogLine) -> list[LogLine]:
 
 
 def shown(line: LogLine | None) -> tuple[bytes, int, bool] | None:
-    return None if line is None else (line.data, line.number, line.is_whole)
+    return None if line is None else (line.latin or line.data, line.number, line.is_whole)
 
 
 @pytest.mark.parametrize(
