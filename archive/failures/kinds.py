@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.failures.eval_frames import EVAL_FRAME, EvalFailure, statement_in
+from archive.failures.inputs import InputFailure, refusal_in
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.failures.kernels import KernelFailure, named_line
 from archive.failures.lite import LiteFailure
+from archive.failures.log.log_line import without_end
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
@@ -89,6 +91,13 @@ def _instruction(beginning: Beginning, match: re.Match[bytes], _: Above) -> Inst
     return None if failure.is_explained else failure
 
 
+def _refusal(beginning: Beginning, match: re.Match[bytes], above: Above) -> InputFailure | None:
+    stream = beginning.stream(match["prefix"])
+    known = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
+    failure = InputFailure(stream, map(without_end, known))
+    return None if failure.is_explained else failure
+
+
 KINDS = (
     FailureKind(HANDLES_NOT_FOUND.match, _handles, finds_document=True),
     FailureKind(TRACEBACK_START.fullmatch, _traceback, finds_document=True),
@@ -97,5 +106,6 @@ KINDS = (
     FailureKind(EVAL_FRAME.fullmatch, _frames),
     FailureKind(named_line, _kernel),
     FailureKind(INSTRUCTION.fullmatch, _instruction),
+    FailureKind(refusal_in, _refusal),
 )
 """Every kind. No line begins failures of two of them; the first one counts."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.failures.explainer import LogExplainer
+from archive.failures.inputs import REFUSED, refusal_in
 from archive.failures.kernels import (
     CALL_FAILED,
     CALLED,
@@ -282,13 +283,14 @@ def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) ->
 PATTERNS = {
     begins: [cast("Any", begins).__self__.pattern]
     for begins in (kind.begins for kind in KINDS)
-    if begins is not named_line
+    if begins not in (named_line, refusal_in)
 } | {
+    refusal_in: [rb".*ExecuTorch: " + REFUSED.pattern.removeprefix(rb"(?P<prefix>.*?)")],
     named_line: [
         rb".*aoti_torch_" + CALLED.pattern + CALL_FAILED + LINE_OF_CALL.pattern,
         rb".*" + KERNEL_FAILED + LINE_OF_KERNEL.pattern,
         rb".*" + ROW.pattern.removeprefix(rb"(?:\A| )") + rb".*",
-    ]
+    ],
 }
 """The texts that each row of ``KINDS`` may accept, by what finds its beginning."""
 

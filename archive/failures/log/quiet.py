@@ -25,6 +25,15 @@ MARKS = (
     # an instruction of ExecuTorch's runtime
     b"KernelCall failed at instruction",
     b"CALL_DELEGATE execute failed at instruction",
+    # an input or a method that it refuses
+    b" has unexpected scalar type: expected ",
+    b" input tensor's scalartype does not meet requirement",
+    b"Error resizing tensor at input ",
+    b" has not been set.",
+    b" was expected to have type ",
+    b"Invalid number of inputs provided. Expected ",
+    b") must be less than the number of inputs in method (",
+    b"No method named '",
 )
 """The first line of each kind of failures has one of these."""
 
@@ -43,6 +52,7 @@ BEGINNINGS = (
 WORDS = (
     *(b"Traceback", b"Debug", b"While executing %", b"<eval_with_key>", b"failed at instruction"),
     *(b" API call failed at ", b"cpp_", b"111,114", b"111, 114"),
+    *(b"nput ", b"nputs ", b"No method named '"),
 )
 """Each mark has one of these, in its encodings, too: the last two are the "or" of both texts. Nearly all logs
 have none."""
