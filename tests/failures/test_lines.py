@@ -27,7 +27,7 @@ from archive.failures.kernels import (
 )
 from archive.failures.kinds import KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
-from archive.failures.log.quiet import MARKS, NUMBER_MARK, URL_MARK, has_failure
+from archive.failures.log.quiet import INPUT_MARK, MARKS, NUMBER_MARK, URL_MARK, has_failure
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from tests.support.corpus import FIXTURES
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from archive.failures.models.models import Models
     from tests.support.reports import Report
 
-MARK = b"_cpp_"
+MARK = b"cpp_"
 FLEET = FIXTURES / "fleet"
 FAILURES = json.loads((FLEET / "failures.json").read_bytes())
 TEXTS = [
@@ -273,7 +273,8 @@ def test_lines_within_a_line_have_its_number() -> None:
 @given(
     st.sampled_from(MARKS)
     | st.from_regex(URL_MARK, fullmatch=True)
-    | st.from_regex(NUMBER_MARK, fullmatch=True),
+    | st.from_regex(NUMBER_MARK, fullmatch=True)
+    | st.from_regex(INPUT_MARK, fullmatch=True),
     st.binary(max_size=9),
 )
 def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:
