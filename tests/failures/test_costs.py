@@ -17,7 +17,6 @@ from archive.failures.code_records import BLOCK, CodeLines
 from archive.failures.explainer import LogExplainer
 from archive.failures.failure import why_left
 from archive.failures.log.beginnings import MAX_ABOVE, MOST_ABOVE, Above
-from archive.failures.log.documents import may_open
 from archive.failures.log.forms import Ended, Prefixed, Quoted
 from archive.failures.log.streams import MAX_BETWEEN
 from tests.support.commands import well
@@ -223,18 +222,6 @@ def test_each_line_of_a_form_has_its_mark(first: bytes, other: bytes, text: byte
                 for prefix in (first, first.rstrip(b" "), other, other.rstrip(b" ")):
                     if around.part(0, prefix + line) is not None:
                         assert around.mark in prefix + line
-
-
-OPENING = [b"plain", b'a "', b"<b", b"it's", bytes(MAX_ABOVE // 2)]
-
-
-@given(st.lists(st.sampled_from(OPENING)), st.integers(0, 4))
-def test_the_lines_above_know_whether_one_of_them_shows_a_document(lines: list[bytes], first: int) -> None:
-    above = Above(lines[:first])
-    for line in lines[first:]:
-        above.add(line)
-    assert above.are_plain == (not above.passed and not any(map(may_open, above.nearest())))
-    assert not any(map(may_open, lines)) or not above.are_plain
 
 
 def test_the_lines_above_are_few_and_small() -> None:

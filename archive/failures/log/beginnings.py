@@ -93,7 +93,6 @@ class Above:
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
         self._lines = deque[bytes](lines, MOST_ABOVE)
         self._size = sum(map(len, self._lines))
-        self._since_quote = next((at for at, line in enumerate(self.nearest()) if may_open(line)), MOST_ABOVE)
         self.passed = Passed()
 
     def add(self, line: bytes) -> None:
@@ -103,7 +102,6 @@ class Above:
             self.passed.add(self._lines[0])
         self._lines.append(line)
         self._size += len(line)
-        self._since_quote = 0 if may_open(line) else self._since_quote + 1
         while self._size > MAX_ABOVE and len(self._lines) > 1:
             self._size -= len(self._lines[0])
             self.passed.add(self._lines.popleft())
@@ -113,11 +111,9 @@ class Above:
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
         if len(others) > MOST_ABOVE:
-            for line in self._lines:
-                self.passed.add(line)
+            self.passed.add_many(b"".join((*self._lines, others.pop(0))))
             self._lines.clear()
             self._size = 0
-            self.passed.add(others.pop(0))
         for line in others:
             self.add(line + b"\n")
 
@@ -126,15 +122,11 @@ class Above:
         """The module hierarchy that the line directly above has; b"" if it has none."""
         return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
 
-    @property
-    def are_plain(self) -> bool:
-        """Whether no line above shows a document."""
-        return not self.passed and self._since_quote >= len(self._lines)
-
     def shows_source(self, line: bytes) -> bool:
         """Whether a line below them is source that a frame shows: what stands in it has not happened."""
         for above in islice(self.nearest(), MOST_SHOWN):
-            if frame := SHOWN_FRAME.fullmatch(without_end(above)):
+            frame = SHOWN_FRAME.fullmatch(without_end(above)) if b"  File " in above else None
+            if frame:
                 part = Prefixed(frame["prefix"]).part(0, line)
                 return part is not None and part.text.startswith(INDENT)
             if INDENT not in above:
@@ -230,21 +222,47 @@ class Beginning(NamedTuple):
             other = unprefixed
         return _own(exact, is_second, is_patient=is_patient) or other
 
-    def held(self, above: Above) -> Form | None:
+    def held(self, stream: LogStream, above: Above) -> Form | None:
         """How the text of several lines is written that holds the line; None where no document shows one.
 
         Args:
+            stream: the lines that the document is of, without what stands around each of them.
             above: the lines above.
         """
-        if self.quotes or above.are_plain:
+        passed = above.passed if stream is self.plain else Passed()
+        own = stream.form.mark if isinstance(stream, InnerStream) else b""
+        near = [line for line in above.nearest() if own in line and self._may_open(line)]
+        if not near and not passed:
             return None
-        return form_of(map(without_end, above.nearest()), above.passed, self.plain.text)
+
+        def nearest(mark: bytes) -> Iterator[bytes]:
+            in_line = mark[:1]
+            for line in near:
+                if in_line in line or self.quotes:  # spares most lines the rest
+                    text = stream.text_of(line)
+                    if text is not None and mark in text:
+                        yield text
+
+        return form_of(nearest, passed, stream.text)
+
+    def _may_open(self, line: bytes) -> bool:
+        """Whether the text of a line may open another one of several lines; false if not for certain."""
+        if not self.quotes:
+            return may_open(line)
+        return b'\\"' in line or b"'" in line or b"<" in line or b"\\u00" in line
 
     def within(self, above: Above) -> Beginning:
         """The same, with its text as a document means it that holds the line."""
-        document = self.held(above)
+        document = self.held(self.stream(), above)
         part = None if document is None else document.part(0, self.text)
         return self if part is None else self._replace(text=part.text, document=document)
+
+    def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
+        """The streams that are the text of a document: each line with the prefix, or without it."""
+        for around in dict.fromkeys((prefix, b"")):
+            stream = self.stream(around)
+            if document := self.held(stream, above):
+                yield InnerStream(stream, document)
 
     def framed(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where there is none of its form.
@@ -255,8 +273,7 @@ class Beginning(NamedTuple):
             above: the lines above.
         """
         line, exact = self.plain.text(1), self._exact(prefix, tail)
-        document = None if tail.strip(b" ") else self.held(above)
-        held = [] if document is None else [InnerStream(self.stream(prefix), document)]
+        held = () if tail.strip(b" ") else self._held(prefix, above)
         for stream in chain(held, self._forms(prefix, tail)):
             if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
                 is_next = exact.text_of(line) is not None
@@ -305,8 +322,8 @@ class Beginning(NamedTuple):
                     return lines
         if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
             return None
-        if document := self.held(above):
-            return preceding(InnerStream(self.stream(), document), above)[0]
+        for stream in self._held(prefix, above):
+            return preceding(stream, above)[0]
         exact, numbered = preceding(self.stream(prefix), above)
         options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
         for option in options:

@@ -15,7 +15,7 @@ from archive.failures.log.encodings import Entities
 from archive.failures.log.forms import Recoded, Unwritable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from archive.failures.log.forms import Form
 
@@ -135,23 +135,24 @@ HELD = (
 )
 
 
-def form_of(above: Iterable[bytes], passed: Passed, below: Callable[[int], bytes | None]) -> Form | None:
+def form_of(
+    above: Callable[[bytes], Iterator[bytes]], passed: Passed, below: Callable[[int], bytes | None]
+) -> Form | None:
     """How a line of such a document is written; None where nothing shows that it is in one.
 
     Args:
-        above: the lines above, the nearest first.
+        above: gives the lines above that have some bytes, the nearest first.
         passed: the lines above these.
         below: gives a line below by its number, from 1, and waits for it; None after the last one. It is
             asked only where the lines above open a text, so that only there a log is held back.
     """
-    nearest = list(above)
     for held in HELD:
-        opening = next(filter(held.has_mark, nearest), passed.last(held.mark))
+        opening = next(filter(held.has_mark, above(held.mark)), passed.last(held.mark))
         if held.opened.search(opening):
             closing = next(filter(held.has_mark, _read(below)), None)
             if closing is None or held.closed.match(closing):
                 return held.form()
-    return _in_element(next(filter(has_tag, nearest), passed.last(b"<")), below)
+    return _in_element(next(filter(has_tag, above(b"<")), passed.last(b"<")), below)
 
 
 def _read(below: Callable[[int], bytes | None]) -> Iterator[bytes]:
@@ -218,10 +219,12 @@ def has_tag(line: bytes) -> bool:
 
 MARKS = {b"<": has_tag, **{held.mark: held.has_mark for held in HELD}}
 """What opens or closes a text, and whether a line has it: the last such line decides."""
+MOST_WAITING = 256
+"""Lines that wait to be looked at."""
 
 
 def may_open(line: bytes) -> bool:
-    """Whether a line has what all documents have above a text: a quote, or the beginning of an element."""
+    """Whether a line has what all documents have above a text, as it is or in a string of JSON."""
     return b'"' in line or b"'" in line or b"<" in line
 
 
@@ -230,18 +233,34 @@ class Passed:
 
     def __init__(self) -> None:
         self._last: dict[bytes, bytes] = {}
+        self._waiting: list[bytes] = []
 
     def __bool__(self) -> bool:
-        return bool(self._last)
+        return bool(self._last or self._waiting)
 
     def last(self, mark: bytes) -> bytes:
         """The last line that has a mark; b"" if there is none."""
+        self._look()
         return self._last.get(mark, b"")
 
-    def add(self, lines: bytes) -> None:
-        """Note lines that are no longer kept."""
+    def add(self, line: bytes) -> None:
+        """Note a line that is no longer kept."""
+        if may_open(line):
+            self._waiting.append(line)
+        if len(self._waiting) > MOST_WAITING:
+            self._look()
+
+    def add_many(self, lines: bytes) -> None:
+        """Note many lines."""
+        self._waiting.append(lines)
+        self._look()
+
+    def _look(self) -> None:
+        """Look at the lines that wait."""
+        lines = b"\n".join(self._waiting)
+        self._waiting.clear()
         for mark, has_mark in MARKS.items():
-            stop = lines.rfind(mark)
+            stop = lines.rfind(mark) if mark in lines else -1  # to search forwards takes a tenth of the time
             for _ in range(MOST_SOUGHT):
                 if stop < 0:
                     break

@@ -54,7 +54,7 @@ BEGINNINGS = (
 WORDS = (
     *(b"Traceback", b"Debug", b"While executing %", b"<eval_with_key>", b"failed at instruction"),
     *(b"aoti_torch_", b"cpp_", b"111,114", b"111, 114"),
-    *(b"nput ", b"nputs ", b"No method named '"),
+    *(b"Input ", b"Error resizing tensor", b"number of inputs ", b"'s scalartype ", b"No method named '"),
 )
 """Each mark has one of these, in its encodings, too: the numbers are the "or" of both texts. Nearly all logs
 have none."""

@@ -61,7 +61,7 @@ PAIRED = re.compile(rb"[\xf0-\xf4]")
 
 IN_JSON = re.compile(rb'(?:"\s*:|[\[,])\s*\Z|\A\s*\Z')
 """Stands before a string of JSON: a key, the strings of a list, or nothing."""
-NUMBERED = re.compile(rb"\\u[0-9a-fA-F]{4}")
+NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
 
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
@@ -193,7 +193,12 @@ def regions(line: bytes) -> Iterator[Region]:
 def outer(line: bytes) -> Iterator[Region]:
     """The parts that are around strings of JSON: lists of lines, and strings and fields with JSON in them."""
     has_list, is_twice = OPENING.search(line) is not None, TWICE.search(line) is not None
-    return _regions(line, (_outside, *((_list,) if has_list else ()))) if has_list or is_twice else iter(())
+    finds = (
+        *((_outside,) if is_twice or has_list else ()),
+        *((_list,) if has_list else ()),
+        *((_around_quotes,) if SINGLE.search(line) else ()),
+    )
+    return _regions(line, finds) if finds else iter(())
 
 
 def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
@@ -280,6 +285,15 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
         is_around = b'"' in text[start : mark.start()] and text[stop : stop + 1] in BEHIND
         if is_around and (region := _made(text, start, stop, of_python)):
             return region
+    return None
+
+
+def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """A string of Python's in single quotes, in which what has double quotes is no string of its own."""
+    for literal in _around(text, PYTHON, SINGLE, least, mark):
+        start, stop = literal.span()
+        if b'"' in text[start : mark.start()] and not _is_in_string(text, start):
+            return _made(text, start, stop, of_python)
     return None
 
 
