@@ -169,8 +169,26 @@ def test_lines_that_have_passed_are_known_however_they_passed(parts: list[bytes]
         expected = next(filter(has_mark, reversed(split)), b"")
         found = {one.last(mark), many.last(mark)}
         assert found <= {expected, b""}
-        if mark not in OPENED or any(map(OPENED[mark].search, filter(has_mark, split))):
+        if mark not in OPENED or any(map(OPENED[mark], filter(has_mark, split))):
             assert found == {expected}
+
+
+WORDS = [
+    *(b"<", b"<a", b"<a ", b"<a b", b"</", b'"', b'""', b',"', b'"x', b"'", b"''", b"('", b"VALUES ", b"=("),
+    *(b'= """', b'"""', b"= '''", b"'''", b" ", b"a", b"a::", b"<frozen a", b"<acomp", b"#"),
+]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_long_line_is_looked_at_once(word: bytes) -> None:
+    """A pattern that went back for each word would take minutes."""
+    for end in (b"", b'"', b"'", b"<", b">", b"x"):
+        line = word * ((1 << 17) // len(word)) + end
+        for held in HELD:
+            held.has_mark(line)
+            held.opened(line)
+            held.closed.match(line)
+        form_of(lambda _, line=line: iter([line]), Passed(), lambda _: None)  # type: ignore[misc]
 
 
 def test_few_lines_below_are_asked_for() -> None:

@@ -88,48 +88,57 @@ class Held(NamedTuple):
     Attributes:
         mark: what opens and closes such a text.
         has_mark: whether a line has it, and not as a part of the text.
-        opened: found in the nearest such line above, where that opens one.
+        opened: whether the nearest such line above opens one.
         closed: matches the first such line below, where that closes one.
         form: how the lines of the text are written.
     """
 
     mark: bytes
     has_mark: Callable[[bytes], bool]
-    opened: re.Pattern[bytes]
+    opened: Callable[[bytes], object]
     closed: re.Pattern[bytes]
     form: Callable[[], Form]
+
+
+KEY = rb"\s*[\w.\"'-]+\s*=\s*"
+COMMENT = rb"\s*(?:#.*)?\Z"
+KEYWORD = re.compile(rb"(?i)\b(?:INSERT|VALUES|SELECT|SET|WHERE|CALL|EXEC|UPDATE)\b")
+ROW = re.compile(rb"\s*+(?:\(|N?')")
+SQL_STRING = re.compile(rb"(?:^|[(,=])\s*+N?'(?:[^']|'')*+\Z")
+
+
+def _opens_sql(line: bytes) -> bool:
+    """Whether a line of a statement, or of its rows, ends within a string."""
+    return (ROW.match(line) or KEYWORD.search(line)) is not None and SQL_STRING.search(line) is not None
 
 
 HELD = (
     Held(  # TOML
         BASIC,
         lambda line: line.count(BASIC) % 2 == 1,
-        re.compile(rb"^\s*[\w.\"'-]+\s*=\s*\"\"\"(?:(?!\"\"\").)*\Z", re.DOTALL),
-        re.compile(rb".*\"\"\"\s*(?:#.*)?\Z", re.DOTALL),
+        re.compile(KEY + rb'"""(?:(?!""").)*+\Z', re.DOTALL).match,
+        re.compile(rb'.*"""' + COMMENT, re.DOTALL),
         _basic,
     ),
     Held(
         LITERAL,
         lambda line: line.count(LITERAL) % 2 == 1,
-        re.compile(rb"^\s*[\w.\"'-]+\s*=\s*'''(?:(?!''').)*\Z", re.DOTALL),
-        re.compile(rb".*'''\s*(?:#.*)?\Z", re.DOTALL),
+        re.compile(KEY + rb"'''(?:(?!''').)*+\Z", re.DOTALL).match,
+        re.compile(rb".*'''" + COMMENT, re.DOTALL),
         _literal,
     ),
     Held(  # CSV
         b'"',
         lambda line: _is_bare(line, b'"'),
-        re.compile(rb'(?:^|[,;\t])"(?:[^"]|"")*\Z'),
-        re.compile(rb'(?:[^"]|"")*"(?:[,;\t]|\Z)'),
+        re.compile(rb'(?:^|[,;\t])"(?:[^"]|"")*+\Z').search,
+        re.compile(rb'(?:[^"]|"")*+"(?:[,;\t]|\Z)'),
         lambda: doubled(b'"'),
     ),
     Held(  # SQL
         b"'",
         lambda line: _is_bare(line, b"'"),
-        re.compile(
-            rb"(?:^|(?i:\b(?:INSERT|VALUES|SELECT|SET|WHERE|CALL|EXEC|UPDATE)\b).*[(,=]|^\s*\((?:.*,)?)"
-            rb"\s*N?'(?:[^']|'')*\Z"
-        ),
-        re.compile(rb"(?:[^']|'')*'\s*(?:[,);]|::|(?i:AS\b)|\Z)"),
+        _opens_sql,
+        re.compile(rb"(?:[^']|'')*+'\s*(?:[,);]|::|(?i:AS\b)|\Z)"),
         lambda: doubled(b"'"),
     ),
 )
@@ -148,7 +157,7 @@ def form_of(
     """
     for held in HELD:
         opening = next(filter(held.has_mark, above(held.mark)), passed.last(held.mark))
-        if held.opened.search(opening):
+        if held.opened(opening):
             closing = next(filter(held.has_mark, _read(below)), None)
             if closing is None or held.closed.match(closing):
                 return held.form()
@@ -166,7 +175,7 @@ def _read(below: Callable[[int], bytes | None]) -> Iterator[bytes]:
 
 # --- elements
 
-TAG = re.compile(rb"<(?P<mark>/|!\[CDATA\[)?(?P<name>[A-Za-z][\w:.-]*)?(?P<rest>[^<>]*)(?P<end>>|\Z)")
+TAG = re.compile(rb"<(?P<mark>/|!\[CDATA\[)?(?P<name>[A-Za-z][\w:.-]*+)?+(?P<rest>[^<>]*+)(?P<end>>|\Z)")
 NO_TAG = re.compile(
     rb"<(?:module|lambda|\w+comp|genexpr|locals|string|stdin|frozen [\w.]+|eval_with_key)>"
     rb"|<(?:\w+::|(?:const|unsigned)\b|(?:int|long|float|double|bool|char|void|u?int\d+_t)\b)"
@@ -219,8 +228,10 @@ def has_tag(line: bytes) -> bool:
 
 MARKS = {b"<": has_tag, **{held.mark: held.has_mark for held in HELD}}
 """What opens or closes a text, and whether a line has it: the last such line decides."""
-MOST_WAITING = 256
-"""Lines that wait to be looked at."""
+MOST_WAITING = 1 << 16
+"""Bytes of lines that wait to be looked at."""
+LONGEST = 1 << 16
+"""Bytes of a line that is kept; one that is longer opens nothing."""
 
 
 def may_open(line: bytes) -> bool:
@@ -234,6 +245,7 @@ class Passed:
     def __init__(self) -> None:
         self._last: dict[bytes, bytes] = {}
         self._waiting: list[bytes] = []
+        self._size = 0
 
     def __bool__(self) -> bool:
         return bool(self._last or self._waiting)
@@ -247,7 +259,8 @@ class Passed:
         """Note a line that is no longer kept."""
         if may_open(line):
             self._waiting.append(line)
-        if len(self._waiting) > MOST_WAITING:
+            self._size += len(line)
+        if self._size > MOST_WAITING:
             self._look()
 
     def add_many(self, lines: bytes) -> None:
@@ -257,8 +270,9 @@ class Passed:
 
     def _look(self) -> None:
         """Look at the lines that wait."""
-        lines = b"\n".join(self._waiting)
+        lines = self._waiting[0] if len(self._waiting) == 1 else b"\n".join(self._waiting)
         self._waiting.clear()
+        self._size = 0
         for mark, has_mark in MARKS.items():
             stop = lines.rfind(mark) if mark in lines else -1  # to search forwards takes a tenth of the time
             for _ in range(MOST_SOUGHT):
@@ -267,7 +281,7 @@ class Passed:
                 start = lines.rfind(b"\n", 0, stop) + 1
                 end = lines.find(b"\n", stop)
                 line = lines[start : end if end >= 0 else len(lines)].removesuffix(b"\r")
-                if has_mark(line):
-                    self._last[mark] = line
+                if len(line) > LONGEST or has_mark(line):
+                    self._last[mark] = line if len(line) <= LONGEST else b""
                     break
                 stop = lines.rfind(mark, 0, start)

@@ -61,6 +61,8 @@ PAIRED = re.compile(rb"[\xf0-\xf4]")
 
 IN_JSON = re.compile(rb'(?:"\s*:|[\[,])\s*\Z|\A\s*\Z')
 """Stands before a string of JSON: a key, the strings of a list, or nothing."""
+MOST_BEFORE = 64
+"""Bytes before a string that are looked at."""
 NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
 
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
@@ -97,9 +99,9 @@ def explained_strings(line: bytes, explain: Explain) -> bytes | None:
     return _with_regions_explained(line, explain)
 
 
-def _is_in_string(line: bytes, at: int) -> bool:
-    """Whether a byte stands in a quoted string."""
-    string = next((string for string in STRING.finditer(line) if string.end() > at), None)
+def _is_in_string(line: bytes, at: int, least: int = 0) -> bool:
+    """Whether a byte stands in a quoted string, of those from some byte on."""
+    string = next((string for string in STRING.finditer(line, least) if string.end() > at), None)
     return string is not None and string.start() < at
 
 
@@ -149,7 +151,7 @@ def _of_json(before: bytes, literal: bytes) -> InlineText | None:
     if text is None:
         return None
     # Rust, TOML and YAML have no such numbers for characters, or no pairs of them; all read characters.
-    has_numbers = IN_JSON.search(before) is not None or NUMBERED.search(literal) is not None
+    has_numbers = IN_JSON.search(before[-MOST_BEFORE:]) is not None or NUMBERED.search(literal) is not None
     return InlineText(text, lambda text: quoted(text, is_ascii=has_numbers and _is_ascii(literal, text)))
 
 
@@ -292,7 +294,7 @@ def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | N
     """A string of Python's in single quotes, in which what has double quotes is no string of its own."""
     for literal in _around(text, PYTHON, SINGLE, least, mark):
         start, stop = literal.span()
-        if b'"' in text[start : mark.start()] and not _is_in_string(text, start):
+        if b'"' in text[start : mark.start()] and not _is_in_string(text, start, least):
             return _made(text, start, stop, of_python)
     return None
 
