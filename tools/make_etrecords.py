@@ -5,6 +5,8 @@
 Beside each ``NAME.etrecord`` there are, where the sample has them,
 
 * ``NAME.log.txt``: the standard error of calls that fail, ended by Python's message of each;
+* ``NAME.refused.txt``: the same of calls whose inputs or method the runtime refuses: each input with another
+  dtype, rank and size, or one fewer or one more of them, and a method that there isn't;
 * ``NAME.inspector.json``: what the Inspector says of an ETDump of a call that does not fail: for each
   instruction the operator that ran, the debug handles, and the traces and modules of their nodes.
 
@@ -30,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tools.make_exported import Exported, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tools.make_exported import Arguments
 
@@ -40,6 +42,11 @@ EXECUTION = "Execute"
 KERNEL = "native_call_"
 """What the Inspector puts before the name of an operator whose kernel ran."""
 BACKEND = "DELEGATE_CALL"
+REFUSED = ("shop", "methods", "sized")
+"""The samples of which calls are refused."""
+ABSENT = "absent"
+"""No sample's method."""
+INSTRUCTION = " failed at instruction "
 
 
 class Lowered(NamedTuple):
@@ -183,6 +190,9 @@ class ETRecords:
         log = "".join(self.failure(lowered, *call) for call in lowered.calls)
         if log:
             (self.folder / f"{name}.log.txt").write_text(log, "utf-8")
+        if name in REFUSED:
+            refused = "".join(self.refused(lowered))
+            (self.folder / f"{name}.refused.txt").write_text(refused, "utf-8")
         if lowered.inspected is not None:
             facts = self.inspected(lowered, record)
             (self.folder / f"{name}.inspector.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
@@ -192,8 +202,8 @@ class ETRecords:
         load = self.runtime._load_for_executorch_from_buffer
         return load(lowered.program.buffer, enable_etdump=True)
 
-    def failure(self, lowered: Lowered, method: str, arguments: Arguments) -> str:
-        """What is printed when a call fails."""
+    def failure(self, lowered: Lowered, method: str, arguments: Arguments, *, is_sure: bool = True) -> str:
+        """What is printed when a call fails; "" where it does not, and is not sure to."""
         module = self.loaded(lowered)
         sys.stderr.flush()
         saved = os.dup(2)
@@ -204,13 +214,30 @@ class ETRecords:
             except RuntimeError as error:
                 message = f"RuntimeError: {error}\n"
             else:
-                sys.exit("make_etrecords: a call that should fail does not")
+                if is_sure:
+                    sys.exit("make_etrecords: a call that should fail does not")
+                message = ""
             finally:
                 os.dup2(saved, 2)
                 os.close(saved)
             log.seek(0)
             lines = [line.decode() for line in log if not line.startswith(b"[cpuinfo")]  # of this machine
-            return "".join([*lines, message])
+            return "".join([*lines, message]) if message else ""
+
+    def refused(self, lowered: Lowered) -> Iterator[str]:
+        """What is printed when the runtime refuses an input or a method; not where a call gets further."""
+        torch = self.exported.torch
+        inspected = (("forward", lowered.inspected),) if lowered.inspected is not None else ()
+        for method, arguments in dict(inspected + lowered.calls).items():
+            changes = [arguments[:-1], (*arguments, torch.ones(1))]
+            for at, one in enumerate(arguments):
+                other = torch.int32 if one.dtype.is_floating_point else torch.float32
+                larger = (torch.cat([one] * 9, axis) for axis in range(one.dim()))
+                made = (one.to(other), one.unsqueeze(0), *larger)
+                changes += [(*arguments[:at], change, *arguments[at + 1 :]) for change in made]
+            texts = (self.failure(lowered, method, changed, is_sure=False) for changed in changes)
+            yield from (text for text in texts if text and INSTRUCTION not in text)
+        yield self.failure(lowered, ABSENT, ())
 
     def inspected(self, lowered: Lowered, record: Path) -> list[dict[str, Any]]:
         """What the Inspector says of each instruction that ran."""

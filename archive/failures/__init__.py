@@ -5,11 +5,12 @@ The life of a line, in the order of files:
 1. `log/`: bytes become lines; `log/quiet` passes those in which no failure can begin, almost all. Loggers
    and container runtimes put a prefix before each line, or make it a record of JSON. A failure's lines are
    those of one *stream*, its process's part of the log, wherever lines of others stand between them;
-   `log/beginnings` finds it. `printed` has the lines that PyTorch prints.
+   `log/beginnings` finds it; `log/documents` knows what holds it: its explanation keeps the escapes of that.
+   `printed` has the lines that PyTorch prints.
 2. `kinds` is the table of kinds; it makes a `failure` of a line: `lite` (debug handles), `tracebacks` (of
    TorchScript), `nodes` (of ``torch.fx.Interpreter``), `eval_frames` (of generated code), `kernels` (of
-   AOTInductor), `instructions` (of ExecuTorch). Each file says what such a failure looks like, and what
-   answers it.
+   AOTInductor), `instructions` and `inputs` (of ExecuTorch). Each file says what such a failure looks like,
+   and what answers it.
 3. A candidate answers: one model (`answers`), or each of many that the failure may be of
    (`models/candidates`). `lookups/` finds handles, nodes, kernels and instructions by name, for logs and
    for commands. `handles` splits debug handles that PyTorch printed without a separator, and `messages`

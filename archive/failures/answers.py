@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
-from archive.failures import instructions, nodes
+from archive.failures import inputs, instructions, nodes
 from archive.failures.code_records import CompanionCode, DigestedCode, FrameCode, RenamedCode
 from archive.failures.eval_frames import EvalFailure
 from archive.failures.failure import MAX_LINES, Answer, why_left
 from archive.failures.hashed_words import names_by_hash, unhashed
+from archive.failures.inputs import InputFailure
 from archive.failures.instructions import InstructionFailure
 from archive.failures.kernels import KernelFailure, source_of
 from archive.failures.lite import LiteAnswers, LiteFailure
@@ -99,9 +100,11 @@ class ArchiveAnswers:
             return failure.answer(self.archive) if self.archive.programs else None
         if isinstance(failure, KernelFailure):
             return failure.answer(self._kernel_source(failure.named)) if self.archive.compiled else None
-        assert isinstance(failure, InstructionFailure)  # noqa: S101 (the last kind)
         if not self.archive.instructions:
             return None
+        if isinstance(failure, InputFailure):
+            return inputs.answer(self.archive, failure)
+        assert isinstance(failure, InstructionFailure)  # noqa: S101 (the last kind)
         with self._spending.one_failure() as steps:
             try:
                 return instructions.answer(self._instructions, failure, steps)

@@ -9,6 +9,7 @@ of their answer is written.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -23,11 +24,13 @@ from archive.failures.log.beginnings import (
     Beginning,
     begins_failure,
     is_escaped,
+    is_own_message,
     texts_above,
 )
+from archive.failures.log.forms import Unwritable
 from archive.failures.log.lines import InnerLines, Lines
 from archive.failures.log.quiet import has_failure, is_quiet
-from archive.failures.log.recoding import in_utf8
+from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
@@ -36,17 +39,19 @@ from archive.failures.tracebacks import TracebackFailure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from archive.failures.failure import Answer, Answers, Cause
+    from archive.failures.failure import Answer, Answers, Cause, LoggedLines
     from archive.failures.log.log_line import LogLine
     from archive.reader.archive import Archive
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
+OWN_NOTE = "the message of an exception reads like a failure: PyTorch prints handles below a message"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 TORN_NOTE = (
     "a failure in a line that a container runtime cut, whose pieces are not all there or lie too far apart"
 )
+UNWRITABLE_NOTE = "left unexplained: what holds its lines has no way to write the explanation"
 MAX_NOTES = 100
 MAX_NOTE = 500
 """Characters of a note."""
@@ -102,6 +107,7 @@ class LogExplainer:
         self._notes = FailureNotes(spending)
         self._times = LogTimes()
         self._outer: tuple[bytes, Above] = b"", Above()
+        self._is_latin = False
 
     @classmethod
     def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> LogExplainer:
@@ -168,6 +174,7 @@ class LogExplainer:
             self.answers.saw(line.data, line.number, is_failing=not is_plain)
             if nested == MOST_NESTED:  # strings in a line are as old as the line
                 self._outer = line.data, above
+                self._is_latin = line.latin is not None
             if line.is_torn:
                 self._left(line, TORN_NOTE)
             written = self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
@@ -176,6 +183,10 @@ class LogExplainer:
 
     def _line(self, line: LogLine, lines: Lines, nested: int, above: Above) -> bytes:
         """What is written in the place of a line that may have a failure."""
+        if above.shows_source(line.data):
+            return line.data
+        if is_own_message(line.data):
+            return self._left(line, OWN_NOTE)
         beginning = Beginning.of(line, lines) if line.is_whole else None
         written = None if beginning is None else self._failure(beginning, above)
         if written is None:
@@ -232,7 +243,8 @@ class LogExplainer:
         for line, note in answer.notes:
             self._notes.add(failure.stream.line(line).number, note)
         first = failure.stream.line(0)
-        if text is None or not self._notes.may_write(failure.size(text)):
+        lines = None if text is None else self._lines_of(failure, text)
+        if lines is None:
             self.unknown += 1
             self.ambiguous += answer.is_possible
             return first.data
@@ -241,10 +253,20 @@ class LogExplainer:
         self.causes.add(answer, first.number, self._times.of(outermost, above.nearest()))
         self.named += answer.is_named
         self._unproven += not (failure.is_proof or answer.is_named or answer.is_unproven)
-        written, *others = failure.explained(text)
+        written, *others = lines
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output
         return written
+
+    def _lines_of(self, failure: LoggedLines, text: bytes) -> list[bytes] | None:
+        """The lines of a failure with its explanation; None where they may not be, or cannot be, written."""
+        if not self._notes.may_write(failure.size(text)):
+            return None
+        if not self._is_latin or in_latin(text):
+            with suppress(Unwritable):
+                return [*failure.explained(text)]
+        self._notes.add(failure.stream.line(0).number, UNWRITABLE_NOTE)
+        return None
 
 
 # --- what is said of a log's failures, besides

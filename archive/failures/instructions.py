@@ -17,6 +17,7 @@ The runtime does not know the name of its method. Who called it prints that behi
 status::
 
     Failed to execute method words, error: 0x12                                     Python and WASM since 1.0
+    method->set_inputs() for method 'words' failed with error 0x12                   Python since 1.5
     Execution of method words failed with status 0x12         runners in C++; Android's Java until 0.7, as 0.2
     [ExecuTorch Error 0x12] Invalid argument: Execution failed for method: words     Android's Java since 1.0
 
@@ -77,6 +78,7 @@ IS_TENSOR = {0: False, 1: True}
 METHODS = (
     re.compile(rb"Failed to execute method (?P<method>.+?), error: 0x(?P<status>[0-9a-f]+)"),
     re.compile(rb"Execution of method (?P<method>.+?) failed with status 0x(?P<status>[0-9a-f]+)"),
+    re.compile(rb"method->\w+\(\) for method '(?P<method>[^']+)' failed with error 0x(?P<status>[0-9a-f]+)"),
     re.compile(
         rb"\[ExecuTorch Error 0x(?P<status>[0-9a-f]+)\] [^:]*: Execution failed for method: (?P<method>.+)"
     ),
@@ -92,6 +94,14 @@ UNRECORDED = "no node is recorded for it, as for instructions of `cond`, and tho
 def is_argument(text: bytes) -> bool:
     """Whether a text may be the second line of a failure, or the first one of its explanation."""
     return text.startswith(HIERARCHY) or ARGUMENT.fullmatch(text) is not None
+
+
+def method_in(text: bytes) -> tuple[str, bytes] | None:
+    """The method that a line after a failure names, and the status in hexadecimal digits; None for others."""
+    for form in METHODS:
+        if named := form.search(text):
+            return decoded(named["method"]), named["status"]
+    return None
 
 
 class InstructionFailure(Failure):
@@ -139,9 +149,9 @@ class InstructionFailure(Failure):
             text = self.stream.text(at, is_patient=False)
             if text is None or FAILED_AT in text:
                 return ""
-            for form in METHODS:
-                if named := form.search(text):
-                    return decoded(named["method"]) if named["status"] == self.status else ""
+            named = method_in(text)
+            if named is not None:
+                return named[0] if named[1] == self.status else ""
         return ""
 
     @property

@@ -5,6 +5,8 @@ A call of PyTorch's C functions that fails, a kernel that fails, and a row of Py
     Error: aoti_torch_cpu_addmm_out(buf1, …) API call failed at /tmp/…/HASH.wrapper.cpp, line 978
     Exception raised from cpp_fused_add_relu_1 at /tmp/…/HASH.kernel.cpp:163 (most recent call first):
                   graph_2_cpp_fused_add_relu_1         0.00%       0.080us …
+                               cpp_fused_mul_0         0.01%       0.412us …
+                      aoti_torch_cpu_addmm_out         4.99%     286.595us …
 
 The package has the code: a line counts only if it holds the call, or is part of the kernel; a name of the
 profiler only if the kernel gives it itself. HASH is a digest of the code and of how it was compiled, so that
@@ -43,7 +45,11 @@ LINE_OF_KERNEL = re.compile(
 )
 """Inductor calls the kernels that it generates ``cpp_…``. Other functions, such as ``run_impl``,
 are no kernels and have no line of the model."""
-ROW = re.compile(rb"(?:\A| )(?P<name>graph_\d+_cpp_\w+)(?P<cut>\.\.\.)? {2,}\d+\.\d+% ")
+ROW = re.compile(
+    rb"(?:\A| )(?P<name>(?:graph_\d+_)?cpp_\w+|aoti_torch_(?:cpu|cuda|mps|xpu)_\w+)(?P<cut>\.\.\.)?"
+    rb" {2,}\d+\.\d+% "
+)
+"""A row of a profile: kernels of a branch have no number of a graph in their names."""
 ERROR = b"Error: "
 """The last letters of what is printed before an error's text."""
 HASH = re.compile(r"c[a-z2-7]{51}\..*")

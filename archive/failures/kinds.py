@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.failures.eval_frames import EVAL_FRAME, EvalFailure, statement_in
+from archive.failures.inputs import InputFailure, refusal_in
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.failures.kernels import KernelFailure, named_line
 from archive.failures.lite import LiteFailure
+from archive.failures.log.log_line import without_end
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
@@ -32,17 +34,21 @@ class FailureKind(NamedTuple):
         begins: finds, in the text of a line, that such a failure begins there; None where it does not.
         read: the failure, of its beginning, what ``begins`` found, and the lines above; None where it is
             none, or its source stands below it already.
+        finds_document: whether ``read`` asks for the document that holds the line, by further lines.
     """
 
     begins: Callable[[bytes], Any]
     read: Callable[[Beginning, Any, Above], Failure | None]
+    finds_document: bool = False
 
 
 def failure_at(beginning: Beginning, above: Above) -> Failure | None:
     """The failure that begins in a line; None where there is none, or its source stands below it already."""
     for kind in KINDS:
         if found := kind.begins(beginning.text):
-            return kind.read(beginning, found, above)
+            held = beginning if kind.finds_document else beginning.within(above)
+            found = kind.begins(held.text)
+            return kind.read(held, found, above) if found else None
     return None
 
 
@@ -54,7 +60,7 @@ def _handles(beginning: Beginning, match: re.Match[bytes], above: Above) -> Lite
 
 
 def _traceback(beginning: Beginning, match: re.Match[bytes], above: Above) -> TracebackFailure | None:
-    stream = beginning.framed(match["prefix"], match["tail"])
+    stream = beginning.framed(match["prefix"], match["tail"], above)
     return None if stream is None else TracebackFailure(stream, above.hierarchy)
 
 
@@ -86,13 +92,21 @@ def _instruction(beginning: Beginning, match: re.Match[bytes], above: Above) -> 
     return None if failure.is_explained else failure
 
 
+def _refusal(beginning: Beginning, match: re.Match[bytes], above: Above) -> InputFailure | None:
+    stream = beginning.stream(match["prefix"])
+    known = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
+    failure = InputFailure(stream, map(without_end, known))
+    return None if failure.is_explained else failure
+
+
 KINDS = (
-    FailureKind(HANDLES_NOT_FOUND.match, _handles),
-    FailureKind(TRACEBACK_START.fullmatch, _traceback),
+    FailureKind(HANDLES_NOT_FOUND.match, _handles, finds_document=True),
+    FailureKind(TRACEBACK_START.fullmatch, _traceback, finds_document=True),
     FailureKind(SERIALIZED_START.fullmatch, _serialized),
     FailureKind(EXECUTING.fullmatch, _node),
     FailureKind(EVAL_FRAME.fullmatch, _frames),
     FailureKind(named_line, _kernel),
     FailureKind(INSTRUCTION.fullmatch, _instruction),
+    FailureKind(refusal_in, _refusal),
 )
 """Every kind. No line begins failures of two of them; the first one counts."""

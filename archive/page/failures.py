@@ -14,8 +14,9 @@ their model, or ""; ``notes``, texts that say why failures stay so, and what was
 ``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
 (times as the log has them, or ""), ``seconds`` (when the last was, which orders what texts do not; or null),
 ``times`` (counts in equal intervals of one span that all causes share, or null where no line has a time),
-``excerpt`` (the explanation in the log; "" where none is shown), ``link``: numbers of a model and of a file
-of its sources, and the position there at which the line begins; or null.
+``excerpt`` (the explanation in the log; "" where none is shown), ``marked`` (the first and the last of its
+lines, from 0, that show ``file`` and ``line``; or null where none does), ``link``: numbers of a model and of
+a file of its sources, and the position there at which the line begins; or null.
 
 Each of the second ``models`` has the ``sources`` that links lead to, as a report has them, without records.
 """
@@ -52,6 +53,9 @@ MOST_NOTES, LONGEST_NOTE = 200, 1_000
 FRAME_FILE = re.compile(rb'(\bFile ")[^\n]*[/\\](?=[^/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
 """The folders in the two forms in which PyTorch prints a file, whose name may have quotes in it."""
+FRAME = re.compile(r' *File "')
+MARK = re.compile(r"\s*~+ <--- HERE")
+"""Begins a frame; and stands below its line of code."""
 
 
 def failures_page(
@@ -83,9 +87,11 @@ def failures_facts(
     ]
     sources = _Sources(models, places, shown) if shown.has_text else None
     has_times = any(group.first_time for group in groups)
+    files = [plain(shown.file(group.cause.file)) for group in groups]
+    excerpts = [_excerpt(group, shown) for group in groups]
     causes: Facts = {
         "count": [group.count for group in groups],
-        "file": [plain(shown.file(group.cause.file)) for group in groups],
+        "file": files,
         "line": [group.cause.line for group in groups],
         "where": [plain(group.cause.where) for group in groups],
         "message": [plain(group.cause.message) for group in groups],
@@ -94,7 +100,11 @@ def failures_facts(
         "last": [group.last_time.text if group.last_time else "" for group in groups],
         "seconds": [group.last_time and group.last_time.seconds for group in groups],
         "times": [explainer.causes.times.row(group.times or {}) if has_times else None for group in groups],
-        "excerpt": [_excerpt(group, shown) for group in groups],
+        "excerpt": excerpts,
+        "marked": [
+            marked_lines(excerpt, shown.file(group.cause.file), group.cause.line)
+            for excerpt, group in zip(excerpts, groups, strict=True)
+        ],
         "link": [sources.links.get(place) if sources else None for place in places],
     }
     if any(group.text is None for group in groups) and shown.has_text:
@@ -147,6 +157,43 @@ def _excerpt(group: CauseGroup, shown: Shown) -> str:
         text = text.replace(whole, base)  # its name may have line breaks
         text = CALL_FILE.sub(b"", FRAME_FILE.sub(rb"\1", text))
     return text.decode("utf-8", "backslashreplace")
+
+
+def marked_lines(excerpt: str, file: str, line: int) -> list[int] | None:
+    """The lines of an explanation that show a place: a cause's own frame, and no other.
+
+    Args:
+        excerpt: the explanation.
+        file: the place's file, as the explanation has it; "" where no place is known.
+        line: its number.
+
+    Returns:
+        The numbers of the first and the last one, from 0: where PyTorch marked the place in its frame, the
+        line of code and the mark below it; else the frame's heading and the line of code below; None where no
+        frame has the place.
+    """
+    if not file:
+        return None
+    lines = excerpt.split("\n")
+    heading, call = f'File "{file}", line {line}', f"{file}({line}): "
+    frames = [at for at, text in enumerate(lines) if _is_heading(text.strip(), heading, call)]
+    if not frames:
+        return None
+    first = frames[-1]  # the innermost, as of a cause
+    if not FRAME.match(lines[first]):
+        return [first, first]
+    after = range(first + 1, len(lines))
+    stop = next((at for at in after if FRAME.match(lines[at])), len(lines))
+    mark = next((at for at in range(first + 2, stop) if MARK.fullmatch(lines[at])), None)
+    if mark is not None:
+        return [mark - 1, mark]
+    has_code = first + 1 < stop and lines[first + 1].startswith("  ")
+    return [first, first + has_code]
+
+
+def _is_heading(text: str, heading: str, call: str) -> bool:
+    """Whether a line begins the frame of a place."""
+    return text == heading or text.startswith((call, f"{heading}, in "))
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,13 @@ class Programs(Mapping[str, "Program"]):
             program = Program.of(name, self._tree(record), texts)
         sites = partial(self._sites, program, record)
         return Program(
-            name, program.release, sites, program.lifted, is_pruned=program.is_pruned, schema=program.schema
+            name,
+            program.release,
+            sites,
+            program.lifted,
+            is_pruned=program.is_pruned,
+            schema=program.schema,
+            inputs=program.inputs,
         )
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:

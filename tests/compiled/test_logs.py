@@ -78,9 +78,23 @@ def test_rows_of_a_profile_lead_to_the_kernels_source(width: str) -> None:
     out, explainer = explained(text(f"profiled.{width}"), "profiled")
     rows = {b"graph_2_cpp_fused__softmax_add_": source("profiled", IDS)}
     rows[b"graph_2_cpp_fused__softmax_sum_2 "] = source("profiled", SUM)
+    rows[b"aoti_torch_cpu_addmm_out "] = b"2 places call this kernel:\n" + source("profiled", LEFT, RIGHT)
+    rows[b"aoti_torch_cpu_cumsum "] = source("profiled", "aoti_torch_cpu_cumsum:5")
     assert out == below(text(f"profiled.{width}"), rows)
     assert explainer.notes == ["line 4: graph_2_cpp_fused_0: no source is recorded for cpp_fused_0:1"]
-    assert "nothing in the log names the model: 2 failures" in explainer.caveat
+    assert "nothing in the log names the model: 4 failures" in explainer.caveat
+    assert explained(out, "profiled")[0] == out
+
+
+def test_kernels_of_a_branch_name_themselves_without_the_number_of_a_graph(tmp_path: Path) -> None:
+    """PyTorch numbers a module's own graph alone, so that ``cond`` has ``cpp_fused_add_gt_mul_relu_1``."""
+    (path,) = (one for one in _records("profiled") if one.endswith(".kernel.cpp"))
+    code = member("profiled", path).replace(b"graph_2_cpp_fused__softmax_sum_2", b"cpp_fused__softmax_sum_2")
+    with archive.open(changed_package("profiled", {path: code}, tmp_path)) as opened:
+        row = b"        cpp_fused__softmax_sum_2         0.01%       0.641us         0.01%       0.641us\n"
+        assert b"".join(LogExplainer.of(opened).explain([row])) == row + source("profiled", SUM)
+        others = row.replace(b"cpp_", b"graph_2_cpp_") + row.replace(b"cpp_", b"llama_cpp_")
+        assert b"".join(LogExplainer.of(opened).explain([others])) == others
 
 
 def test_a_row_whose_name_is_cut_may_be_of_several_kernels() -> None:
@@ -262,7 +276,7 @@ def test_what_stands_before_a_line_stands_before_its_source_too() -> None:
     out, explainer = explained(table, "profiled")
     assert all(line.startswith(b"[worker 3] ") for line in out.splitlines())
     assert explained(b"".join(rows), "profiled")[0] == out.replace(b"[worker 3] ", b"")
-    assert explainer.explained == 2
+    assert explainer.explained == 4
     call = text("compiled.left").splitlines()[0].removeprefix(b"Error: ")
     log = b"12:00 RuntimeError: %b\n12:00 the end\n" % call
     lines = explained(log, "compiled")[0].splitlines()
@@ -295,7 +309,7 @@ def test_each_failure_is_explained_by_its_own_package(tmp_path: Path) -> None:
     right = below(text("profiled.right"), {b" API call ": source("profiled", RIGHT)})
     assert out.startswith(left + right)
     assert out.endswith(text("plain.left"))
-    assert (explainer.explained, explainer.named) == (4, 2)
+    assert (explainer.explained, explainer.named) == (6, 2)
     assert [note.partition(":")[0] for note in explainer.notes] == ["line 56", "line 68"]
 
 

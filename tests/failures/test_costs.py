@@ -224,23 +224,6 @@ def test_each_line_of_a_form_has_its_mark(first: bytes, other: bytes, text: byte
                         assert around.mark in prefix + line
 
 
-@given(st.lists(st.sampled_from([b"plain", b'a "', b"<b", bytes(MAX_ABOVE // 2)])), st.integers(0, 4))
-def test_the_lines_above_know_whether_one_of_them_shows_a_document(lines: list[bytes], first: int) -> None:
-    above = Above(lines[:first])
-    for line in lines[first:]:
-        above.add(line)
-    assert above.are_plain == (not any(b'"' in line or b"<" in line for line in above.nearest()))
-
-
-def test_a_document_far_above_is_forgotten() -> None:
-    above = Above()
-    above.add(b"<p>")
-    for at in range(MOST_ABOVE):
-        assert not above.are_plain, at
-        above.add(b"plain")
-    assert above.are_plain
-
-
 def test_the_lines_above_are_few_and_small() -> None:
     above = Above()
     for number in range(3 * MOST_ABOVE):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.failures.explainer import LogExplainer
+from archive.failures.inputs import REFUSED, refusal_in
 from archive.failures.kernels import (
     CALL_FAILED,
     CALLED,
@@ -26,7 +27,7 @@ from archive.failures.kernels import (
 )
 from archive.failures.kinds import KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
-from archive.failures.log.quiet import MARKS, NUMBER_MARK, URL_MARK, has_failure
+from archive.failures.log.quiet import INPUT_MARK, MARKS, NUMBER_MARK, URL_MARK, has_failure
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from tests.support.corpus import FIXTURES
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from archive.failures.models.models import Models
     from tests.support.reports import Report
 
-MARK = b"_cpp_"
+MARK = b"cpp_"
 FLEET = FIXTURES / "fleet"
 FAILURES = json.loads((FLEET / "failures.json").read_bytes())
 TEXTS = [
@@ -113,7 +114,7 @@ def each(line: LogLine) -> list[LogLine]:
 
 
 def shown(line: LogLine | None) -> tuple[bytes, int, bool] | None:
-    return None if line is None else (line.data, line.number, line.is_whole)
+    return None if line is None else (line.latin or line.data, line.number, line.is_whole)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,8 @@ def test_lines_within_a_line_have_its_number() -> None:
 @given(
     st.sampled_from(MARKS)
     | st.from_regex(URL_MARK, fullmatch=True)
-    | st.from_regex(NUMBER_MARK, fullmatch=True),
+    | st.from_regex(NUMBER_MARK, fullmatch=True)
+    | st.from_regex(INPUT_MARK, fullmatch=True),
     st.binary(max_size=9),
 )
 def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:
@@ -282,13 +284,14 @@ def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) ->
 PATTERNS = {
     begins: [cast("Any", begins).__self__.pattern]
     for begins in (kind.begins for kind in KINDS)
-    if begins is not named_line
+    if begins not in (named_line, refusal_in)
 } | {
+    refusal_in: [rb".*ExecuTorch: " + REFUSED.pattern.removeprefix(rb"(?P<prefix>.*?)")],
     named_line: [
         rb".*aoti_torch_" + CALLED.pattern + CALL_FAILED + LINE_OF_CALL.pattern,
         rb".*" + KERNEL_FAILED + LINE_OF_KERNEL.pattern,
         rb".*" + ROW.pattern.removeprefix(rb"(?:\A| )") + rb".*",
-    ]
+    ],
 }
 """The texts that each row of ``KINDS`` may accept, by what finds its beginning."""
 

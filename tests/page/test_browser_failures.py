@@ -35,6 +35,7 @@ def hostile(texts: list[str]) -> dict[str, Any]:
         "seconds": list(range(count)),
         "times": [[1, count - 1]] * count,
         "excerpt": [joined] * count,
+        "marked": [[0, count - 1]] * count,
         "link": [[number, number, 0] for number in range(count)],
     }
     failures = {"log": " ".join(texts), "models": texts, "causes": causes, "unexplained": 1, "notes": texts}
@@ -57,6 +58,8 @@ def test_each_cause_opens_at_its_marked_line(browser: Browser, tmp_path: Path) -
             marked = seen.text(".cause .here")
             assert marked.strip() == seen.text(".cause .hit >> nth=0").strip()
             assert seen.text(".cause pre").rstrip("\n") == cause["excerpt"].rstrip("\n")
+            shown = cause["excerpt"].split("\n")[cause["marked"][0] : cause["marked"][1] + 1]
+            assert seen.page.locator(".cause .hit").all_text_contents() == shown
             assert f"{cause['file']}:{cause['line']}" in seen.text(".cause h3")
         assert seen.console == []
 

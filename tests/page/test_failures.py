@@ -12,7 +12,7 @@ import pytest
 
 import archive
 from archive.failures.explainer import LogExplainer
-from archive.page.failures import failures_facts
+from archive.page.failures import failures_facts, marked_lines
 from archive.page.shown import Shown
 from tests.exported.test_logs import FAILING, text
 from tests.page.browser import data_of
@@ -76,9 +76,43 @@ def test_each_cause_opens_at_its_line_with_the_text_of_pytorch(tmp_path: Path) -
         assert position == 0 or source["text"][position - 1] == "\n"
         line = source["text"][position:].split("\n", 1)[0]
         marked = cause["excerpt"].split("\n")
-        at = next(n for n, text in enumerate(marked) if "<--- HERE" in text)
-        assert marked[at - 1] == line
+        first, last = cause["marked"]
+        assert marked[first] == line
+        assert re.fullmatch(r" *~+ <--- HERE", marked[last])
         assert re.sub(r"(?m)^ +", "", cause["excerpt"]).strip() in texts
+
+
+@pytest.mark.parametrize("report", cases(), ids=lambda report: report.path.name)
+@pytest.mark.parametrize("shown", [Shown.FULL, Shown.BASENAME])
+def test_the_frame_that_a_cause_names_is_marked_and_no_other(report: Report, shown: Shown) -> None:
+    with archive.open(report.path) as opened:
+        explainer = LogExplainer.of(opened)
+        explainer.causes.room = 1 << 20
+        assert list(explainer.explain([report.stripped]))
+        for cause in causes_of(failures_facts(explainer, opened, "log", shown)):
+            text = cause["excerpt"].split("\n")
+            if cause["marked"] is None:
+                assert not cause["file"]
+                continue
+            first, last = cause["marked"]
+            assert 0 <= first <= last < len(text)
+            if text[first].startswith(f"{cause['file']}({cause['line']}): "):  # a line of a Python stack
+                continue
+            named = [at for at in range(first) if text[at].startswith('  File "')][-1]
+            assert text[named].startswith(f'  File "{cause["file"]}", line {cause["line"]}')
+            assert not any(one.startswith('  File "') for one in text[first : last + 1])
+            assert text[last].endswith("<--- HERE")
+
+
+def test_what_a_node_prints_is_marked_at_its_own_frame() -> None:
+    outer = 'Original traceback:\nFile "a.py", line 4, in forward\n    x = f(x)\n'
+    text = outer + '  File "b.py", line 2, in f\n    y = x\n'
+    assert marked_lines(text, "a.py", 4) == [1, 2]
+    assert marked_lines(text, "b.py", 2) == [3, 4]
+    assert marked_lines(text, "b.py", 3) is None
+    assert marked_lines(text, "", 0) is None
+    twice = text + '  File "b.py", line 2, in f\n    y = x\n'
+    assert marked_lines(twice, "b.py", 2) == [5, 6]
 
 
 def test_times_are_counted_where_lines_have_some(tmp_path: Path) -> None:

@@ -1,18 +1,15 @@
-"""The stream that a failure's lines belong to, found from the line in which the failure begins.
-
-Documents hold several lines of a log as one text: a cell of CSV, an element of XML or HTML. A line in the
-middle of such a text does not show it; what opens the text stands above, what closes it below.
-"""
+"""The stream that a failure's lines belong to, found from the line in which the failure begins."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.log.forms import LITERAL, Cells, Ended, Form, Prefixed, Quoted, recodings
+from archive.failures.log.documents import Passed, form_of, may_open
+from archive.failures.log.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
 from archive.failures.log.quiet import BLANK, NUMBER_MARK, has_failure
@@ -24,50 +21,8 @@ from archive.failures.printed import FRAME_HEADER, HIERARCHY, NOT_CODE, RANGE_MA
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from archive.failures.log.forms import Form
     from archive.failures.log.streams import LogStream
-
-
-# --- documents
-
-MOST_LINES = 100
-"""Lines above and below that are looked at."""
-OPENED = re.compile(rb'(?:^|[,;\t])"(?:[^"]|"")*\Z')
-CLOSED = re.compile(rb'(?:[^"]|"")*"(?:[,;\t]|\Z)')
-TAG = re.compile(rb"<(?P<mark>/|!\[CDATA\[)?(?P<name>[A-Za-z][\w:.-]*)?(?P<rest>[^<>]*)(?P<end>>|\Z)")
-EMPTY = {b"br", b"hr", b"img"}
-
-
-def form_of(above: Iterable[bytes], below: Callable[[int], bytes | None]) -> Form | None:
-    """How a line of such a document is written; None where nothing shows that it is in one.
-
-    Args:
-        above: the lines above, the nearest first; some of them with a quote (:func:`has_quote`).
-        below: gives a line below by its number, from 1; None behind the last one.
-    """
-    nearest = [*islice(above, MOST_LINES)]
-    behind = [line for at in range(1, MOST_LINES) if (line := below(at)) is not None]
-    entities, doubled, _ = recodings()
-    # Within a cell quotes are doubled: the nearest one that is not opens the cell, or there is none.
-    opening = next(filter(_has_bare_quote, nearest), b"")
-    closing = next(filter(_has_bare_quote, behind), b"")
-    if OPENED.search(opening) is not None and CLOSED.match(closing) is not None:
-        return doubled
-    return entities if _is_in_element(nearest, behind) else None
-
-
-def _has_bare_quote(line: bytes) -> bool:
-    return b'"' in line.replace(b'""', b"")
-
-
-def _is_in_element(above: list[bytes], below: list[bytes]) -> bool:
-    """Whether the last tag above begins an element, or an attribute of it, which ends below."""
-    tags = next((tags for line in above if (tags := [*TAG.finditer(line)])), None)
-    last = tags[-1] if tags else None
-    if last is None or last["mark"] or not last["name"] or last["name"] in EMPTY:
-        return False
-    if not last["end"]:
-        return last["rest"].count(b'"') % 2 == 1 and any(b'"' in line and b">" in line for line in below)
-    return not last["rest"].endswith(b"/") and any(b"</" + last["name"] in line for line in below)
 
 
 # --- beginnings
@@ -100,6 +55,15 @@ BLANKS = re.compile(rb"(?: |&nbsp;)+\Z")
 HERE = b"<--- HERE"
 MOST_SHOWN = 16
 """Lines of a frame in which its marking is looked for."""
+SHOWN_FRAME = re.compile(
+    rb"(?P<prefix>.*?)  File %b[^\"<>|]+%b, line [0-9]{1,9}(?:, in .*)?".replace(
+        b"%b", rb"(?:\"+|\\+\"|&quot;|&#34;)"
+    )
+)
+"""The heading of a frame, of Python too, that source follows."""
+INDENT = b"    "
+OWN_MESSAGE = re.compile(rb"(?:Error|Exception)(?:: |\()[bB]?['\"]?(?:  )?Debug info for handle")
+"""An exception whose message begins as the handles do: PyTorch prints them below the message."""
 MAX_TEXTS = 5
 """Lines of its stream above a failure in which its error message is looked for."""
 
@@ -114,9 +78,9 @@ def is_escaped(line: bytes) -> bool:
     return ESCAPED.search(line) is not None
 
 
-def has_quote(line: bytes) -> bool:
-    """Whether a line has what all documents have above a text: a quote, or the beginning of an element."""
-    return b'"' in line or b"<" in line
+def is_own_message(line: bytes) -> bool:
+    """Whether a line is the message of an exception that only reads as the line of a failure."""
+    return OWN_MESSAGE.search(line) is not None
 
 
 class Above:
@@ -129,23 +93,28 @@ class Above:
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
         self._lines = deque[bytes](lines, MOST_ABOVE)
         self._size = sum(map(len, self._lines))
-        self._since_quote = next(
-            (at for at, line in enumerate(self.nearest()) if has_quote(line)), MOST_ABOVE
-        )
+        self.passed = Passed()
 
     def add(self, line: bytes) -> None:
         """Add the next line."""
         if len(self._lines) == MOST_ABOVE:
             self._size -= len(self._lines[0])
+            self.passed.add(self._lines[0])
         self._lines.append(line)
         self._size += len(line)
-        self._since_quote = 0 if has_quote(line) else self._since_quote + 1
         while self._size > MAX_ABOVE and len(self._lines) > 1:
-            self._size -= len(self._lines.popleft())
+            self._size -= len(self._lines[0])
+            self.passed.add(self._lines.popleft())
 
     def add_last(self, lines: bytes) -> None:
         """Add whole lines, as many as are kept."""
-        for line in lines.rsplit(b"\n", MOST_ABOVE + 1)[-MOST_ABOVE - 1 : -1]:
+        *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
+        assert not end  # noqa: S101 (they are whole)
+        if len(others) > MOST_ABOVE:
+            self.passed.add_many(b"".join((*self._lines, others.pop(0))))
+            self._lines.clear()
+            self._size = 0
+        for line in others:
             self.add(line + b"\n")
 
     @property
@@ -153,10 +122,16 @@ class Above:
         """The module hierarchy that the line directly above has; b"" if it has none."""
         return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
 
-    @property
-    def are_plain(self) -> bool:
-        """Whether none of them shows a document."""
-        return self._since_quote >= len(self._lines)
+    def shows_source(self, line: bytes) -> bool:
+        """Whether a line below them is source that a frame shows: what stands in it has not happened."""
+        for above in islice(self.nearest(), MOST_SHOWN):
+            frame = SHOWN_FRAME.fullmatch(without_end(above)) if b"  File " in above else None
+            if frame:
+                part = Prefixed(frame["prefix"]).part(0, line)
+                return part is not None and part.text.startswith(INDENT)
+            if INDENT not in above:
+                return False
+        return False
 
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""
@@ -171,12 +146,14 @@ class Beginning(NamedTuple):
         quotes: the strings around the failure's text, the outermost first.
         text: the failure's text in the line.
         has_end: whether the innermost string has a line end behind it.
+        document: how the text of several lines is written that holds the line; None where none is known to.
     """
 
     plain: PlainStream
     quotes: tuple[Quoted, ...]
     text: bytes
     has_end: bool
+    document: Form | None = None
 
     @classmethod
     def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
@@ -220,7 +197,7 @@ class Beginning(NamedTuple):
             prefix: what stands before the text in the innermost string; b"" if nothing does.
         """
         stream: LogStream = self.plain
-        for form in self.quotes:
+        for form in (*self.quotes, *((self.document,) if self.document else ())):
             stream = InnerStream(stream, form)
         return InnerStream(stream, Prefixed(prefix)) if prefix else stream
 
@@ -245,15 +222,59 @@ class Beginning(NamedTuple):
             other = unprefixed
         return _own(exact, is_second, is_patient=is_patient) or other
 
-    def framed(self, prefix: bytes, tail: bytes) -> LogStream | None:
+    def held(self, stream: LogStream, above: Above) -> Form | None:
+        """How the text of several lines is written that holds the line; None where no document shows one.
+
+        Args:
+            stream: the lines that the document is of, without what stands around each of them.
+            above: the lines above.
+        """
+        passed = above.passed if stream is self.plain else Passed()
+        own = stream.form.mark if isinstance(stream, InnerStream) else b""
+        near = [line for line in above.nearest() if own in line and self._may_open(line)]
+        if not near and not passed:
+            return None
+
+        def nearest(mark: bytes) -> Iterator[bytes]:
+            in_line = mark[:1]
+            for line in near:
+                if in_line in line or self.quotes:  # spares most lines the rest
+                    text = stream.text_of(line)
+                    if text is not None and mark in text:
+                        yield text
+
+        return form_of(nearest, passed, stream.text)
+
+    def _may_open(self, line: bytes) -> bool:
+        """Whether the text of a line may open another one of several lines; false if not for certain."""
+        if not self.quotes:
+            return may_open(line)
+        return b'\\"' in line or b"'" in line or b"<" in line or b"\\u00" in line
+
+    def within(self, above: Above) -> Beginning:
+        """The same, with its text as a document means it that holds the line."""
+        document = self.held(self.stream(), above)
+        part = None if document is None else document.part(0, self.text)
+        return self if part is None else self._replace(text=part.text, document=document)
+
+    def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
+        """The streams that are the text of a document: each line with the prefix, or without it."""
+        for around in dict.fromkeys((prefix, b"")):
+            stream = self.stream(around)
+            if document := self.held(stream, above):
+                yield InnerStream(stream, document)
+
+    def framed(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where there is none of its form.
 
         Args:
             prefix: what stands before its heading. Only the first line may have it.
             tail: what stands behind it.
+            above: the lines above.
         """
         line, exact = self.plain.text(1), self._exact(prefix, tail)
-        for stream in self._forms(prefix, tail):
+        held = () if tail.strip(b" ") else self._held(prefix, above)
+        for stream in chain(held, self._forms(prefix, tail)):
             if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
                 is_next = exact.text_of(line) is not None
                 return stream if is_next else _own(exact, FRAME_HEADER.fullmatch) or stream
@@ -301,16 +322,8 @@ class Beginning(NamedTuple):
                     return lines
         if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
             return None
-        if (
-            not self.quotes
-            and not above.are_plain
-            and (
-                document := form_of(
-                    map(without_end, above.nearest()), lambda at: self.plain.text(at, is_patient=False)
-                )
-            )
-        ):
-            return preceding(InnerStream(self.stream(), document), above)[0]
+        for stream in self._held(prefix, above):
+            return preceding(stream, above)[0]
         exact, numbered = preceding(self.stream(prefix), above)
         options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
         for option in options:
@@ -381,7 +394,7 @@ def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
 def shows_frame(stream: LogStream) -> bool:
     """Whether the first frame of a traceback is marked, so that its lines are those of the log."""
     for at in range(2, 2 + MOST_SHOWN):
-        line = stream.text(at, is_patient=False)
+        line = stream.text(at)
         if line is None or NOT_CODE.match(line):
             return False
         if RANGE_MARKING.fullmatch(line) and line.endswith(HERE):

@@ -116,18 +116,26 @@ CONTROLS = [*range(32), 34, 92, *range(127, 256)]
 BACKSLASHES = (
     TABBED,
     TABBED | {39: rb"\'"},
+    TABBED | {0: rb"\0", 26: rb"\Z", 34: rb"\"", 39: rb"\'"},
     {number: b"\\x%02X" % number for number in CONTROLS},
     {number: b"\\x%02x" % number for number in CONTROLS},
     {number: b"\\%03o" % number for number in (*range(32), 92, *range(127, 256))},
 )
-"""What stands for bytes in tables, in ``$'…'`` of shells, in logs of nginx, and as octal numbers."""
+"""What stands for bytes in tables, in ``$'…'`` of shells, in MySQL, in logs of nginx, and as octal."""
 
 
-def of_backslashes(data: bytes) -> InlineText | None:
-    """The text of escapes that are in no quotes."""
+def of_backslashes(data: bytes, quote: bytes = b"") -> InlineText | None:
+    """The text of escapes that are in no quotes, or in some that Python and JSON don't write so.
+
+    Args:
+        data: the text with escapes.
+        quote: what stands around it, and is escaped within, whether it has some or not.
+    """
     text = unescaped(data, is_text=False)
+    own = dict.fromkeys(quote, b"\\" + quote)
     return next(
-        (encoded for tokens in BACKSLASHES if (encoded := _checked(data, text, _escapes(tokens)))), None
+        (encoded for tokens in BACKSLASHES if (encoded := _checked(data, text, _escapes(own | tokens)))),
+        None,
     )
 
 

@@ -199,6 +199,10 @@ def _width(text: bytes) -> int:
     return len(text.decode("utf-8", "replace"))
 
 
+class Unwritable(Exception):  # noqa: N818 (no error of the log, nor of the model)
+    """The form of a log's lines has no way to write a text."""
+
+
 class Recoded:
     """A text in which some characters are written as others.
 

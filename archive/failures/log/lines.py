@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from archive.failures.log.cut_lines import whole_lines
 from archive.failures.log.log_line import LogLine
+from archive.failures.log.recoding import Latin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,7 @@ class Lines:
 
     def __init__(self, log: Iterable[bytes], is_quiet: Callable[[bytes], bool] | None = None) -> None:
         self._lines = whole_lines(Splitter(is_quiet).lines(log))
+        self._latin = Latin()
         self._ahead: deque[LogLine] = deque()
         self._size = 0
         self._is_paused = False
@@ -74,7 +76,7 @@ class Lines:
         if self._quiet is None:
             line = next(self._lines, None)
             if line is None or line.count == 1:
-                return line
+                return line and self._latin.read(line)
             self._quiet, self._passed = line, 0
         quiet, start = self._quiet, self._passed
         self._passed = quiet.data.index(b"\n", start) + 1
@@ -83,18 +85,25 @@ class Lines:
         quiet.count -= 1
         if not quiet.count:
             self._quiet = None
-        return line
+        return self._latin.read(line)
 
     def take(self) -> LogLine | None:
         """Take the next line, or several that are quiet; None behind the last one."""
         if not self._ahead and (quiet := self._quiet) is not None:
             self._quiet = None
-            return LogLine(quiet.data[self._passed :], quiet.number, count=quiet.count)
+            rest = LogLine(quiet.data[self._passed :], quiet.number, count=quiet.count)
+            self._latin.pass_by(rest)
+            return rest
         while not self._ahead:
             line = next(self._lines, None)
             self._is_paused = line is not None and not line.data
-            if not self._is_paused:
+            if line is None:
+                return None
+            if line.count > 1:
+                self._latin.pass_by(line)
                 return line
+            if not self._is_paused:
+                return self._latin.read(line)
         line = self._ahead.popleft()
         self._size -= len(line.data)
         return line

@@ -19,6 +19,7 @@ class LogLine:
             a line as the log has it.
         is_torn: whether it is the first piece of a line whose others were not found, and only the whole line
             had a failure.
+        latin: the line as the log has it, where the log is in Latin-1: ``data`` is UTF-8 then; else None.
     """
 
     data: bytes
@@ -28,6 +29,7 @@ class LogLine:
     count: int = 1
     cut_in: tuple[bytes, list[LogLine]] | None = None
     is_torn: bool = False
+    latin: bytes | None = None
 
     def parted(self) -> tuple[LogLine, LogLine | None]:
         """The first of several lines, then the others together; None if it is one."""
@@ -39,14 +41,12 @@ class LogLine:
 
     def written(self, text: bytes) -> bytes:
         """A text in its place: pieces stay where they were if it is theirs, and go if it is not."""
-        if self.cut_in is None:
-            return text
-        first, others = self.cut_in
         if text == self.data:
-            return first
-        for piece in others:
+            whole = self.data if self.latin is None else self.latin
+            return whole if self.cut_in is None else self.cut_in[0]
+        for piece in self.cut_in[1] if self.cut_in else ():
             piece.output = b""
-        return text
+        return text if self.latin is None else text.decode("utf-8", "replace").encode("latin-1", "replace")
 
 
 def ending(line: bytes) -> bytes:

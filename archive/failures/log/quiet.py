@@ -19,12 +19,17 @@ MARKS = (
     b'm"<eval_with_key>',
     b'm\\"<eval_with_key>',
     # a call or a kernel of AOTInductor
-    b" API call failed at ",
-    b"Exception raised from cpp_",
-    b"_cpp_",
+    b"cpp_",
+    b"aoti_torch_",
     # an instruction of ExecuTorch's runtime
     b"KernelCall failed at instruction",
     b"CALL_DELEGATE execute failed at instruction",
+    # an input or a method that it refuses
+    b" input tensor's scalartype does not meet requirement",
+    b"Error resizing tensor at input ",
+    b"Invalid number of inputs provided. Expected ",
+    b") must be less than the number of inputs in method (",
+    b"No method named '",
 )
 """The first line of each kind of failures has one of these."""
 
@@ -34,17 +39,24 @@ URL_MARK = re.compile(rb"(?:Traceback(?:%(?:25)*20|\+)of|Debug(?:%(?:25)*20|\+)i
 NUMBERED = b"Traceback of TorchScript (", b"Debug info for handle"
 NUMBER_MARK = re.compile(b"|".join(rb", ?".join(b"%d" % byte for byte in text) for text in NUMBERED))
 """The same as a list of numbers, as journald writes a text with control characters."""
+INPUT_MARK = re.compile(
+    rb"Input [0-9]{1,6} (?:has (?:unexpected scalar type: expected |not been set\.)"
+    rb"|was expected to have type )"
+)
+"""An input that ExecuTorch refuses, by its number."""
 
 BEGINNINGS = (
+    b"Input ",
     *(b"Traceback%", b"Traceback+", b"Debug%", b"Debug+"),
     *(b"%d,%b%d" % (text[0], blank, text[1]) for text in NUMBERED for blank in (b"", b" ")),
 )
-"""The two patterns begin so; these are found ten times as fast."""
+"""The patterns begin so; these are found ten times as fast."""
 WORDS = (
     *(b"Traceback", b"Debug", b"While executing %", b"<eval_with_key>", b"failed at instruction"),
-    *(b" API call failed at ", b"cpp_", b"111,114", b"111, 114"),
+    *(b"aoti_torch_", b"cpp_", b"111,114", b"111, 114"),
+    *(b"Input ", b"Error resizing tensor", b"number of inputs ", b"'s scalartype ", b"No method named '"),
 )
-"""Each mark has one of these, in its encodings, too: the last two are the "or" of both texts. Nearly all logs
+"""Each mark has one of these, in its encodings, too: the numbers are the "or" of both texts. Nearly all logs
 have none."""
 
 
@@ -80,5 +92,5 @@ def _has_mark(text: bytes) -> bool:
             return True
     for beginning in BEGINNINGS:
         if beginning in text:
-            return URL_MARK.search(text) is not None or NUMBER_MARK.search(text) is not None
+            return any(pattern.search(text) for pattern in (URL_MARK, NUMBER_MARK, INPUT_MARK))
     return False

@@ -1,6 +1,8 @@
-"""Logs that gzip packed, or that are in UTF-16 → UTF-8; what is explained, back in UTF-16.
+"""Logs that gzip packed, or that are in UTF-16 or Latin-1 → UTF-8; what is explained, back in that encoding.
 
-PowerShell's ``>`` writes logs in UTF-16.
+PowerShell's ``>`` writes logs in UTF-16. A program in a locale without UTF-8 writes Latin-1. Only the lines
+show that: one that isn't UTF-8, and has only characters of Latin-1, is in Latin-1, and so are those of ASCII
+after it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from archive.base.errors import ArchiveError, LimitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from archive.failures.log.log_line import LogLine
+
 PIECE = 1 << 16
 """Bytes that are inflated at once."""
 GZIP = b"\x1f\x8b"
@@ -28,6 +32,52 @@ HEAD = 4
 """Bytes at a log's beginning that show its encoding: a mark, or two ASCII characters."""
 LITTLE = re.compile(rb"\xff\xfe|[\t-~]\0[\t-~]\0")
 BIG = re.compile(rb"\xfe\xff|\0[\t-~]\0[\t-~]")
+
+
+CONTROLS = re.compile(rb"[\x80-\x9f]")
+"""No text in Latin-1 has these."""
+ASCII = bytes(range(0x80))
+CONTINUING = bytes(range(0x80, 0xC0))
+"""The bytes of a character of UTF-8 behind its first one: a log that was cut may begin with some."""
+
+
+class Latin:
+    """Knows of the lines of a log which are in Latin-1: asked for each of them, in their order."""
+
+    def __init__(self) -> None:
+        self._is_latin = False
+
+    def pass_by(self, lines: LogLine) -> None:
+        """Note lines that stay as they are."""
+        text = lines.data.lstrip(CONTINUING) if lines.number == 1 else lines.data
+        if text.isascii():
+            return
+        stop = len(text.rstrip(ASCII))  # the last line that isn't ASCII decides, however many there are
+        self._is_latin = _is_latin(text[text.rfind(b"\n", 0, stop) + 1 :])
+
+    def read(self, line: LogLine) -> LogLine:
+        """A line, in UTF-8."""
+        self.pass_by(line)
+        if self._is_latin:
+            line.latin, line.data = line.data, line.data.decode("latin-1").encode()
+        return line
+
+
+def _is_latin(text: bytes) -> bool:
+    try:
+        text.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return CONTROLS.search(text) is None
+    return False
+
+
+def in_latin(text: bytes) -> bool:
+    """Whether a text in UTF-8 has only characters of Latin-1."""
+    try:
+        text.decode("utf-8").encode("latin-1")
+    except UnicodeError:
+        return False
+    return True
 
 
 def unpacked(

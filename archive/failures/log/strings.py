@@ -5,15 +5,17 @@ pairs, a line of a JSON file that has many. A newline in one of them would break
 failure is explained inside of its string, with escapes again.
 
 Only the strings that hold a failure are written again; all other bytes of the line stay. A string that had
-other characters than ASCII gets them as they are; one that had none gets ``\u`` escapes, as before.
+other characters than ASCII gets them as they are; one of JSON that had none gets ``\u`` escapes, as before.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.failures.log.dialects import of_dialect
 from archive.failures.log.encodings import (
     BREAK,
     NUMBERS,
@@ -57,6 +59,12 @@ PAIRED = re.compile(rb"[\xf0-\xf4]")
 """Begins a character that JSON writes as two numbers in ASCII."""
 
 
+IN_JSON = re.compile(rb'(?:"\s*:|[\[,])\s*\Z|\A\s*\Z')
+"""Stands before a string of JSON: a key, the strings of a list, or nothing."""
+MOST_BEFORE = 64
+"""Bytes before a string that are looked at."""
+NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
+
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
@@ -91,9 +99,9 @@ def explained_strings(line: bytes, explain: Explain) -> bytes | None:
     return _with_regions_explained(line, explain)
 
 
-def _is_in_string(line: bytes, at: int) -> bool:
-    """Whether a byte stands in a quoted string."""
-    string = next((string for string in STRING.finditer(line) if string.end() > at), None)
+def _is_in_string(line: bytes, at: int, least: int = 0) -> bool:
+    """Whether a byte stands in a quoted string, of those from some byte on."""
+    string = next((string for string in STRING.finditer(line, least) if string.end() > at), None)
     return string is not None and string.start() < at
 
 
@@ -111,14 +119,14 @@ def _with_json_explained(line: bytes, start: int, stop: int, explain: Explain) -
     pieces, at, has_some = list[bytes](), start, False
     for string in STRING.finditer(line, start, stop):
         literal = string[0]
-        text = None
+        encoded = None
         if has_failure(literal) and not _is_of_others(line, string):
-            text = unquoted(literal)
-        if text is not None:
+            encoded = _of_json(line[: string.start()], literal) or of_dialect(literal)
+        if encoded is not None:
             has_some = True
-            new = explain(text, line[: string.start()], line[string.end() :])
-            if new != text:
-                literal = quoted(new, is_ascii=_is_ascii(literal, new))
+            new = explain(encoded.text, line[: string.start()], line[string.end() :])
+            if new != encoded.text:
+                literal = encoded.write(new)
         pieces += [line[at : string.start()], literal]
         at = string.end()
     return b"".join([*pieces, line[at:stop]]) if has_some else None
@@ -132,8 +140,23 @@ def _is_of_others(line: bytes, string: re.Match[bytes]) -> bool:
     return line.endswith(b"=", 0, start) and b'\\"' not in literal and BREAK.search(literal) is not None
 
 
+def _of_json(before: bytes, literal: bytes) -> InlineText | None:
+    """The text of a string of JSON, or of one that JSON would write so; None where it is neither.
+
+    Args:
+        before: what stands before it.
+        literal: the string.
+    """
+    text = unquoted(literal)
+    if text is None:
+        return None
+    # Rust, TOML and YAML have no such numbers for characters, or no pairs of them; all read characters.
+    has_numbers = IN_JSON.search(before[-MOST_BEFORE:]) is not None or NUMBERED.search(literal) is not None
+    return InlineText(text, lambda text: quoted(text, is_ascii=has_numbers and _is_ascii(literal, text)))
+
+
 def _is_ascii(literal: bytes, text: bytes) -> bool:
-    """Whether a text is to be written in ASCII in the place of a string.
+    """Whether a text is to be written in ASCII in the place of a string of JSON.
 
     One that may be Python's as well has no pairs of numbers for a character: there they are two.
     """
@@ -172,7 +195,12 @@ def regions(line: bytes) -> Iterator[Region]:
 def outer(line: bytes) -> Iterator[Region]:
     """The parts that are around strings of JSON: lists of lines, and strings and fields with JSON in them."""
     has_list, is_twice = OPENING.search(line) is not None, TWICE.search(line) is not None
-    return _regions(line, (_outside, *((_list,) if has_list else ()))) if has_list or is_twice else iter(())
+    finds = (
+        *((_outside,) if is_twice or has_list else ()),
+        *((_list,) if has_list else ()),
+        *((_around_quotes,) if SINGLE.search(line) else ()),
+    )
+    return _regions(line, finds) if finds else iter(())
 
 
 def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
@@ -244,7 +272,7 @@ def _literal(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
         if region := _made(text, *literal.span(), of_python):
             return region
         if literal[0].startswith(b"'"):
-            inner = _made(text, literal.start() + 1, literal.end() - 1, of_backslashes)
+            inner = _made(text, literal.start() + 1, literal.end() - 1, partial(of_backslashes, quote=b"'"))
             if inner and b"\n" in inner.encoded.text:
                 return inner
     return None
@@ -259,6 +287,15 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
         is_around = b'"' in text[start : mark.start()] and text[stop : stop + 1] in BEHIND
         if is_around and (region := _made(text, start, stop, of_python)):
             return region
+    return None
+
+
+def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """A string of Python's in single quotes, in which what has double quotes is no string of its own."""
+    for literal in _around(text, PYTHON, SINGLE, least, mark):
+        start, stop = literal.span()
+        if b'"' in text[start : mark.start()] and not _is_in_string(text, start, least):
+            return _made(text, start, stop, of_python)
     return None
 
 
@@ -310,7 +347,7 @@ def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     quote = text.rfind(b'"', least, mark.start()) + 1
     stop = text.find(b'"', mark.end())
     if quote > least and stop > 0:
-        return _made(text, quote, stop, of_backslashes)
+        return _made(text, quote, stop, partial(of_backslashes, quote=b'"'))
     before = text[least : mark.start()]
     is_bare = b'"' not in before and not before.count(b"'") % 2
     return _made(text, least, len(text), of_backslashes) if is_bare else None

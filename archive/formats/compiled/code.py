@@ -17,6 +17,11 @@ profiled, each one names itself::
     {
         torch::aot_inductor::RAIIAtenRecordFunctionHandle record_graph_1_cpp_fused_0_("graph_1_cpp_fused_0", nullptr);
 
+In a branch of ``cond``, and wherever else its graph has no number, a kernel names itself ``cpp_fused_0``. The
+wrapper names each operator's C function before it calls it::
+
+    RAIIAtenRecordFunctionHandle record_aoti_torch_cpu_addmm_out_("aoti_torch_cpu_addmm_out", nullptr);
+
 Source: ``torch/_inductor/codegen/cpp_wrapper_cpu.py``, ``wrapper.py`` and ``cpp.py`` of PyTorch 2.13.
 """  # noqa: E501 (a line of code as it is)
 
@@ -77,7 +82,7 @@ class CppCode:
         calls: the calls whose failures are reported, by their 1-based line.
         called: the 1-based line in which each kernel is called, by its key.
         functions: the kernels that are defined here, each with its first and its last line.
-        profiled: the kernel by the name that PyTorch's profiler shows.
+        profiled: the kernel, or the C function of an operator, by the name that PyTorch's profiler shows.
 
     Raises:
         LimitError: it would take more memory than allowed.
@@ -124,8 +129,12 @@ class CppCode:
             if is_inside and line.startswith(b"}"):
                 self.functions[name] = start, number
                 start, is_inside = 0, False
-            elif is_inside and (match := RECORDED.match(line)):
-                self.profiled[decoded(match["name"])] = name
+            elif match := RECORDED.match(line):
+                recorded = decoded(match["name"])
+                if is_inside:
+                    self.profiled[recorded] = name
+                elif OPERATOR.fullmatch(match["name"]):
+                    self.profiled[recorded] = recorded
             elif match := DEFINED.match(line):
                 name, start = decoded(match["name"]), number
             elif line.startswith(b"{"):

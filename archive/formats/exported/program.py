@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.json_text import MAX_DEPTH, is_exact, read_json, words
+from archive.formats.exported.inputs import inputs_of
 from archive.formats.exported.sites import NodeSite, Scope, named_values
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.base.limits import Allowance
+    from archive.formats.exported.inputs import ProgramInput
 
 
 MAX_SCOPES = MAX_DEPTH // 8
@@ -49,6 +51,7 @@ class Program:
         is_loaded: whether its nodes are those of the program as it is loaded, and not of its module; None
             where both have the same.
         schema: the version of the JSON's schema, ``8.20``; "" where it is not known.
+        inputs: what its caller gives; None where that is not known.
 
     Attributes:
         name: as given.
@@ -57,6 +60,7 @@ class Program:
         is_pruned: as given.
         is_loaded: as given.
         schema: as given.
+        inputs: as given.
     """
 
     def __init__(
@@ -69,8 +73,10 @@ class Program:
         is_pruned: bool = False,
         is_loaded: bool | None = False,
         schema: str = "",
+        inputs: tuple[ProgramInput, ...] | None = None,
     ) -> None:
         self.name = name
+        self.inputs = inputs
         self.release = release
         self.schema = schema
         self.lifted = lifted
@@ -95,7 +101,15 @@ class Program:
         sites = partial(_sites, graph, metadata)
         verifiers = tree.get("verifiers")  # type: ignore[attr-defined]
         is_pruned = isinstance(verifiers, list) and bool(verifiers) and verifiers[0] != TRAINING
-        return cls(name, release, sites, _lifted(tree), is_pruned=is_pruned, schema=_schema(tree))
+        return cls(
+            name,
+            release,
+            sites,
+            _lifted(tree),
+            is_pruned=is_pruned,
+            schema=_schema(tree),
+            inputs=inputs_of(tree),
+        )
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:

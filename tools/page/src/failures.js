@@ -262,24 +262,24 @@ class Cause {
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
     this.facts.replaceChildren(cause, of, ...(counts ? overTime(counts, interval, span) : []));
-    this.#showText(causes.excerpt[row]);
+    this.#showText(causes.excerpt[row], causes.marked[row]);
     this.#showSource(causes.link[row]);
   }
 
-  #showText(text) {
+  /** Shows an explanation; `marked` are its first and last line that show the place that the title names. */
+  #showText(text, marked) {
     this.textSide.hidden = !text;
     this.textTitle.textContent = text.includes("Traceback of TorchScript")
       ? "As PyTorch prints it"
       : "The explanation";
-    // The line that a mark stands below is shown with its mark, as PyTorch means it.
-    const lines = shownText(text).split("\n"),
-      marked = lines.findIndex((line) => /^\s*~+/.test(line) && line.includes("<--- HERE"));
+    const [first, last] = marked ?? [-1, -1];
     this.text.replaceChildren(
-      ...lines.flatMap((line, n) => [
-        marked > 0 && (n === marked || n === marked - 1) ? make("span", {class: "hit"}, line) : line,
-        "\n",
-      ]),
+      ...shownText(text)
+        .split("\n")
+        .flatMap((line, n) => [n >= first && n <= last ? make("span", {class: "hit"}, line) : line, "\n"]),
     );
+    const hit = this.text.querySelector(".hit");
+    this.text.scrollTop = hit ? hit.offsetTop - this.text.offsetTop - this.text.clientHeight / 2 : 0;
   }
 
   #showSource(link) {

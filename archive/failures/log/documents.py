@@ -1,0 +1,287 @@
+"""Documents that hold several lines of a log as one text: a cell of CSV, an element, a string of SQL or TOML.
+
+**What stands in a text is written as all of it is, or stays as it is.** A line in the middle of such a text
+does not show what holds it: what opens the text stands above, however far, and what closes it below. So where
+the lines above open a text, a log is held back until one closes it, and a pause decides nothing. A text that
+is still open where the log ends, or after a thousand lines, counts as held: it is being written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.failures.log.encodings import Entities
+from archive.failures.log.forms import Recoded, Unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.failures.log.forms import Form
+
+MOST_BELOW = 1_000
+"""Lines below that are looked at."""
+MOST_SOUGHT = 1_000
+"""Lines that are looked at for the last one that opens or closes a text, of those that are taken together."""
+BASIC, LITERAL = b'"""', b"'''"
+
+
+# --- forms
+
+
+def _is_bare(line: bytes, mark: bytes) -> bool:
+    """Whether a line has a mark that is not doubled: it opens or closes a text in which they are."""
+    return mark in line and mark in line.replace(mark * 2, b"")
+
+
+def doubled(mark: bytes) -> Form:
+    """A text in which a mark is written twice."""
+    return Recoded(
+        lambda line: None if _is_bare(line, mark) else line.replace(mark * 2, mark),
+        lambda text: text.replace(mark, mark * 2),
+    )
+
+
+def _cdata() -> Form:
+    """A section of XML that only ``]]>`` ends."""
+    end, split = b"]]>", b"]]]]><![CDATA[>"
+    return Recoded(lambda line: line.replace(split, end), lambda text: text.replace(end, split))
+
+
+ESCAPE = re.compile(rb'\\(["\\])')
+
+
+def _basic() -> Form:
+    """A multi-line string of TOML: backslashes are escaped, and all quotes or three of them."""
+    has_bare = False
+
+    def read(line: bytes) -> bytes | None:
+        nonlocal has_bare
+        left = ESCAPE.sub(b"", line)
+        has_bare = has_bare or b'"' in left
+        return None if b"\\" in left else ESCAPE.sub(rb"\1", line)
+
+    def write(text: bytes) -> bytes:
+        text = text.replace(b"\\", b"\\\\")
+        return text.replace(BASIC, rb'""\"') if has_bare else text.replace(b'"', rb"\"")
+
+    return Recoded(read, write)
+
+
+def _literal() -> Form:
+    """A literal string of TOML, which has no escapes."""
+
+    def write(text: bytes) -> bytes:
+        if LITERAL in text:
+            raise Unwritable
+        return text
+
+    return Recoded(lambda line: line, write)
+
+
+# --- kinds
+
+
+class Held(NamedTuple):
+    """A kind of texts that a document holds.
+
+    Attributes:
+        mark: what opens and closes such a text.
+        has_mark: whether a line has it, and not as a part of the text.
+        opened: whether the nearest such line above opens one.
+        closed: matches the first such line below, where that closes one.
+        form: how the lines of the text are written.
+    """
+
+    mark: bytes
+    has_mark: Callable[[bytes], bool]
+    opened: Callable[[bytes], object]
+    closed: re.Pattern[bytes]
+    form: Callable[[], Form]
+
+
+KEY = rb"\s*[\w.\"'-]+\s*=\s*"
+COMMENT = rb"\s*(?:#.*)?\Z"
+KEYWORD = re.compile(rb"(?i)\b(?:INSERT|VALUES|SELECT|SET|WHERE|CALL|EXEC|UPDATE)\b")
+ROW = re.compile(rb"\s*+(?:\(|N?')")
+SQL_STRING = re.compile(rb"(?:^|[(,=])\s*+N?'(?:[^']|'')*+\Z")
+
+
+def _opens_sql(line: bytes) -> bool:
+    """Whether a line of a statement, or of its rows, ends within a string."""
+    return (ROW.match(line) or KEYWORD.search(line)) is not None and SQL_STRING.search(line) is not None
+
+
+HELD = (
+    Held(  # TOML
+        BASIC,
+        lambda line: line.count(BASIC) % 2 == 1,
+        re.compile(KEY + rb'"""(?:(?!""").)*+\Z', re.DOTALL).match,
+        re.compile(rb'.*"""' + COMMENT, re.DOTALL),
+        _basic,
+    ),
+    Held(
+        LITERAL,
+        lambda line: line.count(LITERAL) % 2 == 1,
+        re.compile(KEY + rb"'''(?:(?!''').)*+\Z", re.DOTALL).match,
+        re.compile(rb".*'''" + COMMENT, re.DOTALL),
+        _literal,
+    ),
+    Held(  # CSV
+        b'"',
+        lambda line: _is_bare(line, b'"'),
+        re.compile(rb'(?:^|[,;\t])"(?:[^"]|"")*+\Z').search,
+        re.compile(rb'(?:[^"]|"")*+"(?:[,;\t]|\Z)'),
+        lambda: doubled(b'"'),
+    ),
+    Held(  # SQL
+        b"'",
+        lambda line: _is_bare(line, b"'"),
+        _opens_sql,
+        re.compile(rb"(?:[^']|'')*+'\s*(?:[,);]|::|(?i:AS\b)|\Z)"),
+        lambda: doubled(b"'"),
+    ),
+)
+
+
+def form_of(
+    above: Callable[[bytes], Iterator[bytes]], passed: Passed, below: Callable[[int], bytes | None]
+) -> Form | None:
+    """How a line of such a document is written; None where nothing shows that it is in one.
+
+    Args:
+        above: gives the lines above that have some bytes, the nearest first.
+        passed: the lines above these.
+        below: gives a line below by its number, from 1, and waits for it; None after the last one. It is
+            asked only where the lines above open a text, so that only there a log is held back.
+    """
+    for held in HELD:
+        opening = next(filter(held.has_mark, above(held.mark)), passed.last(held.mark))
+        if held.opened(opening):
+            closing = next(filter(held.has_mark, _read(below)), None)
+            if closing is None or held.closed.match(closing):
+                return held.form()
+    return _in_element(next(filter(has_tag, above(b"<")), passed.last(b"<")), below)
+
+
+def _read(below: Callable[[int], bytes | None]) -> Iterator[bytes]:
+    """The lines below, as far as they are looked at."""
+    for at in range(1, MOST_BELOW):
+        line = below(at)
+        if line is None:
+            return
+        yield line
+
+
+# --- elements
+
+TAG = re.compile(rb"<(?P<mark>/|!\[CDATA\[)?(?P<name>[A-Za-z][\w:.-]*+)?+(?P<rest>[^<>]*+)(?P<end>>|\Z)")
+NO_TAG = re.compile(
+    rb"<(?:module|lambda|\w+comp|genexpr|locals|string|stdin|frozen [\w.]+|eval_with_key)>"
+    rb"|<(?:\w+::|(?:const|unsigned)\b|(?:int|long|float|double|bool|char|void|u?int\d+_t)\b)"
+    rb"|<[A-Za-z][\w:.-]*+(?! *>)(?! *(?:open|hidden) *>)[^<>=]*>"
+)
+"""Scopes and files of Python, arguments of C++ templates, and objects of Python, which have no attributes."""
+EMPTY = {b"area", b"base", b"br", b"col", b"hr", b"img", b"input", b"link", b"meta", b"source", b"wbr"}
+CDATA, CDATA_END = b"<![CDATA[", b"]]>"
+
+
+def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | None:
+    """How a text is written if the last tag above begins an element, or an attribute of it; None if not."""
+    if opening.rfind(CDATA) > opening.rfind(CDATA_END):
+        return _cdata()
+    last = [*_tags(opening)][-1] if opening else None
+    if last is None or last["mark"] or not last["name"] or last["name"] in EMPTY:
+        return None
+    if not last["end"]:
+        is_open = last["rest"].count(b'"') % 2 == 1
+        is_held = is_open and any(b'"' in line and b">" in line for line in _read(below))
+    elif last["rest"].endswith(b"/"):
+        return None
+    else:
+        # A line of a log may have any word between angle brackets: only markup needs no end.
+        is_markup = opening.lstrip().startswith(b"<")
+        is_held = any(b"</" + last["name"] in line for line in _read(below)) or is_markup
+    return _text_of_element() if is_held else None
+
+
+def _text_of_element() -> Form:
+    """The text of an element, in which each ``<`` that begins no tag is an entity."""
+    entities = Entities()
+    return Recoded(
+        lambda line: entities.read(line) if all(tag["name"] for tag in TAG.finditer(line)) else None,
+        entities.write,
+    )
+
+
+def _tags(line: bytes) -> Iterator[re.Match[bytes]]:
+    """The tags in a line, without what only looks like one."""
+    return (tag for tag in TAG.finditer(line) if not NO_TAG.match(line, tag.start()))
+
+
+def has_tag(line: bytes) -> bool:
+    """Whether a line has a tag, or what makes it no markup."""
+    return b"<" in line and next(_tags(line), None) is not None
+
+
+# --- lines that have passed
+
+MARKS = {b"<": has_tag, **{held.mark: held.has_mark for held in HELD}}
+"""What opens or closes a text, and whether a line has it: the last such line decides."""
+MOST_WAITING = 1 << 16
+"""Bytes of lines that wait to be looked at."""
+LONGEST = 1 << 16
+"""Bytes of a line that is kept; one that is longer opens nothing."""
+
+
+def may_open(line: bytes) -> bool:
+    """Whether a line has what all documents have above a text, as it is or in a string of JSON."""
+    return b'"' in line or b"'" in line or b"<" in line
+
+
+class Passed:
+    """The last lines that may open a text, of those that are no longer kept."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, bytes] = {}
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._last or self._waiting)
+
+    def last(self, mark: bytes) -> bytes:
+        """The last line that has a mark; b"" if there is none."""
+        self._look()
+        return self._last.get(mark, b"")
+
+    def add(self, line: bytes) -> None:
+        """Note a line that is no longer kept."""
+        if may_open(line):
+            self._waiting.append(line)
+            self._size += len(line)
+        if self._size > MOST_WAITING:
+            self._look()
+
+    def add_many(self, lines: bytes) -> None:
+        """Note many lines."""
+        self._waiting.append(lines)
+        self._look()
+
+    def _look(self) -> None:
+        """Look at the lines that wait."""
+        lines = self._waiting[0] if len(self._waiting) == 1 else b"\n".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        for mark, has_mark in MARKS.items():
+            stop = lines.rfind(mark) if mark in lines else -1  # to search forwards takes a tenth of the time
+            for _ in range(MOST_SOUGHT):
+                if stop < 0:
+                    break
+                start = lines.rfind(b"\n", 0, stop) + 1
+                end = lines.find(b"\n", stop)
+                line = lines[start : end if end >= 0 else len(lines)].removesuffix(b"\r")
+                if len(line) > LONGEST or has_mark(line):
+                    self._last[mark] = line if len(line) <= LONGEST else b""
+                    break
+                stop = lines.rfind(mark, 0, start)
