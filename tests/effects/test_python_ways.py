@@ -335,8 +335,6 @@ def test_an_attribute_that_is_set_on_a_function_is_refused_at_its_line() -> None
 
     with pytest.raises(CaptureError, match="an attribute of a function, doubled, is set: calls") as caught:
         capture(Noting(), torch.ones(3))
-    assert (caught.value.filename, caught.value.line) == (
-        __file__,
-        Noting.forward.__code__.co_firstlineno + 2,
-    )
+    line = Noting.forward.__code__.co_firstlineno + 2
+    assert (caught.value.filename, caught.value.line) == (__file__, line)
     assert not hasattr(doubled, "calls")

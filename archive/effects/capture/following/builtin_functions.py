@@ -166,7 +166,7 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
         "sum": replaced.total,
         "max": replaced.choosing(max),
     }
-    for name in ("hash", "id", "len", "max", "min", "print", "sorted", "sum", *INPUT_OUTPUT):
+    for name in ("hash", "id", "len", "max", "min", "sorted", "sum", *INPUT_OUTPUT):
         made[name] = NamedBuiltin(name, made[name])
     return vars(builtins) | made
 
