@@ -13,7 +13,7 @@ The runtime numbers inputs, and names neither them nor, in this line, the method
 Below it stands the input's name, dtype and shape in each method that may have refused it, or the methods
 that there are. An ETRecord has these. **What the record contradicts is not explained by it**: the dtype,
 rank, sizes and number of inputs that the line expects are those of the record, and the record lacks the
-method. So a size that the runtime has fixed is none that differs between calls.
+method. A size that the runtime has fixed must not differ between calls in the record.
 
 Lines of other software read like these, so that one counts only with the runtime's own words before it.
 Source: ExecuTorch 1.5, ``Method::set_input`` in ``runtime/executor/method.cpp``,
@@ -124,7 +124,7 @@ class InputFailure(Failure):
 
     @cached_property
     def method(self) -> str:
-        """The method that refused it; "" where no line behind the failure names it."""
+        """The method that refused it; "" where no line after the failure names it."""
         status = UNSUPPORTED if "resized" in self._line else INVALID
         for at in range(1, MOST_BEHIND):
             text = self.stream.text(at, is_patient=False)

@@ -38,7 +38,7 @@ CONTROLS = re.compile(rb"[\x80-\x9f]")
 """No text in Latin-1 has these."""
 ASCII = bytes(range(0x80))
 CONTINUING = bytes(range(0x80, 0xC0))
-"""The bytes of a character of UTF-8 behind its first one: a log that was cut may begin with some."""
+"""The bytes of a character of UTF-8 after its first one: a log that was cut may begin with some."""
 
 
 class Latin:

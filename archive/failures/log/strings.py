@@ -291,7 +291,7 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 
 def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
-    """A string of Python's in single quotes, in which what has double quotes is no string of its own."""
+    """A string of Python's in single quotes, in which double quotes begin no string of their own."""
     for literal in _around(text, PYTHON, SINGLE, least, mark):
         start, stop = literal.span()
         if b'"' in text[start : mark.start()] and not _is_in_string(text, start, least):

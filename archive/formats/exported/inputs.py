@@ -24,8 +24,8 @@ class ProgramInput(NamedTuple):
     """An input of a program that its caller gives.
 
     Attributes:
-        name: of the value in the graph; "" for one that is no tensor.
-        dtype: of the tensor, ``float32``; "" where it is no tensor.
+        name: of the value in the graph; "" for one that isn't a tensor.
+        dtype: of the tensor, ``float32``; "" where it isn't a tensor.
         sizes: of the tensor: numbers, or expressions of the sizes that may differ.
         ranges: of these expressions, where they are known: the least value and the greatest, if there is one.
     """
