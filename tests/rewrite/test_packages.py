@@ -67,7 +67,7 @@ def test_its_records_are_told_apart() -> None:
         ".data/ts_code/0/constants.pkl": RecordKind.CONSTANTS,
         "model/model.pkl": RecordKind.OTHER,
         "model/notes.txt": RecordKind.OTHER,
-        "net.py": RecordKind.OTHER,
+        "net.py": RecordKind.PYTHON,
         ".data/extern_modules": RecordKind.OTHER,
         ".data/python_version": RecordKind.OTHER,
         CODE: RecordKind.CODE,
@@ -187,7 +187,7 @@ def test_a_file_of_its_own_with_the_name_of_a_debug_record_is_refused(tmp_path: 
     assert "debug/run.pkl" in well("inspect", path)
 
 
-def test_in_one_without_torchscript_only_what_pytorch_names_has_a_kind() -> None:
+def test_in_one_without_torchscript_only_python_and_what_pytorch_names_have_kinds() -> None:
     with opened_zip(Mapped(PYTHON), DEFAULT_LIMITS.allowance(0)) as container:
         members = [
             *map(member_from, container.records.values()),
@@ -195,7 +195,8 @@ def test_in_one_without_torchscript_only_what_pytorch_names_has_a_kind() -> None
         ]
         data = packed(members)
     kinds = {name: record.kind for name, record in listed(data).records.items()}
-    assert {name for name, kind in kinds.items() if kind is not RecordKind.OTHER} == {
+    assert {name for name, kind in kinds.items() if kind is RecordKind.PYTHON} == {"net.py", "code/train.py"}
+    assert {name for name, kind in kinds.items() if kind not in {RecordKind.OTHER, RecordKind.PYTHON}} == {
         *(".data/0.storage", ".data/1.storage", ".data/2.storage"),
         *(".data/version", "byteorder", ".data/serialization_id"),
     }
