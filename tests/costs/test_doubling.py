@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 MOST = 2.3
-SIZE = 160
-"""Of what is doubled."""
+SIZE, FEW = 60, 1_000
+"""Of what is doubled; and steps that nobody minds."""
 ALIKE = list(itertools.product((-1, -2), repeat=12))
 """Tuples that all hash alike: hash(-1) == hash(-2)."""
 
@@ -134,11 +134,11 @@ def test_twice_as_much_takes_little_more_than_twice_the_steps(
     for command in COMMANDS:
         name, *rest = command.split()
         found = []
-        for times in (SIZE, 2 * SIZE):
+        for times in (SIZE, SIZE, 2 * SIZE, 4 * SIZE):  # what is done once a process is no step of the file's
             (tmp_path / "model.pt").write_bytes(KINDS[kind](times))
-            run(name, "model.pt", *rest)  # what is imported once is no step of the file's
             found.append(steps(name, "model.pt", *rest))
-        if found[1] > MOST * found[0]:
+        _, once, twice, again_twice = found
+        if again_twice - twice > MOST * (twice - once) + FEW:  # so what does not grow counts for nothing
             exceeding[command] = found
     assert exceeding == {}
 
