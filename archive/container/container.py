@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, one_line
@@ -38,6 +38,7 @@ class Container(Closing):
         file: name of the file, for messages.
         root: name of the folder that all records are in; "" where there is none.
         records: by their names inside of it.
+        recognised: what the reader found the file to be, once it has looked; None before.
         by_place: the file's bytes by place, read only; those of a file elsewhere are fetched.
         allowance: the memory and sizes that the file may ask for.
     """
@@ -57,7 +58,7 @@ class Container(Closing):
         """
         self.file, self.by_place, self.allowance = mapped.name, mapped.data, allowance
         self._mapped = mapped
-        self.recognised: object = None  # what the reader found, once it has looked into it
+        self.recognised: Any = None
         try:
             placed = not self.is_elsewhere
             self.root, files = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)

@@ -80,7 +80,7 @@ class PyValue:
     items: Sequence[object] = ()
     pairs: Sequence[tuple[object, object]] = ()
     state: object = None
-    made: object = field(default=UNREAD, repr=False)
+    made: Any = field(default=UNREAD, repr=False)
 
     def extend(self, values: list[object]) -> None:
         """Append items."""

@@ -60,7 +60,7 @@ class CountedConnection(h11.Connection):
     pieces = size = 0
     is_last = False
 
-    def send(self, event: h11.Event) -> bytes | None:
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
         """The bytes of an event."""
         if self.is_last and isinstance(event, h11.Response) and CLOSE not in event.headers:
             headers = [*event.headers, CLOSE]
@@ -127,14 +127,18 @@ class PromptProtocol(H11Protocol):
         Closed at once, it would be reset for a client that is just sending a request.
         """
         self.conn.is_last = True
-        if self.cycle is None or self.cycle.response_complete:
+        if not self._is_answering:
             self._say_goodbye()
+
+    @property
+    def _is_answering(self) -> bool:
+        return bool(self.cycle) and not self.cycle.response_complete
 
     def _say_goodbye(self) -> None:
         self.loop.call_later(SECONDS_OF_GOODBYE, self._close_idle)
 
     def _close_idle(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if not self._is_answering:
             self.timeout_keep_alive_handler()
 
     def connection_lost(self, exc: Exception | None) -> None:

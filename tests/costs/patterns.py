@@ -150,7 +150,7 @@ def _shortest(item: Any) -> str:  # noqa: ANN401 (of the parser)
     if code is codes.IN:
         return _one_of(argument)
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-        return "".join(map(_shortest, next(_branches(list(argument[2]))))) * max(1, argument[0])
+        return str("".join(map(_shortest, next(_branches(list(argument[2]))))) * max(1, argument[0]))
     if code is codes.SUBPATTERN:
         return "".join(map(_shortest, next(_branches(list(argument[-1])))))
     return ""
@@ -163,7 +163,7 @@ def _one_of(members: list[Any]) -> str:
         return next(letter for letter in "a1 .-_/\\\"'\n\0\x80" if not excluded.match(letter))
     code, argument = members[0]
     if code is codes.CATEGORY:
-        return CATEGORIES[argument]
+        return str(CATEGORIES[argument])
     return chr(argument[0] if code is codes.RANGE else argument)
 
 

@@ -86,6 +86,12 @@ def test_no_log_exceeds_its_budget(measurer: Measurer, name: str, log: bytes, ma
     assert exceeded(measurer, task("symbolicate a log", files)) == ""
 
 
+def test_what_is_searched_is_asked_for_before(measurer: Measurer) -> None:
+    """9 MB of words of keys, which are 13 KB in the file: a place of each word was kept."""
+    asked = task("leaks", archive_with({"extra/x": b"token=" * 1_500_000}))
+    assert exceeded(measurer, asked) == ""
+
+
 LISTED = [line.split("\t") for line in EXCEEDING.read_text(encoding="utf-8").splitlines()]
 
 

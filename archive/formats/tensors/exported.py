@@ -75,7 +75,7 @@ def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Ite
 def _tensor(record: str, meta: dict[str, Any]) -> Tensor:
     shape, strides = (tuple(size["as_int"] for size in meta[key]) for key in ("sizes", "strides"))
     offset = meta["storage_offset"]["as_int"]
-    if len(shape) != len(strides) or not all(isinstance(size, int) for size in (*shape, *strides, offset)):
+    if len(shape) != len(strides) or {*map(type, (*shape, *strides, offset))} - {int}:  # true is no number
         raise TypeError("sizes")
     return Tensor(
         SCALARS.get(meta["dtype"], "unknown"), shape, strides, offset, record, meta["requires_grad"]

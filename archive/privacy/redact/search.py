@@ -274,7 +274,9 @@ class _WordGroup:
 
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
     """The powers of the number that sums are made with, from 0 on, and of its inverse, modulo 2^64."""
-    powers = np.full((2, count), [[BASE], [pow(BASE, -1, 1 << 64)]], np.uint64)
+    powers = np.empty((2, count), np.uint64)
+    for row, factor in zip(powers, (BASE, pow(BASE, -1, 1 << 64)), strict=True):
+        row[:] = np.uint64(factor)
     powers[:, :1] = 1
     np.cumprod(powers, axis=1, out=powers)
     return powers[0], powers[1]

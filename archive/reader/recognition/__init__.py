@@ -316,8 +316,9 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
         if container.recognised is None:
             with suppress(ArchiveError), container.allowance.part() as values:
                 container.recognised = recognised(unpickled(container, values))
-        if container.recognised is not None:
-            return container.recognised
+        found: Recognised | None = container.recognised
+        if found is not None:
+            return found
         return Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
     return Recognised(FileKind.ZIP, _zip_of(records))
 

@@ -238,7 +238,8 @@ def tensor_of(value: object) -> Tensor | None:
         return None
     if value.made is UNREAD:
         value.made = _tensor_of(value)
-    return value.made
+    made: Tensor | None = value.made
+    return made
 
 
 def _tensor_of(value: PyValue) -> Tensor | None:
@@ -250,7 +251,7 @@ def _tensor_of(value: PyValue) -> Tensor | None:
     if made.what == QUANTISED:
         return _quantised(made.arguments)
     tensor = _tensor(*made.arguments[:DTYPE]) if made.what in REBUILT else None
-    asks = value.arguments[1] if isinstance(value, PyValue) and value.what in WRAPPED else None
+    asks = value.arguments[1] if value.what in WRAPPED else None
     return replace(tensor, requires_grad=asks) if tensor is not None and isinstance(asks, bool) else tensor
 
 

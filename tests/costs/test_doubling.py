@@ -1,0 +1,234 @@
+"""Each pass over letters, names, records, keys or texts is linear: of twice the input, 2.3 times the steps.
+
+A step is a line of Python that runs, or a call: the same number on any machine. What C code repeats is not
+counted: patterns have tests of their own (``test_patterns.py``), and keys that hash alike are compared by
+Python here, as they are objects.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from archive.base.keys import text_key
+from archive.formats.tensors.tensor import Tensor
+from archive.privacy.redact.search import Search
+from tests.attacks.pieces import again, kept, number, pickled, several, text
+from tests.attacks.programs import WEIGHTS, archive_with
+from tests.attacks.tensors import HOOKS, STORAGE
+from tests.attacks.zips import LITE, archive_of, entries_of, entry, zipped
+from tests.support.commands import run
+from tests.support.cost import loops_below
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import FrameType
+
+MOST = 2.3
+SIZE, FEW = 60, 1_000
+"""Of what is doubled; and steps that nobody minds."""
+ALIKE = list(itertools.product((-1, -2), repeat=12))
+"""Tuples that all hash alike: hash(-1) == hash(-2)."""
+
+
+def steps(*words: str) -> int:
+    """The steps of a command."""
+    count = 0
+
+    def see(_frame: FrameType, _event: str, _argument: object) -> Any:  # noqa: ANN401 (itself)
+        nonlocal count
+        count += 1
+        return see
+
+    before = sys.gettrace()
+    sys.settrace(see)
+    try:
+        run(*words)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def code_records(times: int) -> bytes:
+    """Records of code, of a function each."""
+    return archive_of(
+        {**LITE, **{f"code/__torch__/m{at}.py": b"def f(x):\n  return x\n" for at in range(times)}}
+    )
+
+
+def code_letters(times: int) -> bytes:
+    """One word, in code."""
+    return archive_of({**LITE, "code/__torch__.py": LITE["code/__torch__.py"] + b"a" * 40 * times + b"\n"})
+
+
+def functions(times: int) -> bytes:
+    """Functions of one record."""
+    return archive_of(
+        {**LITE, "code/__torch__/m.py": b"".join(b"def f%d(x):\n  return x\n" % at for at in range(times))}
+    )
+
+
+def empty_records(times: int) -> bytes:
+    """Records without a byte."""
+    return zipped(*entries_of(LITE), *(entry(f"m/extra/{at}", b"") for at in range(times)))
+
+
+def words_of_keys(times: int) -> bytes:
+    """Beginnings of entries that would tell a key."""
+    return archive_of({**LITE, "extra/x": b"token=" * 10 * times})
+
+
+def _tensor(at: int, shape: tuple[int, ...]) -> bytes:
+    first = (
+        kept(b"ctorch._utils\n_rebuild_tensor_v2\n", 0),
+        kept(STORAGE + number(4) + b"tQ", 1),
+        kept(HOOKS, 2),
+    )
+    call, storage, hooks = (again(0), again(1), again(2)) if at else first
+    sizes = several(*map(number, shape))
+    return call + several(storage, number(0), sizes, sizes, b"\x89", hooks) + b"R"
+
+
+def keys_alike(times: int) -> bytes:
+    """A dict of tensors, whose shapes hash alike, in the module tree."""
+    keys = b"".join(_tensor(at, shape) + b"N" for at, shape in enumerate(ALIKE[:times]))
+    module = b"c__torch__\nM\n)\x81}(" + text("training") + b"\x88" + text("x") + b"}(" + keys + b"uub"
+    return archive_of({**LITE, "data.pkl": pickled(module), "data/0": bytes(16)})
+
+
+def tensors(times: int) -> bytes:
+    """Tensors of a model that torch.save wrote."""
+    rows = b"".join(text(f"layer{at}.w") + _tensor(at, (2, 2)) for at in range(times))
+    held = {"data.pkl": pickled(b"}(", rows, b"u"), "data/0": bytes(16), "version": b"3\n"}
+    return zipped(*(entry(f"m/{name}", data) for name, data in held.items()))
+
+
+KINDS: dict[str, Callable[[int], bytes]] = {
+    made.__name__: made
+    for made in (
+        *(code_records, code_letters, functions, empty_records),
+        *(words_of_keys, keys_alike, tensors),
+    )
+}
+COMMANDS = (
+    "inspect",
+    "verify",
+    "digest",
+    "leaks",
+    "sizes --by module",
+    "diff model.pt",
+    "split -o out.pt --force",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twice_as_much_takes_little_more_than_twice_the_steps(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exceeding = {}
+    for command in COMMANDS:
+        name, *rest = command.split()
+        found = []
+        for times in (SIZE, SIZE, 2 * SIZE, 4 * SIZE):  # what is done once a process is no step of the file's
+            (tmp_path / "model.pt").write_bytes(KINDS[kind](times))
+            found.append(steps(name, "model.pt", *rest))
+        _, once, twice, again_twice = found
+        if again_twice - twice > MOST * (twice - once) + FEW:  # so what does not grow counts for nothing
+            exceeding[command] = found
+    assert exceeding == {}
+
+
+# --- keys
+
+
+def test_keys_that_numbers_make_do_not_hash_alike() -> None:
+    assert len({hash(shape) for shape in ALIKE}) == 1
+    assert len({hash(text_key(*shape)) for shape in ALIKE}) == len(ALIKE)
+    rows = [Tensor("float32", (1,) * 12, strides, 0, "data/0") for strides in ALIKE]
+    assert len({hash(row) for row in rows}) == len({row.key for row in rows}) == len(rows)
+    assert len({Tensor("float32", strides, strides, 0, "").kind for strides in ALIKE}) == len(rows)
+
+
+# --- long texts
+
+
+def test_long_texts_are_not_compared_at_each_place_that_begins_like_them() -> None:
+    """Twelve texts of 4,000 letters, in a text of one letter: 10 µs a byte, if each is compared there."""
+    texts = [b"a" * (2_000 + at) + b"b" + b"a" * 2_000 for at in range(12)]
+    data = memoryview(b"a" * 400_000 + texts[3])
+    with loops_below(100):
+        assert {*Search(texts).found(data)} == {(400_003 - at, one) for at, one in enumerate(texts)}
+
+
+@pytest.mark.parametrize("compared", [0, 1 << 22])
+def test_texts_are_found_wherever_they_stand(compared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.privacy.redact.search.COMPARED", compared)
+    texts = {
+        bytes(some)
+        for size in (3, 7, 8, 15, 16)
+        for some in itertools.islice(itertools.product(b"ab", repeat=size), 5)
+    }
+    data = b"abba" + b"a" * 40 + b"baab" * 5
+    expected = sorted((at, one) for one in texts for at in range(len(data)) if data.startswith(one, at))
+    assert sorted(Search(texts).found(memoryview(data))) == expected
+
+
+# --- what is refused, not an error of this program
+
+
+def weights(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """A program with a changed table of weights."""
+    import json  # noqa: PLC0415 (here alone)
+
+    from tests.attacks.programs import records  # noqa: PLC0415 (the same)
+
+    tree = json.loads(records()[WEIGHTS])
+    made = change(tree)
+    return archive_with({WEIGHTS: json.dumps(tree if made is None else made).encode()}, deflate=False)[
+        "m.pt2"
+    ]
+
+
+def _named(tree: dict[str, Any], **fields: object) -> None:
+    next(iter(tree["config"].values())).update(fields)
+
+
+LONG = b"\x8b" + (4_000).to_bytes(4, "little") + b"\1" * 4_000
+REFUSED: dict[str, Callable[[], bytes]] = {
+    "a weight whose pickle names no record": lambda: weights(
+        lambda tree: _named(tree, use_pickle=True, path_name="x")
+    ),
+    "a name that is none": lambda: weights(lambda tree: _named(tree, path_name=None)),
+    "a config of true": lambda: weights(lambda _: {"config": True}),
+    "a table of true": lambda: weights(lambda _: True),
+    "a row of true": lambda: weights(lambda tree: tree["config"].update(x=True)),
+    "strides of true": lambda: weights(
+        lambda tree: next(iter(tree["config"].values()))["tensor_meta"].update(strides=[{"as_int": True}] * 2)
+    ),
+    "an integer of 4,000 bytes": lambda: zipped(
+        entry("m/data.pkl", pickled(b"](", LONG, b"e")), entry("m/version", b"3\n")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_lies_is_refused_by_every_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.pt2").write_bytes(REFUSED[name]())
+    commands = [*COMMANDS[:-2], "report -o out.html", "diff m.pt2"]
+    for command in commands:
+        first, *rest = command.split()
+        done = run(first, "m.pt2", *rest)
+        assert (command, done.returncode in {0, 1, 2}, done.stderr[-300:]) == (
+            command,
+            True,
+            done.stderr[-300:],
+        )
+    assert run("digest", "m.pt2").returncode == 2
