@@ -44,7 +44,7 @@ def _is_link(value: object) -> bool:
 
 def _column(values: Sequence[Any]) -> Any:  # noqa: ANN401 (any JSON)
     numbers: dict[str | None, int] = {}
-    once = []
+    once: list[Any] = []
     of = []
     for value in values:
         key = text_key(*value) if isinstance(value, list | tuple) else value

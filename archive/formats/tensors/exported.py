@@ -16,7 +16,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.base.json_text import read_json, words
+from archive.base.json_text import read_json
+from archive.formats.schema.json import DictOf, JsonClass, Nullable, checked
 from archive.formats.tensors.dtypes import SCALARS
 from archive.formats.tensors.tensor import Tensor
 
@@ -32,6 +33,10 @@ TABLE = re.compile(
     rf"({'|'.join(map(re.escape, CONFIGS))})(.+)(?:{'|'.join(map(re.escape, CONFIGS.values()))})"
 )
 """The name of a record that holds a table: its folder, and the program that it is of."""
+TENSOR_TABLE = JsonClass(
+    {"config": DictOf(JsonClass({"path_name": "str"}, {"tensor_meta": Nullable(DictOf("any"))}))},
+    docs={"config": "a row for each tensor, by name"},
+)
 
 
 def read_table(data: memoryview, allowance: Allowance) -> dict[str, Any]:
@@ -41,19 +46,7 @@ def read_table(data: memoryview, allowance: Allowance) -> dict[str, Any]:
         ArchiveError: the record is no such table.
         LimitError: its values would take more memory than allowed.
     """
-    table = read_json(data, allowance)
-    config = table.get("config") if isinstance(table, dict) else None
-    if not isinstance(config, dict):
-        raise ArchiveError(place="config", expected="an object of tensors", found=words(config))
-    for name, row in config.items():
-        at = f"config.{name}"
-        if not isinstance(row, dict):
-            raise ArchiveError(place=at, expected="an object", found=words(row))
-        path, meta = row.get("path_name"), row.get("tensor_meta")
-        if not isinstance(path, str):
-            raise ArchiveError(place=f"{at}.path_name", expected="a text", found=words(path))
-        if not isinstance(meta, dict | None):
-            raise ArchiveError(place=f"{at}.tensor_meta", expected="an object", found=words(meta))
+    table: dict[str, Any] = checked(read_json(data, allowance), TENSOR_TABLE)
     return table
 
 
