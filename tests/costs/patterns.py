@@ -62,8 +62,9 @@ def patterns() -> dict[str, UsedPattern]:
                         value, frozenset(uses.methods[whole] or PASSED.get(whole, METHODS))
                     )
             elif whole in uses.defined:
-                some = enumerate(_patterns_in(value))
-                found |= {f"{whole} {at}": UsedPattern(one, frozenset(METHODS)) for at, one in some}
+                for at, one in enumerate(_patterns_in(value)):
+                    methods = PASSED.get(f"{whole} {at}", METHODS)
+                    found[f"{whole} {at}"] = UsedPattern(one, frozenset(methods))
     return found
 
 
