@@ -51,6 +51,7 @@ from construct import (
 
 from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
+from archive.formats.schema.varints import MORE, MOST_BYTES, build_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,10 +60,6 @@ if TYPE_CHECKING:
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 FIXED = {FIXED64: 8, FIXED32: 4}
-MORE = 0x80
-"""The bit of a byte after which an integer in variable form goes on."""
-LONGEST = 10
-"""Bytes of an integer in variable form."""
 MOST_FIELDS = 1 << 24
 """Fields of a file that are looked at. The largest real model seen has less than a million."""
 DEPTH = 100
@@ -89,19 +86,16 @@ class Varint(Construct):  # type: ignore[misc]  # it has no types
 
     def _parse(self, stream: Any, context: Container, path: str) -> int:  # noqa: ANN401, ARG002 (construct's own protocol)
         value = 0
-        for place in range(LONGEST):
+        for place in range(MOST_BYTES):
             (byte,) = stream_read(stream, 1, path)
             value |= (byte & ~MORE) << 7 * place
             if byte < MORE:
                 return signed(value) if self.signed else value
-        raise IntegerError(f"an integer in variable form has more than {LONGEST} bytes", path=path)
+        raise IntegerError(f"an integer in variable form has more than {MOST_BYTES} bytes", path=path)
 
     def _build(self, value: int, stream: Any, context: Container, path: str) -> int:  # noqa: ANN401, ARG002 (the same)
-        data, rest = bytearray(), value & (1 << 64) - 1
-        while rest >= MORE:
-            data.append(rest & ~MORE & 0xFF | MORE)
-            rest >>= 7
-        stream_write(stream, bytes([*data, rest]), len(data) + 1, path)
+        data = build_varint(value & (1 << 64) - 1)
+        stream_write(stream, data, len(data), path)
         return value
 
 
@@ -402,10 +396,10 @@ class MessageReader:
         place = at - self._base
         if 0 <= place < len(self._buffer) and at < stop and (byte := self._buffer[place]) < MORE:
             return byte, at + 1
-        if not 0 <= place <= len(self._buffer) - LONGEST and not isinstance(self._data, memoryview):
+        if not 0 <= place <= len(self._buffer) - MOST_BYTES and not isinstance(self._data, memoryview):
             self._buffer, self._base, place = self._data[at : at + CHUNK], at, 0
         value = shift = 0
-        for byte in self._buffer[place : min(place + LONGEST, place + stop - at)]:
+        for byte in self._buffer[place : min(place + MOST_BYTES, place + stop - at)]:
             value |= (byte & ~MORE) << shift
             shift += 7
             if byte < MORE:

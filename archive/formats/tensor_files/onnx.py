@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.strings import decoded
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
-from archive.formats.schema.protobuf import FIXED32, FIXED64, LENGTH, LONGEST, VARINT, MessageReader, signed
+from archive.formats.schema.protobuf import FIXED32, FIXED64, LENGTH, VARINT, MessageReader, signed
+from archive.formats.schema.varints import MOST_BYTES
 from archive.formats.tensor_files.described import (
     External,
     FileRecord,
@@ -485,7 +486,7 @@ def _integers(dtype: str, count: int, spans: tuple[tuple[int, int], ...]) -> Fil
     is_packed = dtype in BLOCKS and not bits
     width, expected = WIDTHS.get(dtype, 1), (bytes_of(dtype, count) or 0) if is_packed else count
     size = sum(stop - start for start, stop in spans)
-    if not expected <= size <= LONGEST * expected:
+    if not expected <= size <= MOST_BYTES * expected:
         found = f"{size:,} bytes"
         raise ArchiveError(expected=f"{expected:,} integers in variable form", found=found)
     return FileRecord(RecordKind.TENSOR, spans, width, expected, bits)

@@ -1,6 +1,6 @@
 """Elements of tensors that are integers in variable form, as ONNX has them, at once.
 
-:mod:`archive.formats.schema.protobuf` says what variable form is.
+:mod:`archive.formats.schema.varints` says what variable form is.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.formats.schema.protobuf import LONGEST, MORE
+from archive.formats.schema.varints import MORE, MOST_BYTES
 
 DECODED_BYTES = 64
 """Bytes of memory that an integer costs while it is decoded."""
@@ -28,7 +28,7 @@ def decoded_integers(data: memoryview, width: int) -> np.ndarray:
     ends = np.flatnonzero(stored < MORE)  # the last byte of each
     starts = np.concatenate([np.zeros(min(len(ends), 1), np.int64), ends[:-1] + 1])
     lengths = ends - starts + 1
-    if len(stored) and (not len(ends) or ends[-1] != len(stored) - 1 or lengths.max() > LONGEST):
+    if len(stored) and (not len(ends) or ends[-1] != len(stored) - 1 or lengths.max() > MOST_BYTES):
         raise ArchiveError(expected="integers in variable form", found="other bytes")
     values = np.zeros(len(ends), np.uint64)
     for place in range(int(lengths.max(initial=0))):
