@@ -224,6 +224,7 @@ class Models:
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
+        self._false: frozenset[str] = frozenset()
         self._open: OrderedDict[Model, OpenModel] = OrderedDict()
         self._open_bytes = 0
         self.lock = RLock()
@@ -231,13 +232,20 @@ class Models:
         self._held: dict[Model, OpenModel] = {}
 
     def __len__(self) -> int:
-        return len(self.all)
+        """How many models there are, without what should be one and isn't."""
+        return sum(model.file not in self._false for model in self.all)
 
     def __add__(self, others: Models) -> Models:
         """These models and others, none of them open yet."""
         both = Models([*self.all, *others.all])
         both.unread = self.unread | others.unread
+        both._false = self._false | others._false
         return both
+
+    def note_false(self, files: Mapping[str, str]) -> None:
+        """Take note of files that should be models and aren't: each with what it is."""
+        self.unread |= files
+        self._false |= files.keys()
 
     @cached_property
     def by_prefix(self) -> Mapping[int, Sequence[Model]]:
@@ -304,7 +312,7 @@ class Models:
         try:
             yield
         except (ArchiveError, OSError) as error:
-            self.unread.setdefault(model.file, str(error))
+            self.unread.setdefault(model.file, str(error).removeprefix(f"{model.file}: "))
 
     @contextmanager
     def using(self, model: Model, user: object, make: Callable[[Archive], T]) -> Iterator[T]:

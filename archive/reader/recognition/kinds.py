@@ -145,10 +145,9 @@ FOLDER_KINDS = {
 
 Files of other kinds are counted in a note, but for those of :func:`claims_falsely`.
 """
-MODEL_ENDINGS = (
-    *(".pt", ".pth", ".ptl", ".pt2", ".ckpt", ".pte", ".ptdbg", ".etrecord", ".etdp"),
-    *(".safetensors", ".gguf", ".onnx"),
-)
+CODE_ENDINGS = (".pt", ".pth", ".ptl", ".pt2", ".ptdbg", ".etrecord")
+"""How names end of files that may have debug info, if they are what the names say."""
+MODEL_ENDINGS = (*CODE_ENDINGS, ".ckpt", ".pte", ".etdp", ".safetensors", ".gguf", ".onnx")
 """How names end that say that a file is a model, or belongs to one."""
 NO_MODEL_KINDS = {
     *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
@@ -172,6 +171,20 @@ def claims_falsely(name: str, kind: FileKind) -> bool:
     """
     claims = kind in NO_MODEL_KINDS and name.lower().endswith(MODEL_ENDINGS)
     return claims or kind in STAND_IN_KINDS
+
+
+def may_have_failed(name: str, kind: FileKind) -> bool:
+    """Whether what a false model of a folder should be may have debug info, so that a failure may be of it.
+
+    >>> may_have_failed("a.ptl", FileKind.EMPTY), may_have_failed("a.safetensors", FileKind.EMPTY)
+    (True, False)
+
+    Args:
+        name: of the file.
+        kind: what it is.
+    """
+    others = tuple({*MODEL_ENDINGS} - {*CODE_ENDINGS})
+    return kind is not FileKind.CUT_SAFETENSORS and not name.lower().endswith(others)
 
 
 FEW = 4
