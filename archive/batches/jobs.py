@@ -319,8 +319,8 @@ def _check_jobs(
     ):
         kinds = {name_of(job.file): listed_kind(job.file) for job in jobs}
         false = [file for file, kind in kinds.items() if kind is not None and is_false_model(file, kind)]
-        others = f"; should be models, and aren't: {several(false)}" if false else ""
-        raise ArchiveError(f"no archive with a companion in it{others}", file=where)
+        named = f"; should be models, and aren't: {several(false)}" if false else ""
+        raise ArchiveError(f"no archive with a companion in it{named}", file=where)
     manifest = planned.manifest
     read = {places.resolved(path) for job in jobs for path in job.sources}
     if manifest and places.resolved(manifest) in read:

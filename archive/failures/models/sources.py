@@ -186,10 +186,11 @@ def models_in(
             if not files:
                 raise ArchiveError("no archive or companion in it", file=os.fspath(source))
             for file, kind in sorted(files.items()):
-                if kind in {None, *KINDS} or may_have_failed(file, kind):
-                    found.append(Model(file, limits=limits, mapped=mapped))
-                if kind not in {None, *KINDS}:
+                is_false = kind is not None and kind not in KINDS
+                if is_false:
                     false[file] = str(recognise(file, limits=limits))
+                if kind is None or not is_false or may_have_failed(file, kind):
+                    found.append(Model(file, limits=limits, mapped=mapped))
             continue
         recognised = recognise(source, limits=limits)
         if recognised.kind not in KINDS:
