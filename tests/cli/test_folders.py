@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,7 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(ORACLES / "plain_stack.pt", made)
     (made / "notes.txt").write_bytes(b"")
     (made / "README").write_bytes(bytes(range(1, 200)))
+    os.mkfifo(made / "pipe.pt")
     return made
 
 
@@ -89,7 +91,7 @@ def test_what_should_be_a_model_and_is_none_is_an_error_by_name(command: str, fo
     for name in FALSE:
         (line,) = (line for line in said.splitlines() if f"{folder / name}: " in line)
         assert SAID.get(name, "") in line
-    for name in ("notes.txt", "README"):
+    for name in ("notes.txt", "README", "pipe.pt"):
         assert f"{folder / name}: " not in said
 
 
@@ -99,6 +101,7 @@ def test_join_does_not_copy_what_is_no_model(folder: Path, tmp_path: Path) -> No
     debug.mkdir()
     archive.split(ORACLES / "plain_stack.pt", small / "plain_stack.pt", debug / "plain_stack.pt.ptdbg")
     shutil.move(whole / "plain_stack.pt", tmp_path)
+    (whole / "pipe.pt").unlink()
     shutil.copytree(whole, small, dirs_exist_ok=True)
     (small / "cut.ptl").write_bytes((ORACLES / "plain_stack.pt").read_bytes()[:900])
     done = run("join", small, "-c", debug, "-o", tmp_path / "out", "--jobs", "1")

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from archive.base.deadline import LateError, ending_in, seconds_left
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.problems import problem_of
 from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
@@ -42,6 +43,11 @@ PACKAGE = f"{__name__.partition('.')[0]}."
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
 KINDS = COMMAND_KINDS["symbolicate"]
+
+
+def why_unread(file: str, error: ArchiveError | OSError) -> str:
+    """An error of a model's file, without the file's name."""
+    return problem_of(error).text.removeprefix(f"{file}: ")
 
 
 class Model:
@@ -312,7 +318,7 @@ class Models:
         try:
             yield
         except (ArchiveError, OSError) as error:
-            self.unread.setdefault(model.file, str(error).removeprefix(f"{model.file}: "))
+            self.unread.setdefault(model.file, why_unread(model.file, error))
 
     @contextmanager
     def using(self, model: Model, user: object, make: Callable[[Archive], T]) -> Iterator[T]:

@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.urls import is_server, is_url, name_of
 from archive.batches.inputs import found, is_false_model
-from archive.failures.models.models import KINDS, KeptModel, Model, Models
+from archive.failures.models.models import KINDS, KeptModel, Model, Models, why_unread
 from archive.reader.recognition import FileKind, listed_kind, recognise
 from archive.reader.recognition.kinds import may_have_failed
 from archive.store.folder import is_store
@@ -158,7 +158,7 @@ def models_in(
     """The models in files and folders.
 
     What should be a model in a folder and isn't one is unread and counts for none. Failures may be of what it
-    should be, if that may have debug info.
+    should be, if that may have debug info. A file that is broken or cut is unread, too, and counts.
 
     Args:
         sources: files, here or by URL, which must be archives or companions; folders that are searched for
@@ -175,7 +175,7 @@ def models_in(
     if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
     found: list[Model | Models] = []
-    false: dict[str, str] = {}
+    false, broken = dict[str, str](), dict[str, str]()
     for source in sources:
         path = Path(source)
         if is_server(source) or is_store(path):
@@ -186,10 +186,11 @@ def models_in(
             if not files:
                 raise ArchiveError("no archive or companion in it", file=os.fspath(source))
             for file, kind in sorted(files.items()):
-                is_false = kind is not None and kind not in KINDS
-                if is_false:
+                if kind is None:
+                    broken[file] = _why_broken(file, limits)
+                elif kind not in KINDS:
                     false[file] = str(recognise(file, limits=limits))
-                if kind is None or not is_false or may_have_failed(file, kind):
+                if kind is None or kind in KINDS or may_have_failed(file, kind):
                     found.append(Model(file, limits=limits, mapped=mapped))
             continue
         recognised = recognise(source, limits=limits)
@@ -201,6 +202,7 @@ def models_in(
     for one in found:
         models += one if isinstance(one, Models) else Models(paired[one])
     models.note_false(false)
+    models.unread |= broken
     return _named_apart(models)
 
 
@@ -236,6 +238,14 @@ def _paired(single: Sequence[Model], limits: Limits, *, mapped: bool) -> Mapping
 def _may_be_halves(archive: Facts, companion: Facts) -> bool:
     """Whether an archive and a companion of its id may be of one file: they have the same unique handles."""
     return 0 in (archive.prefix, companion.prefix) or archive.prefix == companion.prefix
+
+
+def _why_broken(file: str, limits: Limits) -> str:
+    """Why a file of a folder may be of any kind, and cannot be read."""
+    try:
+        return str(recognise(file, limits=limits))
+    except (ArchiveError, OSError) as error:
+        return why_unread(file, error)
 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> dict[str, FileKind | None]:

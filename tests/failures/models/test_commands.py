@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -165,6 +166,17 @@ def test_what_should_be_a_model_and_is_none_is_named_and_counts_for_none(name: s
         assert asked.returncode
         assert named in asked.stderr
         assert b"3 models" in asked.stderr
+
+
+def test_what_cannot_be_read_is_named_before_a_failure_asks(tmp_path: Path) -> None:
+    shutil.copy(FILES[0], tmp_path)
+    (tmp_path / "gone.pt").symlink_to("nowhere")
+    (tmp_path / "cut.pt").write_bytes(b"PK\x03\x04 cut")
+    done = run("symbolicate", tmp_path, "--log", os.devnull)
+    assert done.returncode == 1
+    lines = [line.removeprefix("debug-archive: ") for line in done.stderr.decode().splitlines()]
+    assert f"not read: {tmp_path / 'gone.pt'}: No such file or directory" in lines
+    assert sum(line.startswith(f"not read: {tmp_path / 'cut.pt'}: a zip") for line in lines) == 1
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04 cut", None])
