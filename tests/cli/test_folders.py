@@ -32,6 +32,7 @@ FALSE = {
     "page.pt2": b"<!doctype html><html>Not found</html>",
     "random.ptl": bytes(range(1, 200)),
     "answer.safetensors": b'{"error": "not found"}',
+    "pytorch_model-00001-of-00002.bin": b"<!doctype html><html>Not found</html>",
     "pointer.gguf": b"version https://git-lfs.github.com/spec/v1\nsize 7\n",
     "header.safetensors": WELL.read_bytes()[:100],
     "data.safetensors": WELL.read_bytes()[:-3],
@@ -80,6 +81,7 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(ORACLES / "plain_stack.pt", made)
     (made / "notes.txt").write_bytes(b"")
     (made / "README").write_bytes(bytes(range(1, 200)))
+    (made / "words.bin").write_bytes(bytes(range(1, 200)))
     os.mkfifo(made / "pipe.pt")
     return made
 
@@ -91,7 +93,7 @@ def test_what_should_be_a_model_and_is_none_is_an_error_by_name(command: str, fo
     for name in FALSE:
         (line,) = (line for line in said.splitlines() if f"{folder / name}: " in line)
         assert SAID.get(name, "") in line
-    for name in ("notes.txt", "README", "pipe.pt"):
+    for name in ("notes.txt", "README", "words.bin", "pipe.pt"):
         assert f"{folder / name}: " not in said
 
 

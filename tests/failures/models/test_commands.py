@@ -146,7 +146,9 @@ def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path
     assert b"if they are unique: of none of 2 models that can be read\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["page.pt", "page.safetensors", "page.gguf", "page.ckpt", "cut.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["page.pt", "page.safetensors", "page.gguf", "page.ckpt", "pytorch_model.bin", "cut.safetensors"]
+)
 def test_what_should_be_a_model_and_is_none_is_named_and_counts_for_none(name: str, tmp_path: Path) -> None:
     """A failure may be of what it should be, but of weights alone."""
     for path in FILES:
