@@ -11,13 +11,20 @@ from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, several
 from archive.base.facts import dataclass
 from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
 from archive.base.urls import name_of
 from archive.batches import places
-from archive.batches.inputs import KNOWN_KINDS, MANIFEST_NAME, names_several, other_files, recognised
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind
+from archive.batches.inputs import (
+    KNOWN_KINDS,
+    MANIFEST_NAME,
+    is_false_model,
+    names_several,
+    other_files,
+    recognised,
+)
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -310,7 +317,10 @@ def _check_jobs(
     if all(
         job.searched and job.use is CompanionUse.READ and not places.exists(job.companion) for job in jobs
     ):
-        raise ArchiveError("no archive with a companion in it", file=where)
+        kinds = {name_of(job.file): listed_kind(job.file) for job in jobs}
+        false = [file for file, kind in kinds.items() if kind is not None and is_false_model(file, kind)]
+        named = f"; should be models, and aren't: {several(false)}" if false else ""
+        raise ArchiveError(f"no archive with a companion in it{named}", file=where)
     manifest = planned.manifest
     read = {places.resolved(path) for job in jobs for path in job.sources}
     if manifest and places.resolved(manifest) in read:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
@@ -19,7 +20,7 @@ from archive.batches.inputs import (
     recognised,
     shards_of,
 )
-from archive.batches.places import absolute, is_folder, last_part
+from archive.batches.places import absolute, last_part
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import FileKind, listed_kind
 
@@ -95,7 +96,7 @@ def found_files(inputs: Sequence[str]) -> FoundFiles:
     """The files that are given, and all in folders and of globs but manifests and shards.
 
     None is looked into but indexes of shards, by the name that Hugging Face's libraries give them. Of others,
-    there are only empty folders and links to folders.
+    there are only empty folders, links to folders, and pipes and the like, which are never opened.
 
     Raises:
         ArchiveError: nothing matches a glob, or folders were given, and no file is there.
@@ -105,12 +106,18 @@ def found_files(inputs: Sequence[str]) -> FoundFiles:
     indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]
     shards = {shard for index in indexes for shard in shards_of(index)}
     files = [file for file in files if not file.searched or absolute(file.name) not in shards]
-    folders = {file for file in files if file.searched and not is_url(file.name) and is_folder(file.name)}
-    files = [file for file in files if file not in folders]
-    others = Counter(kind for file in folders if (kind := listed_kind(file.name)) is not None)
+    no_files = {file for file in files if file.searched and not is_url(file.name) and _is_no_file(file.name)}
+    files = [file for file in files if file not in no_files]
+    others = Counter(kind for file in no_files if (kind := listed_kind(file.name)) is not None)
     if others and not files:
         raise ArchiveError(f"no file in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
     return FoundFiles(files, all(map(names_several, inputs)), others)
+
+
+def _is_no_file(path: str) -> bool:
+    """Whether something is there, and no file; a link that leads nowhere is an error of whoever opens it."""
+    place = Path(path)
+    return place.exists() and not place.is_file()
 
 
 def readings(

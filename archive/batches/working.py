@@ -28,11 +28,12 @@ from archive.base.errors import (
 )
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import in_memory
+from archive.base.mapped import in_memory, source_of
 from archive.base.output import EXISTS, FORCE, check_target, is_path, replacing_only
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches import places
+from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Outcome, OutcomeKind
 from archive.batches.places import Fingerprint, Measured
 from archive.reader.recognition import (
@@ -40,6 +41,7 @@ from archive.reader.recognition import (
     SAVED_KINDS,
     FileKind,
     listed_kind,
+    recognise,
 )
 from archive.reader.recognition.kinds import FOLDER_KINDS
 
@@ -222,13 +224,19 @@ def _lacks_companion(task: Task, job: Job) -> bool:
 
     Raises:
         ImpossibleError: it needs one, since its debug info was split off.
+        ArchiveError: it should be a model and isn't one, or it cannot be opened.
+        OSError: it cannot be read.
     """
     if job.use is not CompanionUse.READ or not job.searched or places.exists(job.companion):
         return False
-    if listed_kind(job.file, mapped=task.mapped) is FileKind.SPLIT:
+    kind = listed_kind(job.file, limits=task.limits, mapped=task.mapped)
+    if kind is FileKind.SPLIT:
         raise ImpossibleError(
             f"was split, and its companion {name_of(job.companion)} is not there", file=name_of(job.file)
         )
+    if kind is None or is_false_model(job.file, kind):
+        found = recognise(source_of(job.file, mapped=task.mapped), limits=task.limits, look=False)
+        raise found.refusal(name_of(job.file))
     return True
 
 

@@ -214,8 +214,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
         printing.note(line)
     if models is None:
         return ExitStatus.FINDINGS if explainer.unknown else ExitStatus.WELL
-    for file, why in models.unread.items():
-        printing.tell(f"not read: {file}: {why}")
+    printing.tell_unread(models.unread)
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
     printing.note(

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.urls import is_url, name_of
-from archive.batches.inputs import counts, other_files
+from archive.batches.inputs import counts, is_false_model, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.reading import Reading, found_files
 from archive.cli import printing
 from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
 from archive.cli.status import ExitStatus
 from archive.describe.inventory import Inventory, InventoryRow, inventoried
-from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind, claims_falsely
+from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind
 from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from archive.batches.inputs import InputFile
     from archive.batches.noted import Notes
     from archive.cli.printing import FactsText
     from archive.cli.reading import FileReader
@@ -104,7 +105,7 @@ class _Run:
         """The row of a file, with the one that it is the same as."""
         name, row = reading.file.label, reading.facts
         is_other = row is not None and row.kind not in INVENTORY_KINDS
-        if row is not None and is_other and (not reading.file.searched or claims_falsely(name, row.kind)):
+        if row is not None and is_other and self._is_refused(reading.file, row.kind):
             refusal = str(ArchiveError(expected="a model", found=str(row.kind), file=name))
             reading, row = Reading(reading.file, error=refusal), None
         if row is None:
@@ -118,6 +119,11 @@ class _Run:
             return Row()
         status = ExitStatus.FAILED if taken.problems else ExitStatus.WELL
         return Row(status, taken, lines=[f"{name}: {row_text(taken)}"])
+
+    @staticmethod
+    def _is_refused(file: InputFile, kind: FileKind) -> bool:
+        """Whether a file that is no model was given itself, or should be one."""
+        return not file.searched or is_false_model(file.name, kind)
 
     def _unread(self, name: str, why: str) -> object:
         """What the document says of a file that could not be read; rows of CSV have its kind as unknown."""

@@ -20,7 +20,7 @@ from archive.cli.showing import has_styles, is_paged, showing
 from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import TextIO
 
     from rich.console import Console
@@ -287,6 +287,12 @@ def note(message: str) -> None:
 def tell(message: str) -> None:
     """Write a line about an error to standard error, if that is open and can be written."""
     complain(f"debug-archive: {one_line(message)}\n")
+
+
+def tell_unread(unread: Mapping[str, str]) -> None:
+    """Write a line for each model that could not be read."""
+    for file, why in unread.items():
+        tell(f"not read: {file}: {why}")
 
 
 def complain(text: str) -> None:

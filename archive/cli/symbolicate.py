@@ -256,10 +256,11 @@ def command(
         return explain(task, files, companion, is_one=is_one)
     if any(option is not None for option in (log, ids, names, top, page)):
         raise click.UsageError("--log, --id, --model, --top and --html are for logs")
+    is_whole = True
     if is_one:
         model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits, kinds=READ_KINDS)
     else:
-        model = _named_by(handles, files, store, limits)
+        model, is_whole = _named_by(handles, files, store, limits)
     with model as opened:
         answers = Lookups(opened, Style(style))
         symbolications = [answers.symbolication(chain) for chain in handles]
@@ -277,13 +278,14 @@ def command(
             printing.write_document(sources)
         else:
             _print_text(symbolications, positions, answers)
-        return _note_unknown(opened, symbolications, positions)
+        status = _note_unknown(opened, symbolications, positions)
+        return status if is_whole else ExitStatus.FINDINGS
 
 
 def _named_by(
     handles: Sequence[Sequence[int]], files: Sequence[str], store: str | None, limits: Limits
-) -> Archive:
-    """The only model that unique handles name.
+) -> tuple[Archive, bool]:
+    """The only model that unique handles name, and whether all others could be read, too.
 
     Raises:
         UsageError: they name none, or several.
@@ -292,10 +294,11 @@ def _named_by(
 
     models = models_in(files, limits=limits) if store is None else models_at(store, limits=limits)
     models_named = models.named_by(handles)
+    printing.tell_unread(models.unread)
     if len(models_named) != 1:
         many = counted(len(models), "model")
         raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")
-    return models_named[0].open()
+    return models_named[0].open(), not models.unread
 
 
 def _print_text(

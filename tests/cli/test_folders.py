@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+import archive
 from archive.batches.working import VERBS
 from archive.reader.recognition import FileKind, recognise
 from archive.reader.recognition.kinds import (
@@ -30,6 +32,7 @@ FALSE = {
     "page.pt2": b"<!doctype html><html>Not found</html>",
     "random.ptl": bytes(range(1, 200)),
     "answer.safetensors": b'{"error": "not found"}',
+    "pytorch_model-00001-of-00002.bin": b"<!doctype html><html>Not found</html>",
     "pointer.gguf": b"version https://git-lfs.github.com/spec/v1\nsize 7\n",
     "header.safetensors": WELL.read_bytes()[:100],
     "data.safetensors": WELL.read_bytes()[:-3],
@@ -56,7 +59,7 @@ COMMANDS = {
     "redact": ("-o", "OUT", "-c", "OUT-companions", "--for", "publish"),
     "migrate": ("-o", "OUT", "--to", "latest"),
 }
-"""The commands that take folders, and what else each wants. `join` takes what has a companion beside it."""
+"""The commands that take folders, and what else each wants; but for `join` and `symbolicate`."""
 MAKING = {"split", "shrink", "restore", "redact", "migrate"}
 
 
@@ -78,6 +81,8 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(ORACLES / "plain_stack.pt", made)
     (made / "notes.txt").write_bytes(b"")
     (made / "README").write_bytes(bytes(range(1, 200)))
+    (made / "words.bin").write_bytes(bytes(range(1, 200)))
+    os.mkfifo(made / "pipe.pt")
     return made
 
 
@@ -88,8 +93,28 @@ def test_what_should_be_a_model_and_is_none_is_an_error_by_name(command: str, fo
     for name in FALSE:
         (line,) = (line for line in said.splitlines() if f"{folder / name}: " in line)
         assert SAID.get(name, "") in line
-    for name in ("notes.txt", "README"):
+    for name in ("notes.txt", "README", "words.bin", "pipe.pt"):
         assert f"{folder / name}: " not in said
+
+
+def test_join_does_not_copy_what_is_no_model(folder: Path, tmp_path: Path) -> None:
+    whole, small, debug = folder, tmp_path / "small", tmp_path / "companions"
+    small.mkdir()
+    debug.mkdir()
+    archive.split(ORACLES / "plain_stack.pt", small / "plain_stack.pt", debug / "plain_stack.pt.ptdbg")
+    shutil.move(whole / "plain_stack.pt", tmp_path)
+    (whole / "pipe.pt").unlink()
+    shutil.copytree(whole, small, dirs_exist_ok=True)
+    (small / "cut.ptl").write_bytes((ORACLES / "plain_stack.pt").read_bytes()[:900])
+    done = run("join", small, "-c", debug, "-o", tmp_path / "out", "--jobs", "1")
+    assert done.returncode == 2
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["plain_stack.pt"]
+    for name in [*FALSE, "cut.ptl"]:
+        (line,) = (line for line in done.stderr.decode().splitlines() if f"{small / name}: " in line)
+        assert SAID.get(name, "") in line
+    nothing = run("join", whole, "-o", tmp_path / "none")
+    assert nothing.returncode == 2
+    assert b"should be models, and aren't: " in nothing.stderr
 
 
 def test_a_cut_file_says_what_safetensors_says(folder: Path) -> None:

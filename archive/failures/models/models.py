@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from archive.base.deadline import LateError, ending_in, seconds_left
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.problems import problem_of
 from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
@@ -42,6 +43,11 @@ PACKAGE = f"{__name__.partition('.')[0]}."
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
 KINDS = COMMAND_KINDS["symbolicate"]
+
+
+def why_unread(file: str, error: ArchiveError | OSError) -> str:
+    """An error of a model's file, without the file's name."""
+    return problem_of(error).text.removeprefix(f"{file}: ")
 
 
 class Model:
@@ -224,6 +230,7 @@ class Models:
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
+        self._false: frozenset[str] = frozenset()
         self._open: OrderedDict[Model, OpenModel] = OrderedDict()
         self._open_bytes = 0
         self.lock = RLock()
@@ -231,13 +238,20 @@ class Models:
         self._held: dict[Model, OpenModel] = {}
 
     def __len__(self) -> int:
-        return len(self.all)
+        """How many models there are, without what should be one and isn't."""
+        return sum(model.file not in self._false for model in self.all)
 
     def __add__(self, others: Models) -> Models:
         """These models and others, none of them open yet."""
         both = Models([*self.all, *others.all])
         both.unread = self.unread | others.unread
+        both._false = self._false | others._false
         return both
+
+    def note_false(self, files: Mapping[str, str]) -> None:
+        """Take note of files that should be models and aren't: each with what it is."""
+        self.unread |= files
+        self._false |= files.keys()
 
     @cached_property
     def by_prefix(self) -> Mapping[int, Sequence[Model]]:
@@ -304,7 +318,7 @@ class Models:
         try:
             yield
         except (ArchiveError, OSError) as error:
-            self.unread.setdefault(model.file, str(error))
+            self.unread.setdefault(model.file, why_unread(model.file, error))
 
     @contextmanager
     def using(self, model: Model, user: object, make: Callable[[Archive], T]) -> Iterator[T]:

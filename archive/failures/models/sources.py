@@ -12,13 +12,14 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.urls import is_server, is_url, name_of
 from archive.batches.inputs import found, is_false_model
-from archive.failures.models.models import KINDS, KeptModel, Model, Models
+from archive.failures.models.models import KINDS, KeptModel, Model, Models, why_unread
 from archive.reader.recognition import FileKind, listed_kind, recognise
+from archive.reader.recognition.kinds import may_have_failed
 from archive.store.folder import is_store
 from archive.store.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from archive.reader.archive import Archive
@@ -156,6 +157,9 @@ def models_in(
 ) -> Models:
     """The models in files and folders.
 
+    What should be a model in a folder and isn't one is unread and counts for none. Failures may be of what it
+    should be, if that may have debug info. A file that is broken or cut is unread, too, and counts.
+
     Args:
         sources: files, here or by URL, which must be archives or companions; folders that are searched for
             some; stores, by their folder or the address of their server (``http://host:8080``).
@@ -171,16 +175,23 @@ def models_in(
     if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
     found: list[Model | Models] = []
+    false, broken = dict[str, str](), dict[str, str]()
     for source in sources:
         path = Path(source)
         if is_server(source) or is_store(path):
             found.append(models_of(store_at(source, limits=limits)))
             continue
         if path.is_dir():
-            files = sorted(_below(path, limits, mapped=mapped))
+            files = _below(path, limits, mapped=mapped)
             if not files:
                 raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-            found += [Model(file, limits=limits, mapped=mapped) for file in files]
+            for file, kind in sorted(files.items()):
+                if kind is None:
+                    broken[file] = _why_broken(file, limits)
+                elif kind not in KINDS:
+                    false[file] = str(recognise(file, limits=limits))
+                if kind is None or kind in KINDS or may_have_failed(file, kind):
+                    found.append(Model(file, limits=limits, mapped=mapped))
             continue
         recognised = recognise(source, limits=limits)
         if recognised.kind not in KINDS:
@@ -190,6 +201,8 @@ def models_in(
     models = Models([])
     for one in found:
         models += one if isinstance(one, Models) else Models(paired[one])
+    models.note_false(false)
+    models.unread |= broken
     return _named_apart(models)
 
 
@@ -227,9 +240,19 @@ def _may_be_halves(archive: Facts, companion: Facts) -> bool:
     return 0 in (archive.prefix, companion.prefix) or archive.prefix == companion.prefix
 
 
-def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
-    """The archives and companions in a folder, at any depth, and what may be one."""
-    for file in found([str(folder)]):
-        kind = listed_kind(file.name, limits=limits, mapped=mapped)
-        if kind is None or kind in KINDS or is_false_model(file.name, kind):
-            yield Path(file.name)
+def _why_broken(file: str, limits: Limits) -> str:
+    """Why a file of a folder may be of any kind, and cannot be read."""
+    try:
+        return str(recognise(file, limits=limits))
+    except (ArchiveError, OSError) as error:
+        return why_unread(file, error)
+
+
+def _below(folder: Path, limits: Limits, *, mapped: bool) -> dict[str, FileKind | None]:
+    """The archives and companions in a folder, at any depth, and what may or should be one: their kinds."""
+    kinds = {file.name: listed_kind(file.name, limits=limits, mapped=mapped) for file in found([str(folder)])}
+    return {
+        file: kind
+        for file, kind in kinds.items()
+        if kind is None or kind in KINDS or is_false_model(file, kind)
+    }

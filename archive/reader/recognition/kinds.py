@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -145,11 +146,12 @@ FOLDER_KINDS = {
 
 Files of other kinds are counted in a note, but for those of :func:`claims_falsely`.
 """
-MODEL_ENDINGS = (
-    *(".pt", ".pth", ".ptl", ".pt2", ".ckpt", ".pte", ".ptdbg", ".etrecord", ".etdp"),
-    *(".safetensors", ".gguf", ".onnx"),
-)
+CODE_ENDINGS = (".pt", ".pth", ".ptl", ".pt2", ".ptdbg", ".etrecord")
+"""How names end of files that may have debug info, if they are what the names say."""
+MODEL_ENDINGS = (*CODE_ENDINGS, ".ckpt", ".pte", ".etdp", ".safetensors", ".gguf", ".onnx")
 """How names end that say that a file is a model, or belongs to one."""
+HUB_NAME = re.compile(r"(?:\A|[/_])(?:pytorch|adapter)_model(?:[.-][^/]{0,255})?\.bin\Z", re.IGNORECASE)
+"""What Hugging Face's libraries call files of weights by ``torch.save``; others may be anything."""
 NO_MODEL_KINDS = {
     *(FileKind.ZIP, FileKind.TAR, FileKind.SEVEN_ZIP),
     *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
@@ -165,13 +167,30 @@ def claims_falsely(name: str, kind: FileKind) -> bool:
 
     >>> claims_falsely("models/page.pt", FileKind.HTML), claims_falsely("README", FileKind.UNKNOWN)
     (True, False)
+    >>> claims_falsely("m/pytorch_model.bin", FileKind.HTML), claims_falsely("m/data.bin", FileKind.UNKNOWN)
+    (True, False)
 
     Args:
         name: of the file.
         kind: what it is.
     """
-    claims = kind in NO_MODEL_KINDS and name.lower().endswith(MODEL_ENDINGS)
-    return claims or kind in STAND_IN_KINDS
+    claims = name.lower().endswith(MODEL_ENDINGS) or HUB_NAME.search(name) is not None
+    return (claims and kind in NO_MODEL_KINDS) or kind in STAND_IN_KINDS
+
+
+def may_have_failed(name: str, kind: FileKind) -> bool:
+    """Whether what a false model of a folder should be may have debug info, so that a failure may be of it.
+
+    >>> may_have_failed("a.ptl", FileKind.EMPTY), may_have_failed("a.safetensors", FileKind.EMPTY)
+    (True, False)
+
+    Args:
+        name: of the file.
+        kind: what it is.
+    """
+    others = tuple({*MODEL_ENDINGS} - {*CODE_ENDINGS})
+    is_weights = name.lower().endswith(others) or HUB_NAME.search(name) is not None
+    return kind is not FileKind.CUT_SAFETENSORS and not is_weights
 
 
 FEW = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -143,6 +144,41 @@ def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path
     assert b"not read: " in done.stderr
     assert f"20 failures, 3 models: {others} explained".encode() in done.stderr
     assert b"if they are unique: of none of 2 models that can be read\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["page.pt", "page.safetensors", "page.gguf", "page.ckpt", "pytorch_model.bin", "cut.safetensors"]
+)
+def test_what_should_be_a_model_and_is_none_is_named_and_counts_for_none(name: str, tmp_path: Path) -> None:
+    """A failure may be of what it should be, but of weights alone."""
+    for path in FILES:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    well = run("symbolicate", tmp_path, stdin=PLAIN)
+    whole = (FIXTURES / "kinds" / "tensors.safetensors").read_bytes()
+    (tmp_path / name).write_bytes(whole[:100] if name.startswith("cut") else b"<html>404</html>")
+    named = f"debug-archive: not read: {tmp_path / name}: ".encode()
+    done = run("symbolicate", tmp_path, stdin=PLAIN)
+    assert done.returncode == 1
+    assert done.stderr.count(named) == 1
+    assert b" failures, 3 models: " in done.stderr
+    assert done.stdout == (PLAIN if name == "page.pt" else well.stdout)
+    assert well.stdout != PLAIN
+    for words in (["--log", os.devnull], ["42"]):
+        asked = run("symbolicate", tmp_path, *words)
+        assert asked.returncode
+        assert named in asked.stderr
+        assert b"3 models" in asked.stderr
+
+
+def test_what_cannot_be_read_is_named_before_a_failure_asks(tmp_path: Path) -> None:
+    shutil.copy(FILES[0], tmp_path)
+    (tmp_path / "gone.pt").symlink_to("nowhere")
+    (tmp_path / "cut.pt").write_bytes(b"PK\x03\x04 cut")
+    done = run("symbolicate", tmp_path, "--log", os.devnull)
+    assert done.returncode == 1
+    lines = [line.removeprefix("debug-archive: ") for line in done.stderr.decode().splitlines()]
+    assert f"not read: {tmp_path / 'gone.pt'}: No such file or directory" in lines
+    assert sum(line.startswith(f"not read: {tmp_path / 'cut.pt'}: a zip") for line in lines) == 1
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04 cut", None])
