@@ -39,7 +39,8 @@ class Limits:
         output: bytes of one failure's explanation; of a log's explanations four times as many, and 256 more
             for each byte of the log.
         work: steps in which one failure is explained; of a log sixteen times as many, and four more for each
-            byte of the log. A step looks up a handle, or looks through 4 KB of source.
+            byte of the log. A step looks up a handle, or looks through 4 KB of source; one of many models is
+            asked in 16.
         dimensions: of one tensor.
         effect_depth: sources, values and constants of effects inside one another.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer

@@ -5,6 +5,7 @@ Neither a crash nor Ctrl-C leaves anything behind.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -21,6 +22,8 @@ from archive.base.signals import ENDING_SIGNALS, handled_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
+
+    from distributed import Client
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -298,6 +301,52 @@ SCHEDULER_GONE = (
 
 
 @contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """Let a logger say nothing: what it reports is raised, too."""
+    of_library = logging.getLogger(logger)
+    was = of_library.disabled
+    of_library.disabled = True
+    try:
+        yield
+    finally:
+        of_library.disabled = was
+
+
+def _cluster_executor(client: Client) -> Executor:
+    """The executor of a client's cluster, each of whose calls ends.
+
+    Dask's own forgets the calls whose results it was fetching when the scheduler died: who waits for one of
+    them waits for ever.
+    """
+    from concurrent.futures import Executor, Future  # noqa: PLC0415 (as above)
+
+    class ClusterExecutor(Executor):
+        """Calls of the client as futures of the standard library."""
+
+        def submit(self, call: Callable[..., ResultT], /, *arguments: Any, **named: Any) -> Future[ResultT]:  # noqa: ANN401
+            """The future of a call."""
+            remote = client.submit(call, *arguments, **named, pure=False)
+            future: Future[ResultT] = Future()
+
+            def end(_: object) -> None:
+                if future.set_running_or_notify_cancel():
+                    try:
+                        future.set_result(remote.result())
+                    except BaseException as error:  # noqa: BLE001 (it is raised where the result is used)
+                        future.set_exception(error)
+
+            def cancel(_: object) -> None:
+                if future.cancelled():
+                    remote.cancel()  # type: ignore[no-untyped-call]
+
+            remote.add_done_callback(end)  # type: ignore[no-untyped-call]
+            future.add_done_callback(cancel)
+            return future
+
+    return ClusterExecutor()
+
+
+@contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
     """The executor of a Dask cluster, for the time of the block.
 
@@ -316,8 +365,8 @@ def dask_executor(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise ArchiveError("no Dask scheduler answers there", file=address) from error
     try:
-        with client:
-            yield client.get_executor(pure=False)  # type: ignore[no-untyped-call]
+        with _quiet("distributed.client"), client:
+            yield _cluster_executor(client)
     except Exception as error:
         if client.status == "running":
             raise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -22,7 +25,7 @@ from archive.batches.pool import SCHEDULER_GONE, dask_executor
 from archive.batches.working import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
-from tests.support.processes import PATIENCE
+from tests.support.processes import PATIENCE, becomes
 from tests.support.sampling import Suite, whole_suite
 
 if TYPE_CHECKING:
@@ -146,16 +149,13 @@ class DyingClient(AbstractContextManager["DyingClient"]):
     def __exit__(self, *_: object) -> None:
         """Close it, which fails as everything does."""
 
-    def get_executor(self, **_: object) -> DyingClient:
-        return self
-
-    def submit(self, call: Callable[..., Any], /, *arguments: Any) -> Future[Any]:  # noqa: ANN401
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **_: object) -> Future[Any]:  # noqa: ANN401
         self.left -= 1
         future: Future[Any] = Future()
         if self.left >= 0:
             future.set_result(call(*arguments))
         elif self.left == -1:
-            future.cancel()
+            future.set_exception(Gone("while the result was fetched"))
             self.status = "closed"
         else:
             raise Gone
@@ -173,6 +173,52 @@ def test_a_scheduler_that_dies_is_an_outage_and_the_same_command_goes_on(folder:
     found = archive.batch("shrink", "models", "out", jobs=1)
     assert sorted(kinds(found)) == ["done"] * 2 + ["same"] * 2
     assert set(finished) < set(files(folder / "out"))
+
+
+def until_said(process: subprocess.Popen[str], what: str) -> str:
+    """The first text of a pattern on a process's standard error."""
+    assert process.stderr is not None
+    return next(found[0] for line in process.stderr if (found := re.search(what, line)))
+
+
+@pytest.fixture
+def scheduler() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A scheduler in a process of its own, with a worker; and its address."""
+    local = ("--host", "127.0.0.1", "--no-dashboard")
+    with ExitStack() as stack:
+
+        def started(name: str, *arguments: str) -> subprocess.Popen[str]:
+            command = [sys.executable, "-m", f"distributed.cli.dask_{name}", *arguments, *local]
+            process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            return process
+
+        process = started("scheduler", "--port", "0")
+        address = until_said(process, r"tcp://127\.0\.0\.1:\d+")
+        started("worker", address, "--no-nanny", "--nthreads", "1")
+        yield process, address
+
+
+@whole_suite  # a cluster of processes of its own
+def test_a_scheduler_that_is_killed_leaves_one_line_and_work_to_go_on_with(
+    scheduler: tuple[subprocess.Popen[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_archives(tmp_path / "models", 60)
+    monkeypatch.chdir(tmp_path)
+    process, address = scheduler
+    command = [sys.executable, "-m", "archive", "shrink", "models", "-o", "out"]
+    quickly = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    with subprocess.Popen(
+        [*command, "--dask", address], env=quickly, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert becomes(lambda: len([*tmp_path.glob("out/**/*.ptl")]) > 1)
+        process.kill()
+        _, errors = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 2
+    assert errors.splitlines() == [f"debug-archive: {address}: {SCHEDULER_GONE}"]
+    assert 0 < len(manifest(beside(tmp_path / "out"))) < 60
+    assert called(*command[3:]).exit_code == 0
+    assert len(files(tmp_path / "out")) == 60
 
 
 def test_a_single_file_is_no_work_for_a_cluster(folder: Path) -> None:

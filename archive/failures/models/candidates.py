@@ -11,6 +11,9 @@ Companions that say the same of all handles, with other ids, are *twins*: one of
 A model is *contradicted* where it lacks the handle or the code, or where the handle's operator does not print
 the message. If several are left whose explanations are the same to the byte, that explanation holds. If they
 differ, the failure is ambiguous, and stays as it is. So does one that may be of a model that cannot be read.
+
+The outcome does not depend on how many models there are: each is asked, unless two have differed already.
+What that may cost is bounded in steps (``Limits.work``); where they run out, a note says how many were asked.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.errors import counted, one_line, several
+from archive.base.errors import LimitError, counted, one_line, several
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.answers import UNCHECKED, ArchiveAnswers
-from archive.failures.failure import Answer
+from archive.failures.failure import Answer, why_left
 from archive.failures.kernels import KernelFailure
 from archive.failures.lite import LiteFailure
 from archive.failures.nodes import NodeFailure
@@ -36,6 +39,7 @@ from archive.reader.lacking import REMEDY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.base.limits import Steps
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
     from archive.failures.failure import Failure, LoggedLines
@@ -44,8 +48,11 @@ if TYPE_CHECKING:
 
 
 UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
-MOST_ASKED = 256
-"""Models that are asked about a failure that names none."""
+MOST_LISTED = 256
+"""Models that are all asked about an ambiguous failure, so that a note can list them. Of more, none is asked
+once two have differed: the failure is ambiguous whatever the others say."""
+STEPS_ASKED = 16
+"""Steps that asking a model counts for: it may have to be opened."""
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, together."""
 TEXT_KEPT = 1 << 22
@@ -65,6 +72,18 @@ class Candidate(NamedTuple):
     answer: Answer
 
 
+class Survey(NamedTuple):
+    """What models say of a failure.
+
+    Attributes:
+        candidates: those that may have failed so, in order.
+        problem: why not all were asked; "" if they were.
+    """
+
+    candidates: list[Candidate]
+    problem: str = ""
+
+
 class FleetAnswers:
     """The answers of many models.
 
@@ -80,6 +99,7 @@ class FleetAnswers:
 
     def __init__(self, models: Models, style: Style, spending: Spending, naming: Naming) -> None:
         self.models = models
+        self._spending = spending
         self._answers_of = partial(ArchiveAnswers, style=style, spending=spending)
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
@@ -153,9 +173,12 @@ class FleetAnswers:
                 )
                 return answer if answer.text is None else self._kept(key, answer, naming)
         possible = self._possible(models, failure, key)
-        if len(possible) > MOST_ASKED:
-            return self._of_very_many(possible, failure, what)
-        left = _united([one for one in self._asked(possible, failure) if one.answer.is_possible])
+        survey = self._survey(possible, failure)
+        if survey.problem:
+            return Answer(
+                failure, None, ((0, f"{what}: {survey.problem}"),), is_possible=bool(survey.candidates)
+            )
+        left = _united(survey.candidates)
         # Whose code is the log's before those of which there is no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
@@ -186,18 +209,32 @@ class FleetAnswers:
         answer = Answer(failure, None, ((0, note),), is_possible=bool(left))
         return self._kept(key, answer, naming) if left and None not in texts else answer
 
-    def _of_very_many(self, possible: Sequence[Model], failure: Failure, what: str) -> Answer:
-        """The answer where very many models may have failed so: none, as soon as two of them differ."""
-        said: dict[bytes | None, Model] = {}
-        for candidate in self._asked(possible[:MOST_ASKED], failure):
-            if candidate.answer.is_possible and not candidate.answer.is_unproven:
-                said.setdefault(candidate.answer.text, candidate.model)
-            if len(said) > 1:
-                first, second = (one_line(model.file) for model in said.values())
-                why = f"may be of {first}, {second} or another of {len(possible):,}, and nothing tells which"
-                return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
-        why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
-        return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+    def _survey(self, possible: Sequence[Model], failure: Failure) -> Survey:
+        """Ask the models that may have failed so, up to the steps that may be taken."""
+        candidates: list[Candidate] = []
+        texts: dict[bytes | None, bytes | None] = {}
+        proven: dict[bytes, Model] = {}
+        with self._spending.one_failure() as steps:
+            try:
+                for candidate in self._asked(possible, failure, steps):
+                    answer = candidate.answer
+                    if not answer.is_possible:
+                        continue
+                    # Equal texts of many models are one object.
+                    text = texts.setdefault(answer.text, answer.text)
+                    candidates.append(candidate._replace(answer=replace(answer, text=text)))
+                    if text is not None and not answer.is_unproven:
+                        proven.setdefault(text, candidate.model)
+                    if len(proven) > 1 and len(possible) > MOST_LISTED:
+                        first, second = (one_line(model.file) for model in proven.values())
+                        others = f"another of {len(possible):,}"
+                        why = f"may be of {first}, {second} or {others}, and nothing tells which"
+                        return Survey(candidates, why)
+            except LimitError as error:
+                asked = steps.taken // STEPS_ASKED - 1
+                so_far = f"asked {asked:,} of {counted(len(possible), 'model')} that may have failed so"
+                return Survey(candidates, f"{why_left(error)} ({so_far})")
+        return Survey(candidates)
 
     def _is_shared(self, failure: LoggedLines, naming: NamingLine | None) -> bool:
         """Whether failures with the same key get the same answer: it depends on nothing else.
@@ -229,8 +266,14 @@ class FleetAnswers:
                     found.append(model)
         return found
 
-    def _asked(self, models: Sequence[Model], failure: Failure) -> Iterator[Candidate]:
-        """The answers of the models that can be read, and have one; of twins, one answers for all."""
+    def _asked(
+        self, models: Sequence[Model], failure: Failure, steps: Steps | None = None
+    ) -> Iterator[Candidate]:
+        """The answers of the models that can be read, and have one; of twins, one answers for all.
+
+        Raises:
+            LimitError: the models take more steps than allowed.
+        """
         of_twins: dict[bytes, Answer] = {}
         is_twice = isinstance(failure, LiteFailure) and len(models) > 1
         for model in models:
@@ -238,6 +281,8 @@ class FleetAnswers:
                 continue
             answer = of_twins.get(model.handle_digest)
             if answer is None:
+                if steps is not None:
+                    steps.take(STEPS_ASKED)
                 with (
                     self.models.noting_unread(model),
                     self.models.using(model, self, self._answers_of) as answers,
@@ -247,7 +292,7 @@ class FleetAnswers:
                         model.handle_digest = model.handle_digest or handle_digest(answers.archive)
                         if model.handle_digest:
                             of_twins[model.handle_digest] = answer
-            # Behind the block: who takes the first answer only does not come back.
+            # After the block: who takes the first answer only does not come back.
             if answer is not None:
                 yield Candidate(model, answer)
 

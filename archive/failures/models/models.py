@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 K = TypeVar("K", int, str)
 T = TypeVar("T")
 MOST_OPEN, BYTES_OPEN = 256, 1 << 27
-"""Models that are open at a time: as many as are asked about one failure, for each is asked in turn; fewer
-where they take more bytes of memory together. Of the others only the facts are kept."""
+"""Models that are open at a time; fewer where they take more bytes of memory together. Of the others only the
+facts are kept."""
 FORK_WAITS = 1.0
-"""Seconds that a fork waits for a model that another thread uses; the child then opens it anew."""
+"""Seconds that a fork waits for a model that another thread uses; the child then opens it again."""
 PACKAGE = f"{__name__.partition('.')[0]}."
 """Begins the names of our modules."""
 BEGINNING = 8

@@ -10,10 +10,11 @@ import pytest
 
 from archive import ArchiveError, Limits
 from archive.base.errors import several
+from archive.failures.models.candidates import STEPS_ASKED
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from archive.store.store import Store
-from tests.failures.models.test_three_models import FAILURES, FLEET, NAMES, companions, of_one, open_models
+from tests.failures.models.test_three_models import FAILURES, FLEET, companions, of_one, open_models
 from tests.support.reports import case
 from tests.support.zips import SMALL, put, zipped
 
@@ -40,24 +41,22 @@ def test_a_traceback_of_other_code_needs_no_explanation() -> None:
     assert (explainer.unknown, explainer.notes) == (0, [])
 
 
-def test_a_failure_that_very_many_models_may_have_is_told_and_nobody_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_steps_run_out_a_note_says_how_many_models_were_asked() -> None:
+    """No model has explained the failure then, so that it isn't ambiguous."""
     text = ambiguous()
-    monkeypatch.setattr("archive.failures.models.candidates.MOST_ASKED", 1)
-    explainer = companions()
+    explainer = explainer_of(models_in([FLEET]), limits=Limits(work=STEPS_ASKED - 1))
+    assert of_one(explainer, text) == text
+    assert (explainer.explained, explainer.ambiguous, explainer.unknown) == (0, 0, 1)
+    (note,) = explainer.notes
+    assert "too many steps; --limit work=… allows more (asked 0 of " in note
+
+
+def test_a_model_that_was_asked_before_steps_ran_out_may_have_failed_so() -> None:
+    text = ambiguous()
+    explainer = explainer_of(models_in([FLEET]), limits=Limits(work=3 * STEPS_ASKED - 1))
     assert of_one(explainer, text) == text
     assert (explainer.explained, explainer.ambiguous, explainer.unknown) == (0, 1, 1)
-    (note,) = explainer.notes
-    assert "no more than 1 models are asked, and it may be of " in note
-
-
-def test_as_many_models_as_are_asked_at_most_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = ambiguous()
-    monkeypatch.setattr("archive.failures.models.candidates.MOST_ASKED", len(NAMES))
-    explainer = companions()
-    assert of_one(explainer, text) == text
-    assert "and nothing tells which" in explainer.notes[0]
+    assert "(asked 2 of 3 models" in explainer.notes[0]
 
 
 @pytest.mark.parametrize(("listed", "told"), [(2, ""), (1, " or 1 more")])
