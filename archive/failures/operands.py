@@ -99,6 +99,7 @@ class Claim(NamedTuple):
         elements: how many it has; -1 likewise.
         dtype: "" likewise.
         is_listed: whether the operand is one of a list.
+        is_part: whether it may be a part of an operand of more dimensions.
     """
 
     text: str
@@ -109,6 +110,7 @@ class Claim(NamedTuple):
     dtype: str = ""
     anywhere: int = -1
     is_listed: bool = False
+    is_part: bool = False
 
     def holds(self, operand: Operand) -> bool:
         """Whether an operand may be so."""
@@ -120,6 +122,8 @@ class Claim(NamedTuple):
         if self.anywhere >= 0 and not {None, self.anywhere} & {*known}:
             return False
         rank = len(known)
+        if self.is_part and rank > self.rank:
+            return True
         if self.rank not in (-1, rank):
             return False
         if self.elements >= 0 and None not in known and self.elements != prod(size or 0 for size in known):
@@ -158,7 +162,7 @@ def claims(message: str, target: str = "") -> Iterator[Claim]:
 
     Args:
         message: the message.
-        target: of the node, whose weights PyTorch transposes in ``linear``.
+        target: of the node: PyTorch transposes weights in ``linear``, and multiplies parts in ``matmul``.
     """
     text = CHECKED.sub("", message[:MOST_TEXT])
     for found in MEASURED.finditer(text):
@@ -192,15 +196,17 @@ def claims(message: str, target: str = "") -> Iterator[Claim]:
 
 def _of_pytorch(text: str, target: str) -> Iterator[Claim]:
     """What a message of PyTorch says of what a program holds."""
-    is_linear = target.endswith("aten.linear.default")
-    factor = "weight" if is_linear else "mat2"
+    is_linear, is_any = target.endswith("aten.linear.default"), target.endswith("aten.matmul.default")
+    factor = "weight" if is_linear else "other" if is_any else "mat2"
     if found := PRODUCT.search(text):
         shape = int(found["rows"]), int(found["columns"])
-        yield Claim(found[0], factor, dict(enumerate(reversed(shape) if is_linear else shape)), rank=2)
+        sizes = dict(enumerate(reversed(shape) if is_linear else shape))
+        yield Claim(found[0], factor, sizes, rank=2, is_part=is_any)
     if found := CONVOLVED.search(text):
-        sizes = [int(size) for size in found["sizes"].split(", ")]
-        yield Claim(found[0], "weight", dict(enumerate(sizes)), rank=len(sizes))
-    if found := RUNNING.search(text):
+        weight = [int(size) for size in found["sizes"].split(", ")]
+        yield Claim(found[0], "weight", dict(enumerate(weight)), rank=len(weight))
+    # Instance norm repeats what the program holds, for each sample of a batch, for batch norm.
+    if (found := RUNNING.search(text)) and "instance_norm" not in target:
         yield Claim(found[0], found["name"], elements=int(found["count"]))
     if (found := FACTORS.search(text)) and (dtype := STORAGES.get(found["name"])):
         yield Claim(found[0], factor, dtype=dtype)

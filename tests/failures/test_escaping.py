@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import archive
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.documents import HELD, MARKS, MOST_BELOW, Passed, form_of
-from tests.failures.document_forms import ALL_FORMS, DOCUMENTS
-from tests.failures.test_log_forms import REPORTS, lines, stripped
+from tests.failures.document_forms import ALL_FORMS, DOCUMENTS, cdata, html_lines, slashed
+from tests.failures.test_log_forms import NAMES, REPORTS, lines, stripped
 from tests.support.reports import case, explained
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.failures.log_forms import LogForm
 
@@ -45,6 +45,38 @@ def test_a_failure_is_explained_as_its_document_writes_it(form: LogForm) -> None
         text, *counts = explained(form.written(lines(report.stripped)), report.path)
         assert stripped(form.read(text)) == texts(report.full), name
         assert counts == [1, 0, []], name
+
+
+OTHER = "n = 1\n    at line 2\n    x\nend"
+"""The next text of a document, with lines that a frame may have."""
+
+
+def quoting(mark: str, head: str, tail: str) -> Callable[[str], str]:
+    return lambda text: head + text.replace(mark, mark * 2) + tail
+
+
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "csv": quoting('"', '1,"', '",x\n'),
+    "csv, tabs": quoting('"', 'a\t"', '"\n'),
+    "csv, text first": quoting('"', '"', '",1\n'),
+    "sql": quoting("'", "INSERT INTO logs VALUES (1, '", "');\n"),
+    "toml": lambda text: f'[[e]]\nm = """\n{slashed(text)}\n"""\n',
+    "toml, literal": lambda text: f"[[e]]\nm = '''\n{text}\n'''\n",
+    "cdata": lambda text: f"<e>\n<m><![CDATA[\n{cdata(text)}\n]]></m>\n</e>\n",
+    "html": lambda text: f"<h2>e</h2>\n<pre>\n{html_lines(text)}\n</pre>\n",
+    "xml": lambda text: f"<e>\n<m>{html_lines(text)}</m>\n</e>\n",
+}
+
+
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
+def test_a_failure_ends_with_the_text_that_holds_it(write: Callable[[str], str]) -> None:
+    above, below = write("above"), write(OTHER)
+    for report in (REPORTS[name] for name in NAMES):
+        log = above + write(report.stripped.decode().rstrip()) + below
+        text, *counts = explained(log.encode(), report.path)
+        assert text.decode().startswith(above)
+        assert text.decode().endswith(below)
+        assert counts == [1, 0, []]
 
 
 OUTER = ("gelf", "logfmt", "repr", "go", "rust", "framed docker", "framed cri")
@@ -163,7 +195,7 @@ def test_lines_that_have_passed_are_known_however_they_passed(parts: list[bytes]
     at = 0
     while at < len(split):
         size = sizes[at % len(sizes)]
-        many.add_many(b"\n".join(split[at : at + size]))
+        many.add_many((), b"\n".join(split[at : at + size]))
         at += size
     for mark, has_mark in MARKS.items():
         expected = next(filter(has_mark, reversed(split)), b"")

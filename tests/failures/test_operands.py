@@ -8,7 +8,7 @@ import pytest
 
 import archive
 from archive.failures.lookups.nodes import loaded_nodes
-from archive.failures.operands import Claim, claims, contradiction
+from archive.failures.operands import Claim, Operand, claims, contradiction
 from tests.support.exported import EXPORTED, RECORDS
 
 if TYPE_CHECKING:
@@ -84,6 +84,18 @@ def test_a_linear_layers_weight_is_multiplied_transposed() -> None:
         "mat1 and mat2 shapes cannot be multiplied (4x8 and 7x3)", "torch.ops.aten.linear.default"
     )
     assert (claim.name, claim.sizes) == ("weight", {0: 3, 1: 7})
+
+
+def test_matmul_multiplies_a_matrix_or_parts_of_more_dimensions() -> None:
+    """PyTorch prints no such message of a vector."""
+    (claim,) = claims(
+        "mat1 and mat2 shapes cannot be multiplied (4x8 and 7x3)", "torch.ops.aten.matmul.default"
+    )
+    held = {
+        sizes: claim.holds(Operand(frozenset({"other"}), sizes, "float32", is_held=True))
+        for sizes in ((7, 3), (7, 4), (3, 7), (7,), (5, 6, 2))
+    }
+    assert held == {(7, 3): True, (7, 4): False, (3, 7): False, (7,): False, (5, 6, 2): True}
 
 
 def sites() -> Iterator[NodeSite]:

@@ -1,6 +1,7 @@
 """Explained reports of the installed PyTorch, compared with its text with the debug records at hand."""
 
 # TorchScript reads the annotations of attributes: they must not be postponed.
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import archive
 from archive.base.limits import Steps
 from archive.failures.answers import UNCHECKED
 from archive.failures.handles import HandleSplits
+from archive.failures.lookups.nodes import loaded_nodes
+from archive.failures.operands import claims, contradiction
 from tests.failures.ambiguous_models import without, without_debug_info
 from tests.support.corpus import KINDS, ORACLES
 from tests.support.reports import explained
@@ -135,3 +138,33 @@ def test_code_may_have_a_heading_in_a_string(others: int, tmp_path: Path) -> Non
     shown = report.partition(b"File")[2].partition(b"HERE")[0]
     assert b"Traceback of TorchScript (most recent" in shown
     assert archive.explain(report, whole.parent) == full
+
+
+NORMED = torch.nn.InstanceNorm1d(4, affine=True, track_running_stats=True)
+REFUSING = {
+    "linear": (torch.nn.Linear(4, 6), (2, 4), (2, 5)),
+    "matmul": (Product(), (2, 3), (2, 4)),
+    "conv1d": (torch.nn.Conv1d(4, 6, 3), (2, 4, 9), (2, 5, 9)),
+    "conv_transpose1d": (torch.nn.ConvTranspose1d(4, 6, 3), (2, 4, 9), (2, 5, 9)),
+    "batch_norm": (torch.nn.BatchNorm1d(4), (2, 4), (2, 5)),
+    "instance_norm": (NORMED, (2, 4, 8), (2, 5, 8)),
+}
+
+
+@pytest.mark.parametrize("operator", REFUSING)
+def test_no_message_of_a_programs_own_operator_contradicts_it(operator: str) -> None:
+    module, sizes, others = REFUSING[operator]
+    program = torch.export.export(module.eval(), (torch.zeros(sizes),))
+    unchecked = program.module(check_guards=False)
+    unchecked._forward_pre_hooks.clear()  # these check the sizes of inputs
+    with pytest.raises(RuntimeError) as failed:
+        unchecked(torch.zeros(others))
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    (node,) = (
+        node
+        for node in loaded_nodes(archive.open(saved.getvalue()).programs)
+        if node.site.target == f"torch.ops.aten.{operator}.default"
+    )
+    assert [*claims(str(failed.value), node.site.target)] or operator == "instance_norm"
+    assert contradiction(node.site, [str(failed.value)], is_fixed=False) == ""

@@ -80,7 +80,7 @@ def is_escaped(line: bytes) -> bool:
 
 def is_own_message(line: bytes) -> bool:
     """Whether a line is the message of an exception that only reads as the line of a failure."""
-    return OWN_MESSAGE.search(line) is not None
+    return (b"Error" in line or b"Exception" in line) and OWN_MESSAGE.search(line) is not None
 
 
 class Above:
@@ -88,39 +88,61 @@ class Above:
 
     Args:
         lines: the first lines.
+
+    Attributes:
+        opening: those that may open a text of several lines.
+        passed: the lines above these.
     """
 
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
-        self._lines = deque[bytes](lines, MOST_ABOVE)
-        self._size = sum(map(len, self._lines))
+        self._lines = deque[bytes]()
+        self.opening = deque[bytes]()
+        self._size = 0
         self.passed = Passed()
+        for line in lines:
+            self.add(line)
 
     def add(self, line: bytes) -> None:
         """Add the next line."""
-        if len(self._lines) == MOST_ABOVE:
-            self._size -= len(self._lines[0])
-            self.passed.add(self._lines[0])
         self._lines.append(line)
         self._size += len(line)
-        while self._size > MAX_ABOVE and len(self._lines) > 1:
-            self._size -= len(self._lines[0])
-            self.passed.add(self._lines.popleft())
+        if may_open(line):
+            self.opening.append(line)
+        self._bound()
+
+    def _bound(self) -> None:
+        """Let go of the lines that are too many, or too long."""
+        while len(self._lines) > MOST_ABOVE or (self._size > MAX_ABOVE and len(self._lines) > 1):
+            line = self._lines.popleft()
+            self._size -= len(line)
+            if self.opening and self.opening[0] is line:
+                self.passed.add(self.opening.popleft())
 
     def add_last(self, lines: bytes) -> None:
         """Add whole lines, as many as are kept."""
         *others, end = lines.rsplit(b"\n", MOST_ABOVE + 1)
         assert not end  # noqa: S101 (they are whole)
         if len(others) > MOST_ABOVE:
-            self.passed.add_many(b"".join((*self._lines, others.pop(0))))
+            self.passed.add_many(self.opening, others.pop(0))
             self._lines.clear()
+            self.opening.clear()
             self._size = 0
-        for line in others:
-            self.add(line + b"\n")
+        added = [line + b"\n" for line in others]
+        self._lines += added
+        self._size += sum(map(len, added))
+        if may_open(lines):
+            self.opening += filter(may_open, added)
+        self._bound()
 
     @property
     def hierarchy(self) -> bytes:
         """The module hierarchy that the line directly above has; b"" if it has none."""
         return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no line, of those that have passed either, may open a text of several lines."""
+        return not self.opening and not self.passed
 
     def shows_source(self, line: bytes) -> bool:
         """Whether a line below them is source that a frame shows: what stands in it has not happened."""
@@ -231,7 +253,7 @@ class Beginning(NamedTuple):
         """
         passed = above.passed if stream is self.plain else Passed()
         own = stream.form.mark if isinstance(stream, InnerStream) else b""
-        near = [line for line in above.nearest() if own in line and self._may_open(line)]
+        near = [line for line in reversed(above.opening) if own in line and self._may_open(line)]
         if not near and not passed:
             return None
 
@@ -246,19 +268,23 @@ class Beginning(NamedTuple):
         return form_of(nearest, passed, stream.text)
 
     def _may_open(self, line: bytes) -> bool:
-        """Whether the text of a line may open another one of several lines; false if not for certain."""
+        """Whether the text of a line that may open another one may do so within the strings around it."""
         if not self.quotes:
-            return may_open(line)
+            return True
         return b'\\"' in line or b"'" in line or b"<" in line or b"\\u00" in line
 
     def within(self, above: Above) -> Beginning:
         """The same, with its text as a document means it that holds the line."""
+        if above.is_plain:
+            return self
         document = self.held(self.stream(), above)
         part = None if document is None else document.part(0, self.text)
         return self if part is None else self._replace(text=part.text, document=document)
 
     def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
         """The streams that are the text of a document: each line with the prefix, or without it."""
+        if above.is_plain:
+            return
         for around in dict.fromkeys((prefix, b"")):
             stream = self.stream(around)
             if document := self.held(stream, above):

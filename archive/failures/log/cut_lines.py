@@ -177,7 +177,7 @@ class Waiting:
 
     def pass_by(self, lines: bytes) -> None:
         """Note which file goes on behind lines that do not wait."""
-        if b"==> " in lines and (files := FILE.findall(lines)):
+        if (b"\n==> " in lines or lines.startswith(b"==> ")) and (files := FILE.findall(lines)):
             self._file = files[-1]
 
     def add(self, line: LogLine) -> Iterator[LogLine]:

@@ -3,7 +3,8 @@
 **What stands in a text is written as all of it is, or stays as it is.** A line in the middle of such a text
 does not show what holds it: what opens the text stands above, however far, and what closes it below. So where
 the lines above open a text, a log is held back until one closes it, and a pause decides nothing. A text that
-is still open where the log ends, or after a thousand lines, counts as held: it is being written.
+is still open where the log ends, or after a thousand lines, counts as held: it is being written. A failure
+ends with its text: what other texts of the document say is not of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from archive.failures.log.encodings import Entities
 from archive.failures.log.forms import Recoded, Unwritable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.failures.log.forms import Form
 
@@ -39,13 +40,18 @@ def doubled(mark: bytes) -> Form:
     return Recoded(
         lambda line: None if _is_bare(line, mark) else line.replace(mark * 2, mark),
         lambda text: text.replace(mark, mark * 2),
+        lambda line: _is_bare(line, mark),
     )
 
 
 def _cdata() -> Form:
     """A section of XML that only ``]]>`` ends."""
     end, split = b"]]>", b"]]]]><![CDATA[>"
-    return Recoded(lambda line: line.replace(split, end), lambda text: text.replace(end, split))
+    return Recoded(
+        lambda line: line.replace(split, end),
+        lambda text: text.replace(end, split),
+        lambda line: end in line.replace(split, b""),
+    )
 
 
 ESCAPE = re.compile(rb'\\(["\\])')
@@ -65,7 +71,7 @@ def _basic() -> Form:
         text = text.replace(b"\\", b"\\\\")
         return text.replace(BASIC, rb'""\"') if has_bare else text.replace(b'"', rb"\"")
 
-    return Recoded(read, write)
+    return Recoded(read, write, lambda line: BASIC in line)
 
 
 def _literal() -> Form:
@@ -76,7 +82,7 @@ def _literal() -> Form:
             raise Unwritable
         return text
 
-    return Recoded(lambda line: line, write)
+    return Recoded(lambda line: line, write, lambda line: LITERAL in line)
 
 
 # --- kinds
@@ -193,7 +199,9 @@ def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | 
     last = [*_tags(opening)][-1] if opening else None
     if last is None or last["mark"] or not last["name"] or last["name"] in EMPTY:
         return None
+    end = b"</" + last["name"]
     if not last["end"]:
+        end = b'"'
         is_open = last["rest"].count(b'"') % 2 == 1
         is_held = is_open and any(b'"' in line and b">" in line for line in _read(below))
     elif last["rest"].endswith(b"/"):
@@ -201,16 +209,21 @@ def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | 
     else:
         # A line of a log may have any word between angle brackets: only markup needs no end.
         is_markup = opening.lstrip().startswith(b"<")
-        is_held = any(b"</" + last["name"] in line for line in _read(below)) or is_markup
-    return _text_of_element() if is_held else None
+        is_held = any(end in line for line in _read(below)) or is_markup
+    return _text_of_element(end) if is_held else None
 
 
-def _text_of_element() -> Form:
-    """The text of an element, in which each ``<`` that begins no tag is an entity."""
+def _text_of_element(end: bytes) -> Form:
+    """The text of an element, in which each ``<`` that begins no tag is an entity.
+
+    Args:
+        end: what ends it.
+    """
     entities = Entities()
     return Recoded(
         lambda line: entities.read(line) if all(tag["name"] for tag in TAG.finditer(line)) else None,
         entities.write,
+        lambda line: end in line,
     )
 
 
@@ -228,6 +241,8 @@ def has_tag(line: bytes) -> bool:
 
 MARKS = {b"<": has_tag, **{held.mark: held.has_mark for held in HELD}}
 """What opens or closes a text, and whether a line has it: the last such line decides."""
+ASSIGNED = {BASIC: b"=", LITERAL: b"="}
+"""What each line has that opens a text: before one is open, what closes it does not matter."""
 MOST_WAITING = 1 << 16
 """Bytes of lines that wait to be looked at."""
 LONGEST = 1 << 16
@@ -256,25 +271,36 @@ class Passed:
         return self._last.get(mark, b"")
 
     def add(self, line: bytes) -> None:
-        """Note a line that is no longer kept."""
-        if may_open(line):
-            self._waiting.append(line)
-            self._size += len(line)
+        """Note a line that is no longer kept, and may open a text."""
+        self._waiting.append(line)
+        self._size += len(line)
         if self._size > MOST_WAITING:
             self._look()
 
-    def add_many(self, lines: bytes) -> None:
-        """Note many lines."""
+    def add_many(self, kept: Iterable[bytes], lines: bytes) -> None:
+        """Note lines that were kept so far, and many after them."""
+        self._waiting += kept
         self._waiting.append(lines)
         self._look()
 
     def _look(self) -> None:
-        """Look at the lines that wait."""
-        lines = self._waiting[0] if len(self._waiting) == 1 else b"\n".join(self._waiting)
+        """Look at the lines that wait, in their order."""
+        *others, last = self._waiting or (b"",)
         self._waiting.clear()
         self._size = 0
+        if others:
+            self._look_at(b"\n".join(others))
+        self._look_at(last)
+
+    def _look_at(self, lines: bytes) -> None:
+        """Look at some of them."""
         for mark, has_mark in MARKS.items():
-            stop = lines.rfind(mark) if mark in lines else -1  # to search forwards takes a tenth of the time
+            # One byte is found in a tenth of the time of three, and forwards in a tenth of that backwards.
+            if mark[:1] not in lines or (
+                ASSIGNED.get(mark, mark[:1]) not in lines and mark not in self._last
+            ):
+                continue
+            stop = lines.rfind(mark) if mark in lines else -1
             for _ in range(MOST_SOUGHT):
                 if stop < 0:
                     break

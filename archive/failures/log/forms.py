@@ -209,10 +209,16 @@ class Recoded:
     Args:
         read: gives the text; None where it is written in another way.
         write: writes a text.
+        ends: whether a line ends the text: no line below is of it. By default none does.
     """
 
-    def __init__(self, read: Callable[[bytes], bytes | None], write: Callable[[bytes], bytes]) -> None:
-        self._read, self._write = read, write
+    def __init__(
+        self,
+        read: Callable[[bytes], bytes | None],
+        write: Callable[[bytes], bytes],
+        ends: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
+        self._read, self._write, self.ends = read, write, ends
 
     @property
     def mark(self) -> bytes:
@@ -237,9 +243,13 @@ class Recoded:
 def recodings() -> Iterator[Form]:
     """The ways in which lines may be written: as entities, with quotes doubled, or behind backslashes."""
     entities = Entities()
-    yield Recoded(entities.read, entities.write)
-    yield Recoded(_undoubled, lambda text: text.replace(b'"', b'""'))
-    yield Recoded(_unslashed, lambda text: text.replace(b"\\", b"\\\\").replace(b'"', b'\\"'))
+    yield Recoded(entities.read, entities.write, lambda line: b"</" in line)
+    yield Recoded(_undoubled, lambda text: text.replace(b'"', b'""'), lambda line: _undoubled(line) is None)
+    yield Recoded(
+        _unslashed,
+        lambda text: text.replace(b"\\", b"\\\\").replace(b'"', b'\\"'),
+        lambda line: _unslashed(line) is None,
+    )
 
 
 class Cells(Recoded):

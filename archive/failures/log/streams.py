@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from archive.failures.log.forms import Recoded
 from archive.failures.log.log_line import LogLine, ending, without_end
 
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ class InnerStream:
         self.parent = parent
         self.form = form
         self._most_between = 0 if is_numbered else MAX_BETWEEN
+        self._ends = form.ends if isinstance(form, Recoded) else None
+        self._is_over = False
         self._parts: list[LinePart] = []
         self._sought = 0
 
@@ -170,6 +173,8 @@ class InnerStream:
     def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
         """A line's text without line end; None where the stream ends."""
         while len(self._parts) <= at:
+            if self._is_over:
+                return None
             last = self._parts[-1].at if self._parts else -1
             between = self._sought - last - 1
             if between > self._most_between:
@@ -183,6 +188,7 @@ class InnerStream:
             text = self.parent.text(self._sought, is_patient=is_patient and not between)
             if text is None:
                 return None
+            self._is_over = self._ends is not None and self._ends(text)
             part = self.form.part(self._sought, text)
             if part is not None:
                 self._parts.append(part)

@@ -198,7 +198,7 @@ def outer(line: bytes) -> Iterator[Region]:
     finds = (
         *((_outside,) if is_twice or has_list else ()),
         *((_list,) if has_list else ()),
-        *((_around_quotes,) if SINGLE.search(line) else ()),
+        *((_around_quotes,) if b"'" in line and SINGLE.search(line) else ()),
     )
     return _regions(line, finds) if finds else iter(())
 
