@@ -340,3 +340,58 @@ def test_graphs_whose_constants_are_held_together_are_tried_as_they_run_alone() 
     eager, loaded = Constants(), Effectful.of(lower(Constants(), "aten", effects=True, example_inputs=(X,)))
     for _ in range(4):
         assert torch.equal(loaded(X), eager(X))
+
+
+class Draining(nn.Module):
+    """How far it reads into a list depends on the list, and one arm leaves a shorter one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue, self.total = [3, 2, 1], 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while (last := self.queue.pop()) < 3 and self.queue:
+            self.total += last
+        self.queue = [3, 2, 1, last]
+        return x + self.total
+
+
+class Counting(nn.Module):
+    """Its class counts, under the name of whichever class that is."""
+
+    made = 0
+    names: dict[str, int] = {}  # noqa: RUF012 (all classes share it)
+
+    @classmethod
+    def count(cls) -> int:
+        cls.made += 2
+        cls.names[cls.__name__] = cls.made
+        return cls.made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.count()
+
+
+class Inheriting(Counting):
+    """It inherits what it counts."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + type(self).made
+
+
+@pytest.fixture
+def _class_as_at_first() -> Iterator[None]:
+    """The model changes its class, and what that inherits."""
+    yield
+    Counting.names.clear()
+    if "made" in vars(Inheriting):
+        del Inheriting.made
+
+
+@pytest.mark.parametrize("model", [Draining, Inheriting])
+@pytest.mark.usefixtures("_class_as_at_first")
+def test_a_trial_from_any_state_takes_it_as_the_model_does(model: Callable[[], nn.Module]) -> None:
+    """The first entry may not fit a state that another one meets; a class has what it inherits."""
+    eager, loaded = model(), Effectful.of(lower(model(), "aten", effects=True, example_inputs=(X,)))
+    for _ in range(4):
+        assert torch.equal(loaded(X), eager(X))

@@ -218,7 +218,14 @@ class _Playing:
         capture = self._capture
         try:
             known = dict(known_classes(capture.attempts))
-            return Twin(capture.module, capture.method, capture.attempts, self._initial, known)
+            return Twin(
+                capture.module,
+                capture.method,
+                capture.attempts,
+                self._initial,
+                known,
+                at_capture=self._start.snapshot is None,
+            )
         except Exception as error:
             raise DifferentError((), f"it cannot be loaded: {error}") from error
 
