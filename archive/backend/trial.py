@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from archive.backend.effectful import Effectful
 from archive.backend.errors import BackendError
 from archive.backend.lower.codegen import UNAVAILABLE
-from archive.backend.lower.saving import lowered_archive
+from archive.backend.lower.saving import write_lowered
 from archive.effects.capturing import UntriedWarning
 from archive.effects.errors import CaptureError
-from archive.effects.trial.child import UntriedError, in_child
+from archive.effects.trial.child import UntriedError
 from archive.effects.trial.trial import fresh_arguments
 from archive.effects.trial.twin import Everything
 
@@ -20,26 +21,31 @@ if TYPE_CHECKING:
 
     import torch
 
+    from archive.effects.capturing import Untried
+
 NOT_AVAILABLE = (UNAVAILABLE, "is not available")
 
 
-def try_lowered(lowered: torch.jit.ScriptModule, module: torch.nn.Module, arguments: Sequence[Any]) -> None:
-    """Save a lowered module, load it and call it, in a child process.
+def try_lowered(untried: Untried, lowered: torch.jit.ScriptModule, arguments: Sequence[Any]) -> None:
+    """Save a lowered module, load it and call it, and try what it was made of, in one child process.
 
     What it computes is the backend's: only the captured graph is compared with the module.
 
     Args:
+        untried: what was captured, and is tried as well.
         lowered: the module, lowered with effects.
-        module: the one that was lowered.
         arguments: of the call.
 
     Raises:
-        CaptureError: it cannot be saved, loaded or called.
+        CaptureError: what was captured does something else than the module, or what was lowered cannot be
+            saved, loaded or called.
     """
 
     def played() -> list[Any] | None:
         try:
-            loaded = Effectful.load(lowered_archive(lowered), allow=Everything({}))
+            file = io.BytesIO()
+            write_lowered(lowered, file, "the lowered module", lite=False)
+            loaded = Effectful.load(file.getvalue(), allow=Everything({}))
             loaded(*fresh_arguments(arguments))
         except BackendError as error:
             if error.message.endswith(NOT_AVAILABLE):
@@ -50,12 +56,13 @@ def try_lowered(lowered: torch.jit.ScriptModule, module: torch.nn.Module, argume
         return None
 
     try:
-        found = in_child(played)
+        found = untried.tried_with(played, stacklevel=5)
     except UntriedError as error:
         warnings.warn(f"what was lowered was not tried: {error}", UntriedWarning, stacklevel=4)
         return
     if found is not None:
-        raise CaptureError(f"what was lowered of a {type(module).__qualname__} does not work: {found[0]}")
+        name = type(untried.capture.module).__qualname__
+        raise CaptureError(f"what was lowered of a {name} does not work: {found[0]}")
 
 
 def _said(error: Exception) -> list[Any]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.entries import MOST_ENTRIES, Captured, Found, found_entries
 from archive.effects.errors import CaptureError, ModelFailedError
-from archive.effects.trial.child import UntriedError
+from archive.effects.trial.child import UntriedError, in_child
 from archive.effects.trial.trial import Capture, clock, runs, starts_of, try_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 UNFOLLOWED = "the module runs, but the capture cannot follow it: "
@@ -36,7 +37,7 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         CaptureError: the method cannot be captured, or needs several tables, or what was captured does
             something else than the module; the error names the model's line.
     """
-    (captured,) = _tried(module, method, [example_inputs], 1, lasting=True).captured
+    (captured,) = untried(module, method, [example_inputs], 1, lasting=True).tried().captured
     return captured
 
 
@@ -66,19 +67,77 @@ def capture_entries(
             something else than the module; the error names the model's line.
         ValueError: there is no call, or no entry is allowed.
     """
-    if not calls or most < 1:
-        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
-    return _tried(module, method, calls, most).captured
+    return untried(module, method, calls, most).tried().captured
 
 
-def _tried(
+@dataclass(frozen=True, slots=True)
+class Untried:
+    """What was captured, and not tried.
+
+    Attributes:
+        found: the entries.
+        capture: what a trial needs to know.
+        seconds: how long the capture took.
+    """
+
+    found: Found
+    capture: Capture
+    seconds: float
+
+    def tried(self, *, stacklevel: int = 3) -> Found:
+        """Try it.
+
+        Args:
+            stacklevel: whose line a warning names, as for ``warnings.warn``.
+
+        Raises:
+            CaptureError: it does something else than the module.
+        """
+        try:
+            try_out(self.capture, self.seconds)
+        except UntriedError as error:
+            warnings.warn(f"what was captured was not tried: {error}", UntriedWarning, stacklevel=stacklevel)
+        return self.found
+
+    def tried_with(self, also: Callable[[], Any], *, stacklevel: int) -> Any:  # noqa: ANN401
+        """Try it, and in the same child process something else; see ``try_out``.
+
+        What ends that process is tried on its own then: each of both without the other.
+
+        Args:
+            also: the other trial; it gives plain data, as JSON has it.
+            stacklevel: whose line a warning names.
+
+        Returns:
+            What ``also`` gives.
+
+        Raises:
+            CaptureError: what was captured does something else than the module.
+            UntriedError: the other trial cannot be made.
+        """
+        try:
+            return try_out(self.capture, self.seconds, also)
+        except UntriedError:
+            self.tried(stacklevel=stacklevel + 1)
+            return in_child(also)
+
+
+def untried(
     module: Any,  # noqa: ANN401
     method: str,
     calls: Sequence[tuple[Any, ...]],
     most: int,
     *,
     lasting: bool = False,
-) -> Found:
+) -> Untried:
+    """Capture a method as ``capture_entries`` does, and leave the trial to the caller.
+
+    Raises:
+        CaptureError: the method cannot be captured.
+        ValueError: there is no call, or no entry is allowed.
+    """
+    if not calls or most < 1:
+        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
     before = clock()
     try:
         found = found_entries(module, method, calls, most, lasting=lasting)
@@ -88,8 +147,4 @@ def _tried(
         raise CaptureError(f"{UNFOLLOWED}{error.message}", error.filename, error.line) from error
     starts = tuple(starts_of(calls, found.others))
     capture = Capture(module, method, found.attempts, found.initial, found.aliases, starts)
-    try:
-        try_out(capture, clock() - before)
-    except UntriedError as error:
-        warnings.warn(f"what was captured was not tried: {error}", UntriedWarning, stacklevel=3)
-    return found
+    return Untried(found, capture, clock() - before)

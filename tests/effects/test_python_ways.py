@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+from collections import Counter
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -338,3 +339,24 @@ def test_an_attribute_that_is_set_on_a_function_is_refused_at_its_line() -> None
     line = Noting.forward.__code__.co_firstlineno + 2
     assert (caught.value.filename, caught.value.line) == (__file__, line)
     assert not hasattr(doubled, "calls")
+
+
+class Hooked(nn.Module):
+    """A hook of its part counts in a way that Python's library does in C."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part, self.seen = nn.Identity(), Counter[str]()
+        self.part.register_forward_pre_hook(self.count)
+
+    def count(self, _: Value, given: Value) -> None:
+        self.seen.update(calls=len(given))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.part(x)  # type: ignore[no-any-return]
+
+
+def test_a_change_past_the_methods_of_a_class_is_refused_at_the_line_that_first_meets_the_object() -> None:
+    with pytest.raises(CaptureError, match="an object was changed past its class's methods") as caught:
+        lower(Hooked(), "aten", effects=True, example_inputs=(torch.ones(3),))
+    assert caught.value.line == Hooked.count.__code__.co_firstlineno + 1

@@ -15,9 +15,10 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend import Effectful, lower
-from archive.effects import CaptureError, UntriedWarning, capture
-from archive.effects.capture.entries import MOST_ENTRIES, found_entries
+from archive.backend import Effectful, LoweringError, lower
+from archive.backend.lower import lowering
+from archive.effects import CaptureError, UntriedWarning, capture, capturing
+from archive.effects.capture.entries import MOST_ENTRIES, Found, found_entries
 from archive.effects.errors import ModelFailedError
 from archive.effects.trial import child, trial
 from archive.effects.trial.child import UntriedError, in_child
@@ -255,6 +256,49 @@ def test_what_is_lowered_is_loaded_and_called_before_it_is_returned() -> None:
         lower(Model(), "aten", effects=True, example_inputs=(X,))
 
 
+def test_one_child_tries_what_was_captured_and_what_was_lowered() -> None:
+    with mock.patch.object(os, "fork", wraps=os.fork) as forks:
+        lower(Model(), "aten", effects=True, example_inputs=(X,))
+    assert forks.call_count == 1
+
+
+def test_a_lowered_module_that_ends_its_child_leaves_the_trial_of_the_captured_one() -> None:
+    def ends(*_: object, **__: object) -> None:
+        os._exit(3)
+
+    found = with_another_factor_found()
+    with (
+        mock.patch.object(Effectful, "load", ends),
+        mock.patch.object(capturing, "found_entries", return_value=found),
+        pytest.raises(CaptureError, match="result has other elements"),
+    ):
+        lower(Model(), "aten", effects=True, example_inputs=(X,))
+    with (
+        mock.patch.object(Effectful, "load", ends),
+        pytest.warns(
+            UntriedWarning, match="what was lowered was not tried: the child process gave"
+        ) as warned,
+    ):
+        lower(Model(), "aten", effects=True, example_inputs=(X,))
+    assert [one.filename for one in warned if one.category is UntriedWarning] == [__file__]
+
+
+def test_a_wrong_graph_is_the_reason_where_it_cannot_be_lowered_either() -> None:
+    refused = LoweringError("not supported")
+    with (
+        mock.patch.object(capturing, "found_entries", return_value=with_another_factor_found()),
+        mock.patch.object(lowering, "_preprocessed", side_effect=refused),
+        pytest.raises(CaptureError, match="result has other elements"),
+    ):
+        lower(Model(), "aten", effects=True, example_inputs=(X,))
+
+
+def with_another_factor_found() -> Found:
+    """The entries of a model whose graph computes something else."""
+    found = found_entries(Model(), "forward", [(X,)], MOST_ENTRIES)
+    return found._replace(attempts=[with_another_factor(made) for made in found.attempts])
+
+
 class Unbound(nn.Module):
     """It asks a number of Python for a method, which knows no numbers of the graph."""
 
@@ -275,3 +319,79 @@ def test_only_a_module_that_fails_is_said_to_fail() -> None:
     assert (type(caught.value), caught.value.line) == (CaptureError, line)
     with pytest.raises(ModelFailedError, match=r"^ZeroDivisionError: "):
         capture(Unbound(0), X)
+
+
+class Constants(nn.Module):
+    """Each of its entries has tensors without a place, in another order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.two, self.three = [torch.full((3,), 2.0)], [torch.full((3,), 3.0)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        if self.count % 2:
+            return x * self.two[0] + self.three[0] * torch.tensor([1.0, 2.0, 3.0])
+        return x * self.three[0] - self.two[0] * torch.tensor([4.0, 5.0, 6.0])
+
+
+def test_graphs_whose_constants_are_held_together_are_tried_as_they_run_alone() -> None:
+    eager, loaded = Constants(), Effectful.of(lower(Constants(), "aten", effects=True, example_inputs=(X,)))
+    for _ in range(4):
+        assert torch.equal(loaded(X), eager(X))
+
+
+class Draining(nn.Module):
+    """How far it reads into a list depends on the list, and one arm leaves a shorter one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue, self.total = [3, 2, 1], 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while (last := self.queue.pop()) < 3 and self.queue:
+            self.total += last
+        self.queue = [3, 2, 1, last]
+        return x + self.total
+
+
+class Counting(nn.Module):
+    """Its class counts, under the name of whichever class that is."""
+
+    made = 0
+    names: dict[str, int] = {}  # noqa: RUF012 (all classes share it)
+
+    @classmethod
+    def count(cls) -> int:
+        cls.made += 2
+        cls.names[cls.__name__] = cls.made
+        return cls.made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.count()
+
+
+class Inheriting(Counting):
+    """It inherits what it counts."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + type(self).made
+
+
+@pytest.fixture
+def _class_as_at_first() -> Iterator[None]:
+    """The model changes its class, and what that inherits."""
+    yield
+    Counting.names.clear()
+    if "made" in vars(Inheriting):
+        del Inheriting.made
+
+
+@pytest.mark.parametrize("model", [Draining, Inheriting])
+@pytest.mark.usefixtures("_class_as_at_first")
+def test_a_trial_from_any_state_takes_it_as_the_model_does(model: Callable[[], nn.Module]) -> None:
+    """The first entry may not fit a state that another one meets; a class has what it inherits."""
+    eager, loaded = model(), Effectful.of(lower(model(), "aten", effects=True, example_inputs=(X,)))
+    for _ in range(4):
+        assert torch.equal(loaded(X), eager(X))

@@ -22,7 +22,6 @@ from archive.debuginfo.sites import torchscript_name
 from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
-from archive.effects.capturing import capture_entries
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
@@ -203,18 +202,16 @@ def _with_handles(side_effects: SideEffects, relocating: Relocating, recorder: D
     return replace(flat.effects, effects=effects, guards=guards)
 
 
-def with_effects(module: torch.nn.Module, calls: Sequence[Sequence[Any]], most: int) -> WithEffects:
-    """Capture the graphs and the side effects of a module's ``forward``.
+def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithEffects:
+    """The captured graphs and side effects of a module's ``forward``, ready for lowering.
 
     Args:
         module: an eager module.
-        calls: arguments of example calls of ``forward``.
-        most: entries; see :func:`archive.effects.capture_entries`.
+        captured: its entries.
 
     Raises:
-        CaptureError: ``forward`` cannot be captured, or TorchScript does not take its graph.
+        CaptureError: TorchScript does not take a graph.
     """
-    captured = capture_entries(module, [tuple(call) for call in calls], most=most)
     side_effects = tuple(method.side_effects for method in captured)
     names = entry_names(table.method for table in side_effects)
     try:
@@ -246,7 +243,10 @@ def entry_names(methods: Iterable[str]) -> list[str]:
 
 
 def _joined(names: Sequence[str], graphs: Sequence[Any]) -> Any:  # noqa: ANN401 (a GraphModule)
-    """One module with a method for each graph; tensors that several graphs hold are held once."""
+    """One module with a method for each graph; tensors that several graphs hold are held once.
+
+    The graphs get the joined names, and still run on their own.
+    """
     if len(graphs) == 1:
         return graphs[0]
     held: dict[str, Any] = {}
@@ -258,11 +258,15 @@ def _joined(names: Sequence[str], graphs: Sequence[Any]) -> Any:  # noqa: ANN401
                 if node.target.startswith(CONSTANT):
                     node.target = constants.setdefault(id(tensor), f"{CONSTANT}{len(constants)}")
                 held[node.target] = tensor
+    for graph in graphs:
+        for node in graph.graph.nodes:
+            if node.op == "get_attr" and node.target.startswith(CONSTANT):
+                setattr(graph, node.target, held[node.target])
+        graph.recompile()
     joined = torch.fx.GraphModule(held, graphs[0].graph, type(graphs[0]).__name__)
     for path, tensor in held.items():
         torch.fx.graph_module._assign_attr(tensor, joined, path)
     for name, graph in zip(names[1:], graphs[1:], strict=True):
-        graph.recompile()
         setattr(type(joined), name, torch.jit.export(type(graph).forward))
     return joined
 

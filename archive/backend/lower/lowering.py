@@ -67,6 +67,7 @@ from archive.backend.registry import Original, find_backend
 from archive.backend.trial import try_lowered
 from archive.base.json_text import without_collecting
 from archive.effects.capture.entries import MOST_ENTRIES
+from archive.effects.capturing import untried as captured_untried
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
@@ -296,7 +297,28 @@ def lower(
         if effects:
             raise LoweringError("effects are captured of a whole module, not of parts")
         return scripted_module(_with_parts(module, backend, method_compile_spec, paths, recorder))
-    captured = with_effects(module, calls or [example_inputs], entries) if effects else None
+    if not effects:
+        return _lowered_whole(module, chosen, method_compile_spec, recorder)
+    given = [tuple(call) for call in calls or [example_inputs]]
+    untried = captured_untried(module, "forward", given, entries)
+    try:
+        captured = with_effects(module, untried.found.captured)
+        made = _lowered_whole(module, chosen, method_compile_spec, recorder, captured)
+    except Exception:
+        untried.tried(stacklevel=4)  # a wrong graph may be the reason, and is a better one
+        raise
+    try_lowered(untried, made, given[0])
+    return made
+
+
+def _lowered_whole(
+    module: torch.nn.Module,
+    chosen: Backend,
+    method_compile_spec: Mapping[str, Any] | None,
+    recorder: DebugHandles | None,
+    captured: WithEffects | None = None,
+) -> torch.jit.ScriptModule:
+    """Lower a module as a whole; see :func:`lower`."""
     scripted = scripted_module(module) if captured is None else captured.scripted
     for path in lowered_parts(scripted._c):
         where = f"its part {path}" if path else "the module"
@@ -315,10 +337,7 @@ def lower(
         for method, compiled_method in compiled.items()
     }
     type_name = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
-    made = _lowered(chosen, Original(type_name, graphs, schemas), spec, recorder, captured=captured)
-    if captured is not None:
-        try_lowered(made, module, (calls or [example_inputs])[0])
-    return made
+    return _lowered(chosen, Original(type_name, graphs, schemas), spec, recorder, captured=captured)
 
 
 def _lowered(

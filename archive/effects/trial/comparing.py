@@ -14,6 +14,7 @@ from archive.effects.places import base_of
 from archive.effects.trial.parts import (
     CODE,
     CONTAINERS,
+    ClassNames,
     Names,
     Path,
     Step,
@@ -148,6 +149,11 @@ class Comparing:
     def _named(self, holder: Any, other: Any, path: Path) -> None:  # noqa: ANN401
         ours, theirs, cls = attributes(holder), attributes(other), type(holder)
         for name in theirs.keys() - ours.keys():
+            if isinstance(holder, ClassNames) and hasattr(holder.cls, name):
+                # What a call reads by a class is written there, also if it is inherited.
+                where = (*path, Step("attribute", name))
+                self._same(getattr(holder.cls, name), theirs[name], where)
+                continue
             raw = inspect.getattr_static(cls, name, theirs)
             if not (is_immutable(raw) and is_immutable(theirs[name]) and _equal(raw, theirs[name])) and not (
                 type(raw) is type(theirs[name]) and isinstance(raw, (*CONTAINERS, torch.Tensor))

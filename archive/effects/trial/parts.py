@@ -55,6 +55,16 @@ class Names(dict[str, Any]):
     """Values by name, where no object has them: globals, variables of functions."""
 
 
+class ClassNames(Names):
+    """The data of a class by name, without what it inherits.
+
+    Attributes:
+        cls: the class.
+    """
+
+    cls: type
+
+
 def path_text(path: Path) -> str:
     """A path as Python writes it."""
     return "".join(step.text for step in path).removeprefix(".")
@@ -95,9 +105,10 @@ def _own(value: object) -> dict[str, Any]:
     return own if isinstance(own, dict) else {}
 
 
-def class_data(cls: type) -> Names:
+def class_data(cls: type) -> ClassNames:
     """The attributes of a class that are data, and its classes inside."""
-    held = Names()
+    held = ClassNames()
+    held.cls = cls
     for name, value in vars(cls).items():
         if name[:2] == "__":
             continue

@@ -36,7 +36,7 @@ from archive.formats.effects.model import GlobalName
 from archive.formats.effects.parts import root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from archive.effects.capture.attempt import Attempt
@@ -103,20 +103,29 @@ def starts_of(calls: Sequence[Arguments], others: Sequence[tuple[Arguments, Snap
         yield Start(snapshot, (arguments, arguments))
 
 
-def try_out(capture: Capture, seconds: float) -> None:
+def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
     """Try what was captured.
 
     Args:
         capture: what was captured.
         seconds: how long the capture took.
+        also: is called in the child that tries the first state, before the module is: a fork costs more than
+            most calls do.
+
+    Returns:
+        What ``also`` gives.
 
     Raises:
         CaptureError: it does something else than the module; the error names the first line that does.
         UntriedError: it cannot be tried.
     """
     limit = SECONDS + TIMES * seconds
-    for start in capture.starts:
-        found = in_child(partial(_difference, capture, start), limit)
+    made = None
+    for which, start in enumerate(capture.starts):
+        if which == 0 and also is not None:
+            made, found = in_child(partial(_with, also, capture, start), limit)
+        else:
+            found = in_child(partial(_difference, capture, start), limit)
         if found is None:
             continue
         number, path, said, place = found
@@ -130,6 +139,7 @@ def try_out(capture: Capture, seconds: float) -> None:
             statement = capture.attempts[0].call.side_effects.result_statement
             filename, first = statement.filename, statement.line
         raise CaptureError(f"{NOT_THE_SAME}: {said}", filename, first)
+    return made
 
 
 def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa: ANN401
@@ -150,6 +160,13 @@ def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa:
 
 def _difference(capture: Capture, start: Start) -> list[Any] | None:
     return _Playing(capture, start).difference()
+
+
+def _with(also: Callable[[], Any], capture: Capture, start: Start) -> list[Any]:
+    random = torch.get_rng_state()
+    made = also()
+    torch.set_rng_state(random)
+    return [made, _difference(capture, start)]
 
 
 def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
@@ -201,7 +218,14 @@ class _Playing:
         capture = self._capture
         try:
             known = dict(known_classes(capture.attempts))
-            return Twin(capture.module, capture.method, capture.attempts, self._initial, known)
+            return Twin(
+                capture.module,
+                capture.method,
+                capture.attempts,
+                self._initial,
+                known,
+                at_capture=self._start.snapshot is None,
+            )
         except Exception as error:
             raise DifferentError((), f"it cannot be loaded: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -135,6 +136,8 @@ class Twin:
         attempts: an entry each.
         initial: the state from which it starts.
         known: classes that effects may name, by name.
+        at_capture: whether the state is that of the capture, which the first entry fits; otherwise any may
+            be the one that fits.
 
     Attributes:
         state: the state that effects change.
@@ -149,6 +152,8 @@ class Twin:
         attempts: Sequence[Attempt],
         initial: InitialState,
         known: Mapping[str, type],
+        *,
+        at_capture: bool,
     ) -> None:
         methods = tuple(attempt.flat.effects for attempt in attempts)
         self._own: dict[int, Any] = {}
@@ -158,7 +163,8 @@ class Twin:
                 parameter = _of(module, source)
                 if isinstance(parameter, torch.nn.Parameter):
                     tensors[value.number] = self._of_graph(parameter)
-        self.state = State.fresh(EffectTable(methods, tuple(initial.entries)), tensors)
+        none = () if at_capture else (replace(methods[0], inputs=(), effects=(), guards=()),)
+        self.state = State.fresh(EffectTable((*none, *methods), tuple(initial.entries)), tensors)
         allow = Everything(known)
         self.entries = [
             (self._runnable(attempt.graph), prepared(effects, allow))

@@ -324,6 +324,7 @@ class Wrapping:
         proxy = KeptHandle(self._call) if is_handle else self._call.objects.new_proxy(type(value))
         variable = self._call.side_effects.track(VariableKind.OBJECT, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
+        self._call.met[variable] = self._call.here()
         return proxy
 
     def _other(self, value: object, proxy: Any, source: Source | None) -> Any:  # noqa: ANN401
