@@ -248,13 +248,13 @@ class Walker:
                 self.read += record.size
         with in_file(file.file):
             texts = list(texts_of(file, self._allowance))
-        for name, kind, places in texts:
+        for name, kind, places, are_ids in texts:
             if not places:
                 continue
             with self._allowance.part() as part:
                 part.take(2 * sum(text.stop - text.start for text in places), "texts")
                 joined = joined_texts(file.data, places)
-                yield from self._plain(joined.data, inside + name, kind, 0, joined.place)
+                yield from self._plain(joined.data, inside + name, kind, 0, joined.place, in_ids=are_ids)
 
     def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[FilePiece]:
         """The pieces of a zip."""
@@ -358,15 +358,23 @@ class Walker:
             yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
 
     def _plain(
-        self, data: memoryview, name: str, kind: RecordKind, depth: int, place: Callable[[int], int] = int
+        self,
+        data: memoryview,
+        name: str,
+        kind: RecordKind,
+        depth: int,
+        place: Callable[[int], int] = int,
+        *,
+        in_ids: bool = False,
     ) -> Iterator[FilePiece]:
         """Bytes that are neither zip nor companion, and what is in them.
 
         Args:
             place: as :class:`FilePiece` has it.
+            in_ids: as there.
         """
         with self._allowance.part() as part:
-            piece = FilePiece(name, kind, data, part, place=place)
+            piece = FilePiece(name, kind, data, part, place=place, in_ids=in_ids)
             yield from self._texts(piece, depth)
             how = how_packed(data) or ("deflate" if is_deflate(data) else "")
             if how:
