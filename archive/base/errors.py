@@ -35,6 +35,8 @@ class ArchiveError(Exception):
         place: where in the record: a row and field, or a byte.
         expected: what the format asks for.
         found: the value that stands there instead.
+        in_python: what Python's callers pass where the message names an option of a command. Messages name
+            options only; this is a note, which Python prints below the message where nobody catches it.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class ArchiveError(Exception):
         place: str | None = None,
         expected: str | None = None,
         found: str | None = None,
+        in_python: str = "",
     ) -> None:
         self.problem = problem
         self.file = file
@@ -53,6 +56,8 @@ class ArchiveError(Exception):
         self.place = place
         self.expected = expected
         self.found = found
+        if in_python:
+            self.add_note(f"In Python: {in_python}")
 
     def within(
         self, *, file: str | None = None, record: str | None = None, place: str | None = None
@@ -95,9 +100,10 @@ class LimitError(ArchiveError):
     ) -> None:
         super().__init__(
             f"{resource} is limited to {limit:,}, found {actual:,}{f' with {what}' if what else ''}; "
-            f"if you trust the file: --limit {resource}={_above(actual)}, or Limits({resource}=…)",
+            f"if you trust the file: --limit {resource}={_above(actual)}",
             record=record,
             place=place,
+            in_python=f"limits=Limits({resource}=…)",
         )
         self.resource = resource
         self.limit = limit

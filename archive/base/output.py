@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     Sink = Target | BinaryIO
 
 CHUNK = 1 << 20
-FORCE = "force=True"
-"""The argument that replaces a file; of commands, the option ``--force``."""
-EXISTS = f"the file exists; pass {FORCE} to replace it"
+REPLACES = "force=True"
+"""The argument that replaces a file, as ``--force`` does."""
+EXISTS = "the file exists; pass --force to replace it"
 STANDARD_OUTPUT = "standard output"
 """Its name in errors."""
 KINDS = {
@@ -64,7 +64,7 @@ def check_target(path: Target, *, force: bool) -> None:
         if there == "directory":
             raise ArchiveError("is a folder, and only files are written", file=place.name)
         if there and not force:
-            raise ExistsError(EXISTS, file=place.name)
+            raise ExistsError(EXISTS, file=place.name, in_python=REPLACES)
         return
     path = cast("Target", given)
     try:
@@ -78,7 +78,7 @@ def check_target(path: Target, *, force: bool) -> None:
             file=os.fspath(path),
         )
     if not force and os.path.lexists(path):  # a link to nothing, too
-        raise ExistsError(EXISTS, file=os.fspath(path))
+        raise ExistsError(EXISTS, file=os.fspath(path), in_python=REPLACES)
 
 
 def _draft(path: Target) -> Draft | Upload:
@@ -180,7 +180,7 @@ def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) ->
                 draft.take()
             except FileExistsError:
                 if not force:
-                    raise ExistsError(EXISTS, file=str(draft.path)) from None
+                    raise ExistsError(EXISTS, file=str(draft.path), in_python=REPLACES) from None
                 check = _MAY_REPLACE.get()
                 if check is not None:
                     check(target)

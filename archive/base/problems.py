@@ -8,8 +8,7 @@ import os
 import sys
 from typing import NamedTuple
 
-from archive.base.errors import LONGEST_CAUSE, ArchiveError, ExhaustedError, ExistsError, shown
-from archive.base.output import FORCE
+from archive.base.errors import LONGEST_CAUSE, ArchiveError, ExhaustedError, shown
 
 TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 """The environment variable that shows the traceback of an internal error."""
@@ -29,13 +28,11 @@ class ErrorLine(NamedTuple):
 
 
 def problem_of(error: BaseException) -> ErrorLine:
-    """What a command says of an error: its options, where errors name arguments.
+    """What a command says of an error.
 
     The traceback of an internal error is printed where the environment asks for it.
     """
     match error:
-        case ExistsError():
-            return ErrorLine("--force".join(str(error).rsplit(FORCE, 1)))
         case ArchiveError():
             return ErrorLine(str(error))
         case MemoryError() | RecursionError():

@@ -237,9 +237,9 @@ def plan(
     if use is CompanionUse.WRITTEN and companion is None and _names_folder(out, many=many):
         own = shlex.quote(name_of(places.beside(out, "-companions/") or "companions/"))
         raise ArchiveError(
-            f"companions do not go where the archives are that are shipped; give them a folder: -c {own} "
-            "(companions=...)",
+            f"companions do not go where the archives are that are shipped; give them a folder: -c {own}",
             file=name_of(out),
+            in_python="companions=…",
         )
     noted_in = _manifest(manifest, out, companion if use is CompanionUse.WRITTEN else None, many=many)
 
@@ -290,8 +290,9 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
     usual = places.beside(out, f".{MANIFEST_NAME}")
     if not usual:
         raise ArchiveError(
-            "no manifest can lie beside it; say where: --manifest FILE.jsonl (manifest=...)",
+            "no manifest can lie beside it; say where: --manifest FILE.jsonl",
             file=name_of(out),
+            in_python="manifest=…",
         )
     return usual
 

@@ -29,7 +29,7 @@ from archive.base.errors import (
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import in_memory, source_of
-from archive.base.output import EXISTS, FORCE, check_target, is_path, replacing_only
+from archive.base.output import EXISTS, REPLACES, check_target, is_path, replacing_only
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches import places
@@ -166,7 +166,7 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
 
 # --- the work on one file
 
-OTHER = f"the file is not what the manifest tells; pass {FORCE} to replace it"
+OTHER = "the file is not what the manifest tells; pass --force to replace it"
 
 
 def attempt(task: Task, job: Job) -> Outcome:
@@ -314,7 +314,7 @@ class _Work(NamedTuple):
 
         def check(target: str) -> None:
             if not _has_one_of(target, replaced[target]):
-                raise ExistsError(EXISTS, file=name_of(target))
+                raise ExistsError(EXISTS, file=name_of(target), in_python=REPLACES)
 
         with replacing_only(check):
             return self.called(self.job.targets, force=True)
@@ -333,7 +333,7 @@ class _Work(NamedTuple):
             if not places.exists(target) or _has_one_of(target, noted - {wanted}):
                 is_lacking = True
             elif places.look(target) != wanted:
-                raise ExistsError(OTHER if noted else EXISTS, file=name_of(target))
+                raise ExistsError(OTHER if noted else EXISTS, file=name_of(target), in_python=REPLACES)
             noted.add(wanted)
         if self.task.dry_run:
             return replace(made, kind=OutcomeKind.TO_DO if is_lacking else OutcomeKind.SAME)

@@ -35,6 +35,10 @@ NOT_REDACTED = {
 OPTIONS = {"text": "source", "times": "time", "preset": "for", "maps": "map"}
 """Options of other names than their choices have."""
 NO_COMPANION = "leave out -c: what is taken out is kept nowhere"
+NEEDS_VALUES = (
+    "give --replace VALUE=TEXT for what `leaks` finds in it; what else it has to tell, source ranges of a "
+    "model, say, goes with -c COMPANION and --for, --map, --paths or --source"
+)
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
@@ -198,6 +202,9 @@ def command(
     if kind in NOT_REDACTED:
         raise ArchiveError(f"of this kind, {kind}, nothing is redacted: {NOT_REDACTED[kind]}", file=inputs[0])
     is_saved = bool(replace) and kind in SAVED_KINDS
+    asks_nothing = not any((preset, maps, paths, text, *(one is not None for one in others.values())))
+    if kind in SAVED_KINDS and not replace and (companion is None or asks_nothing):
+        raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
     if replace and not is_saved and kind is not FileKind.SAFETENSORS:
         raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
     if companion is not None and (is_saved or kind is FileKind.SAFETENSORS):

@@ -149,12 +149,18 @@ def _summary(facts: Redaction) -> str:
 
 
 def _proof(facts: AnyRedaction) -> str:
-    """How many of the texts that were looked for are left."""
-    parts = []
+    """How many of the texts that were looked for are gone, and how many are left."""
+    gone, left = [], []
     for what, count in facts.sought.items():
-        left = sum(text.startswith(f"{what} ") for text in facts.left)
-        parts += [f"{left:,} of {counted(count, SOUGHT.get(what, what))}"] * bool(count)
-    return f"{', '.join(parts) or 'no text was to go, and none is'} left"
+        remaining, noun = sum(text.startswith(f"{what} ") for text in facts.left), SOUGHT.get(what, what)
+        if count > remaining:
+            gone.append(counted(count - remaining, noun))
+        if count and remaining:
+            left.append(f"{remaining:,} of {counted(count, noun)}")
+    if not gone and not left:
+        return "No text was to be removed, and none is left"
+    none = "none of these" if facts.left else "none"
+    return f"Removed {', '.join(gone) or 'nothing'}; {', '.join(left) or none} left"
 
 
 def _searched(facts: AnyRedaction) -> Iterator[str]:

@@ -83,8 +83,9 @@ class Waiting:
             if waited >= self.most:
                 raise ArchiveError(
                     f"another process has been changing the store for {self.most:g} s; "
-                    "try again, or wait longer: --wait SECONDS (waiting=...)",
+                    "try again, or wait longer: --wait SECONDS",
                     file=lock,
+                    in_python="waiting=…",
                 )
             if self._tell is not None and waited >= min(TOLD_AFTER, self.most / 2):
                 self._tell(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")

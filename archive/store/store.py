@@ -262,16 +262,18 @@ class Store(Closing):
         except ArchiveError as error:
             if not others and self._may_come_back(archive_id, new.parts):
                 raise TakenError(
-                    f"is kept already, and cannot be read: {error}; `--force` (replace=True) lets this "
-                    "companion take its place",
+                    f"is kept already, and cannot be read: {error}; --force lets this companion "
+                    "take its place",
                     file=f"archive {archive_id}",
+                    in_python="replace=True",
                 ) from error
             return False
         if not holds(kept, new.parts) and not others:
             raise TakenError(
                 f"is kept already with other debug info, {label_of(kept.notes.file, archive_id)}; "
-                "`--force` (replace=True) lets this companion take its place",
+                "--force lets this companion take its place",
                 file=f"archive {archive_id}",
+                in_python="replace=True",
             )
         return holds_all(kept, new)
 

@@ -36,7 +36,7 @@ def test_memory_is_asked_for_before_it_is_had() -> None:
         allowance.take(41, "lines", record="code/m.py", place="byte 7")
     assert str(raised.value) == (
         "code/m.py, byte 7: memory is limited to 100, found 101 with lines; "
-        "if you trust the file: --limit memory=256, or Limits(memory=…)"
+        "if you trust the file: --limit memory=256"
     )
     assert (raised.value.resource, raised.value.limit, raised.value.actual) == ("memory", 100, 101)
     assert (allowance.taken, allowance.peak) == (60, 60)
@@ -108,7 +108,7 @@ def test_limits_are_shown_by_what_is_not_usual() -> None:
     ],
 )
 def test_the_message_names_a_round_bound_well_above(actual: int, named: str) -> None:
-    assert f"--limit work={named}, or Limits(work=…)" in str(LimitError("work", 0, actual))
+    assert str(LimitError("work", 0, actual)).endswith(f"--limit work={named}")
 
 
 # --- work and output

@@ -168,7 +168,7 @@ def test_nothing_is_replaced_unasked(facts: dict[str, Any], folder: Path) -> Non
     before = [(folder / name).read_bytes() for name in FILES]
     done = called("demo", "--backend", "-o", folder)
     assert isinstance(done.exception, ArchiveError)
-    assert "host.ptl: the file exists; pass force=True" in str(done.exception)
+    assert "host.ptl: the file exists; pass --force" in str(done.exception)
     assert [(folder / name).read_bytes() for name in FILES] == before
 
 

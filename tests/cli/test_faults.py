@@ -50,7 +50,7 @@ def occupy(folder: Path, verb: str) -> dict[str, str]:
 def test_an_existing_file_is_not_replaced_unasked(verb: str, name: str, folder: Path) -> None:
     (folder / name).write_bytes(OLD)
     before = contents(folder)
-    with pytest.raises(ArchiveError, match=r"the file exists; pass force=True to replace it"):
+    with pytest.raises(ArchiveError, match=r"the file exists; pass --force to replace it"):
         VERBS[verb].run(folder, False)  # noqa: FBT003
     assert contents(folder) == before
 

@@ -59,7 +59,6 @@ def test_every_command_that_reads_takes_bounds(words: str, tmp_path: Path) -> No
     told = refused.stdout + refused.stderr
     assert b"name_bytes is limited to 1, found " in told
     assert b"if you trust the file: --limit name_bytes=" in told
-    assert "or Limits(name_bytes=…)".encode() in told
     assert not paths["out"].exists()
     assert run(*arguments, "--limit", "name_bytes=1", "--limit", "name_bytes=2K").returncode == 0
 
@@ -67,9 +66,9 @@ def test_every_command_that_reads_takes_bounds(words: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
 def test_every_bound_has_its_name(name: str) -> None:
     assert run("inspect", MODEL, "--limit", f"{name}=4G").returncode in (0, 2)
-    told = str(LimitError(name, 1, 2))
-    assert f"--limit {name}=" in told
-    assert f"Limits({name}=…)" in told
+    error = LimitError(name, 1, 2)
+    assert f"--limit {name}=" in str(error)
+    assert error.__notes__ == [f"In Python: limits=Limits({name}=…)"]
 
 
 @pytest.mark.parametrize("amount", ["10K", "10KiB", "10 kib", "10240", "10.24KB", "10240B"])

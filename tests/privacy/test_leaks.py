@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError, LeakKind, Limits, leaks
+from archive.formats.record_kinds import RecordKind
+from archive.privacy.leaks.sources import sources
 from tests.support.canaries import canary, planted, rewritten, with_records
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.cost import loops_below
@@ -233,6 +235,24 @@ def test_comments_and_docstrings_are_told_apart_from_code() -> None:
         "Codename Falcon.",
         "ask the other team",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "comments"),
+    [
+        ('x = "number # of items"', []),
+        ("x = f'{a} # of items'", []),
+        ('x = "\\" # of items"', []),
+        ('print("number # of items", x)  # our secret', ["our secret"]),
+        ("x = 'it'  # don't tell", ["don't tell"]),
+        ("we don't  # it's ours", ["it's ours"]),
+        ('x = "a"  # said "here"', ['said "here"']),
+        ("x = 1" + " " * 600 + "# far away", ["far away"]),
+    ],
+)
+def test_a_mark_in_a_string_begins_no_comment(line: str, comments: list[str]) -> None:
+    found = sources(RecordKind.EXTRA, line.encode())
+    assert [one.text.decode() for one in found if one.kind is LeakKind.COMMENT] == comments
 
 
 def test_comments_are_of_any_script_and_checksums_are_none() -> None:

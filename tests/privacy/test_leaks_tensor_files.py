@@ -83,7 +83,7 @@ def test_keys_values_and_arrays_of_gguf(tmp_path: Path) -> None:
 def test_all_texts_of_gguf_are_found_as_long_as_they_are(folder: Path, tokens: list[str], value: str) -> None:
     data = memoryview(gguf_of(folder / "texts.gguf", tokens, x_y=value).read_bytes())
     allowance = DEFAULT_LIMITS.allowance(len(data))
-    texts = [str(data[start:stop], "utf-8") for start, stop, _ in texts_of_gguf(data, allowance)]
+    texts = [str(data[start:stop], "utf-8") for start, stop, *_ in texts_of_gguf(data, allowance)]
     assert texts == [
         *("general.architecture", "llama", "x.y", value),
         *("tokenizer.ggml.tokens", *tokens, "blk.weight"),
@@ -134,10 +134,32 @@ def test_texts_are_found_wherever_onnx_has_them(place: bytes) -> None:
     assert (LeakKind.HOME, HOME) in check_places(field(1, 8) + field(2, "pytorch") + place)
 
 
+SCOPED = "/encoder/0/conv/Conv_output_0"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(field(7, field(1, field(number, SCOPED))) for number in (1, 2, 3)),  # of a node
+        *(field(7, field(number, field(1, SCOPED))) for number in (11, 12, 13)),  # of values
+        field(7, field(5, field(1, 1) + field(2, 2) + field(9, b"a") + field(8, SCOPED))),  # of a tensor
+        field(7, b"") + field(25, field(1, "f") + field(4, SCOPED) + field(5, SCOPED)),  # in a function
+    ],
+)
+def test_names_of_values_and_nodes_are_ids_unless_a_root_is_known(place: bytes) -> None:
+    head = field(1, 8) + field(2, "pytorch")
+    assert [one.text for one in archive.leaks(head + place).counted()] == []
+    home = place.replace(SCOPED.encode(), b"/home/ann" + SCOPED[:-9].encode())
+    assert len(home) == len(place)
+    assert any(one.kind is LeakKind.HOME for one in archive.leaks(head + home).counted())
+    elsewhere = field(7, b"") + field(99, f"{SCOPED}.py")
+    assert [str(one.kind) for one in archive.leaks(head + elsewhere).counted()] == ["other path"]
+
+
 def test_elements_are_no_texts_of_onnx() -> None:
     data = memoryview(onnx_bytes.model({"a": np.frombuffer(b"/home/ann/x!", np.float32)}))
     allowance = DEFAULT_LIMITS.allowance(len(data))
-    texts = [bytes(data[start:stop]) for start, stop, _ in texts_of_onnx(data, allowance)]
+    texts = [bytes(data[start:stop]) for start, stop, *_ in texts_of_onnx(data, allowance)]
     assert texts == [b"main", b"a"]
 
 

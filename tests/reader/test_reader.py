@@ -216,7 +216,7 @@ def test_saving_replaces_nothing_unasked(tmp_path: Path) -> None:
     target = tmp_path / "copy.pt"
     target.write_bytes(b"mine")
     with archive.open(NESTED) as opened:
-        with pytest.raises(ArchiveError, match=r"copy\.pt: the file exists; pass force=True"):
+        with pytest.raises(ArchiveError, match=r"copy\.pt: the file exists; pass --force"):
             opened.save(target)
         assert target.read_bytes() == b"mine"
         opened.save(target, force=True)

@@ -76,7 +76,7 @@ def test_each_verb_writes_the_same_bytes_elsewhere_as_here(root: str, tmp_path: 
 
 
 def test_nothing_is_overwritten_unasked(root: str) -> None:
-    with pytest.raises(ArchiveError, match="the file exists; pass force=True") as raised:
+    with pytest.raises(ArchiveError, match="the file exists; pass --force") as raised:
         archive.shrink(f"{root}/in.ptl", f"{root}/in.ptl")
     assert raised.value.file == f"{root}/in.ptl"
     assert content(f"{root}/in.ptl") == STACK.read_bytes()

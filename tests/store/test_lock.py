@@ -112,7 +112,7 @@ def test_commands_wait_as_long_as_they_are_told(
         )
         assert error == (
             "debug-archive: store/lock: another process has been changing the store for 0.1 s; "
-            "try again, or wait longer: --wait SECONDS (waiting=...)"
+            "try again, or wait longer: --wait SECONDS"
         )
         for reading in (("ls",), ("check",), ("get", id_of(1), "-o", "-")):
             assert run("store", *reading, "--store", "store").returncode == 0

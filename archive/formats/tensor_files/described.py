@@ -149,11 +149,13 @@ class TextPlace(NamedTuple):
         start: its first byte.
         stop: the one behind its last.
         is_value: whether it is the value of the text before it, which is a key.
+        is_id: whether it names a part of the model: its slashes part scopes, not folders.
     """
 
     start: int
     stop: int
     is_value: bool = False
+    is_id: bool = False
 
 
 class CutShortError(ArchiveError):

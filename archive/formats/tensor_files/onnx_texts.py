@@ -5,6 +5,9 @@ each of them ends. Texts are all fields of a length that are neither messages no
 names, doc strings, where exporters write stacks of calls, keys and values, elements of tensors of texts.
 ``onnx_messages`` declares which fields are messages or packed numbers; elements in ``raw_data`` aren't texts
 either.
+
+Names of values and nodes are ids: exporters make them of the names of modules, parted by slashes, as in
+``/encoder/0/conv/Conv_output_0``.
 """
 
 from __future__ import annotations
@@ -13,12 +16,35 @@ from typing import TYPE_CHECKING
 
 from archive.formats.schema.protobuf import LENGTH, MessageReader
 from archive.formats.tensor_files.described import PLACE_BYTES, TextPlace
-from archive.formats.tensor_files.onnx_messages import ENTRY, MODEL
+from archive.formats.tensor_files.onnx_messages import (
+    ENTRY,
+    FUNCTION,
+    MODEL,
+    NODE,
+    SHARDING_SPEC,
+    TENSOR,
+    TENSOR_ANNOTATION,
+    VALUE_INFO,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.limits import Allowance
+
+
+IDS = {
+    (NODE.name, "input"),
+    (NODE.name, "output"),
+    (NODE.name, "name"),
+    (VALUE_INFO.name, "name"),
+    (TENSOR.name, "name"),
+    (TENSOR_ANNOTATION.name, "tensor_name"),
+    (SHARDING_SPEC.name, "tensor_name"),
+    (FUNCTION.name, "input"),
+    (FUNCTION.name, "output"),
+}
+"""Fields that name a value or a node, each with its message."""
 
 
 def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
@@ -44,4 +70,5 @@ def _texts(reader: MessageReader, size: int, allowance: Allowance) -> Iterator[T
                 waiting.append((messages[field.number], field.start, field.stop))
             else:
                 is_value = message is ENTRY and field.name == "value"
-                yield TextPlace(field.start, field.stop, is_value)
+                is_id = (message.name, field.name) in IDS
+                yield TextPlace(field.start, field.stop, is_value, is_id)

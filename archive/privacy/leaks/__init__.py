@@ -183,6 +183,8 @@ class Finder:
         for kind_found, at, text in chain(*detectors):
             if piece.in_numbers and len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0):
                 continue
+            if piece.in_ids and kind_found is LeakKind.PATH:
+                continue
             if kind_found in OF_SOURCE and strings.line(at).strip() in self._known.own:
                 continue
             if kind_found is LeakKind.HOST and text[:1].isdigit() and _is_version(piece, at):

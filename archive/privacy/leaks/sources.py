@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -39,6 +40,14 @@ STATEMENT = re.compile(
     rb"\w[\w.\[\], \t]*+=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
 )
 COMMENT = re.compile(rb"#(?<![^ \t\n\0]#)(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
+LITERAL = re.compile(
+    rb"\"{3}|'{3}|(?:(?<!\w)|(?<=\b[rbfuRBFU])|(?<=\b[rbfRBF]{2}))"
+    rb"(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+')",
+    re.DOTALL,
+)
+"""A string of Python in one line: an apostrophe in a word begins none, nor do three quotes."""
+LONGEST_LINE = 500
+"""Bytes before a ``#`` in which its line has to begin, and behind it, that are asked for strings."""
 DOCSTRING = re.compile(rb"[\"'][\"']{2}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
 LETTERS = re.compile(r"[^\W\d_]{3}")
 """Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
@@ -113,10 +122,38 @@ def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None
 
 
 def _comments(data: bytes, at: int) -> Iterator[Detection]:
-    for pattern in (COMMENT, DOCSTRING):
-        for comment in pattern.finditer(data):
-            if not OF_TOOLS.match(comment[1]) and _has_letters(comment[1]):
-                yield Detection(LeakKind.COMMENT, at + comment.start(1), comment[1].strip())
+    for comment in chain(_marked(data), DOCSTRING.finditer(data)):
+        if not OF_TOOLS.match(comment[1]) and _has_letters(comment[1]):
+            yield Detection(LeakKind.COMMENT, at + comment.start(1), comment[1].strip())
+
+
+def _marked(data: bytes) -> Iterator[re.Match[bytes]]:
+    """What stands behind a ``#``, to the end of the line; in a string, a ``#`` marks nothing."""
+    at = 0
+    while comment := COMMENT.search(data, at):
+        behind = _end_of_literal(data, comment, at)
+        if not behind:
+            yield comment
+        at = behind or comment.end()
+
+
+def _end_of_literal(data: bytes, comment: re.Match[bytes], seen: int) -> int:
+    """The end of the string that a ``#`` stands in, in one line; 0 if it stands in none.
+
+    Args:
+        seen: where the last string or comment ended: none goes on behind it.
+    """
+    at = comment.start()
+    low = max(at - LONGEST_LINE, seen, 0)
+    begin = max(data.rfind(b"\n", low, at), data.rfind(b"\0", low, at)) + 1
+    if not begin and low > seen:
+        return 0
+    for literal in LITERAL.finditer(data, max(begin, low), min(comment.end(), at + LONGEST_LINE)):
+        if literal.start() > at:
+            break
+        if literal.end() > at:
+            return literal.end()
+    return 0
 
 
 def _has_letters(text: bytes) -> bool:

@@ -44,6 +44,8 @@ class FilePiece:
         place: the byte of the record, or of the file, that a position in the bytes stands for.
         is_packed: whether what they hold comes as pieces of its own.
         in_numbers: whether they are numbers, which have short strings by chance.
+        in_ids: whether their strings name parts of a model: what looks like a path there is one only below a
+            root that is known: a home, a temporary folder, site-packages.
 
     Attributes: as arguments.
     """
@@ -58,6 +60,7 @@ class FilePiece:
         place: Callable[[int], int] = int,
         is_packed: bool = False,
         in_numbers: bool = False,
+        in_ids: bool = False,
     ) -> None:
         self.record = record
         self.kind = kind
@@ -65,6 +68,7 @@ class FilePiece:
         self.place = place
         self.is_packed = is_packed
         self.in_numbers = in_numbers
+        self.in_ids = in_ids
         self.allowance = allowance
 
     @cached_property

@@ -35,11 +35,13 @@ class RecordTexts(NamedTuple):
         record: its name; "" for what no record has.
         kind: of the record.
         places: of the texts, ascending.
+        are_ids: whether they name parts of the model.
     """
 
     record: str
     kind: RecordKind
     places: Sequence[TextPlace]
+    are_ids: bool = False
 
 
 def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
@@ -61,7 +63,10 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
         from archive.formats.tensor_files.onnx import GRAPH_RECORD  # noqa: PLC0415 (the same)
         from archive.formats.tensor_files.onnx_texts import places_of_texts  # noqa: PLC0415 (the same)
 
-        yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, places_of_texts(file.data, allowance))
+        found = places_of_texts(file.data, allowance)
+        ids = [text for text in found if text.is_id]
+        yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, [text for text in found if not text.is_id])
+        yield RecordTexts(GRAPH_RECORD, RecordKind.GRAPH, ids, are_ids=True)
     else:
         for name, record in file.records.items():
             kind_of_record = file.kinds[name]

@@ -19,6 +19,7 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
+from archive.formats.elf.weights import weights_span
 from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.packed import (
@@ -248,13 +249,13 @@ class Walker:
                 self.read += record.size
         with in_file(file.file):
             texts = list(texts_of(file, self._allowance))
-        for name, kind, places in texts:
+        for name, kind, places, are_ids in texts:
             if not places:
                 continue
             with self._allowance.part() as part:
                 part.take(2 * sum(text.stop - text.start for text in places), "texts")
                 joined = joined_texts(file.data, places)
-                yield from self._plain(joined.data, inside + name, kind, 0, joined.place)
+                yield from self._plain(joined.data, inside + name, kind, 0, joined.place, in_ids=are_ids)
 
     def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[FilePiece]:
         """The pieces of a zip."""
@@ -358,15 +359,29 @@ class Walker:
             yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
 
     def _plain(
-        self, data: memoryview, name: str, kind: RecordKind, depth: int, place: Callable[[int], int] = int
+        self,
+        data: memoryview,
+        name: str,
+        kind: RecordKind,
+        depth: int,
+        place: Callable[[int], int] = int,
+        *,
+        in_ids: bool = False,
     ) -> Iterator[FilePiece]:
         """Bytes that are neither zip nor companion, and what is in them.
 
         Args:
             place: as :class:`FilePiece` has it.
+            in_ids: as there.
         """
+        weights = weights_span(data)
+        if weights is not None:
+            yield from self._weights(data[slice(*weights)], name, kind, ShiftedPlaces([0], [weights[0]]))
         with self._allowance.part() as part:
-            piece = FilePiece(name, kind, data, part, place=place)
+            if weights is not None:
+                part.take(len(data), "a shared object without its weights")
+                data = _without(data, *weights)
+            piece = FilePiece(name, kind, data, part, place=place, in_ids=in_ids)
             yield from self._texts(piece, depth)
             how = how_packed(data) or ("deflate" if is_deflate(data) else "")
             if how:
@@ -386,6 +401,17 @@ class Walker:
         how = unread(data)
         if how:
             self._bounds.tell(name, f"compressed by {how}, which is not read")
+
+    def _weights(
+        self, data: memoryview, name: str, kind: RecordKind, place: ShiftedPlaces
+    ) -> Iterator[FilePiece]:
+        """The weights that a compiled model has in its shared object: tensors, whose bytes are numbers."""
+        if not self._deep:
+            self.passed_over += len(data)
+        elif len(data):
+            with self._allowance.part() as part:
+                yield FilePiece(name, kind, data, part, place=place, in_numbers=True)
+            self.read += len(data)
 
     def _texts(self, piece: FilePiece, depth: int) -> Iterator[FilePiece]:
         """A piece, and what base64 and the like in it stand for, which may hold such letters again."""
@@ -441,6 +467,11 @@ class Walker:
             raise
         except ArchiveError as problem:
             self._bounds.tell(name, f"{problem}")
+
+
+def _without(data: memoryview, start: int, stop: int) -> memoryview:
+    """Bytes with NULs from one place to another, so that all others stay where they are."""
+    return memoryview(b"".join([data[:start], bytes(stop - start), data[stop:]]))
 
 
 def _place_in(piece: FilePiece, parts: Sequence[EncodedPart], joined: Joined, position: int) -> int:

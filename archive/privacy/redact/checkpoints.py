@@ -81,7 +81,7 @@ def redact_checkpoint(
     """
     values = replacements(replace)
     if not values:
-        raise ArchiveError("nothing to redact: give --replace (replace=)")
+        raise ArchiveError("nothing to redact: give --replace", in_python="replace=")
     with rewriting(source, out, force=force, limits=limits, kinds=SAVED_KINDS) as work:
         opened, (draft,) = work.archive, work.drafts
         before = opened.container

@@ -175,7 +175,7 @@ class _Compiled:
     def _needed(self, file: str) -> bytes:
         """A file that says how the model is compiled, or what for."""
         if any(self._names[path] != self._mapped[path] for path in self._paths(file)):
-            why = "paths that PyTorch compiles the model with; a map (--map, maps=) may change them"
+            why = "paths that PyTorch compiles the model with; a map (--map) may change them"
             self._removed.stays.append(f"{self._model.records[file]}: {why}")
         data = self._data(file)
         if not file.endswith(".json"):

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MetadataRedaction", "redact_metadata"]
 
-OPTIONS = "--for, --map, --paths or --replace (preset=, maps=, paths=, replace=)"
+OPTIONS = "--for, --map, --paths or --replace"
 """Options that take something out."""
+IN_PYTHON = "preset=, maps=, paths= or replace="
+"""The same as arguments."""
 
 
 @bounded
@@ -84,7 +86,7 @@ def redact_metadata(
     """
     values = replacements(replace)
     if not (preset or maps or paths not in {None, "keep"} or values):
-        raise ArchiveError(f"nothing to redact: give {OPTIONS}")
+        raise ArchiveError(f"nothing to redact: give {OPTIONS}", in_python=IN_PYTHON)
     asks_rules = preset or maps or paths not in {None, "keep"}
     rules = Rules.of(maps, preset, paths=paths) if asks_rules else Rules()
     with rewriting(source, out, force=force, limits=limits, kinds={FileKind.SAFETENSORS}) as work:

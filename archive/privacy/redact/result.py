@@ -269,6 +269,7 @@ def check_clean(file: str, result: AnyRedaction) -> None:
     left = result.left
     if left:
         why = f"would be left: {several(left)}"
-        refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
+        advice = "pass --partial to write it all the same"
+        refusal = ImpossibleError(f"{why}; {advice}", file=file, in_python="partial=True")
         refusal.facts = result
         raise refusal

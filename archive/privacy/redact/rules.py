@@ -46,11 +46,10 @@ PRESETS: dict[str, dict[str, str | bool]] = {
 }
 """Choices for those that a file is to be given to: everybody, or somebody who is to explain its failures."""
 
-OPTIONS = (
-    "--for, --map, --paths, --source, --names, --ids, --no-inputs or --no-extra (preset=, maps=, paths=, "
-    "text=, names=, ids=, inputs=False, extra=False)"
-)
+OPTIONS = "--for, --map, --paths, --source, --names, --ids, --no-inputs or --no-extra"
 """Options that take something out."""
+IN_PYTHON = "preset=, maps=, paths=, text=, names=, ids=, inputs=False or extra=False"
+"""The same as arguments."""
 
 LIBRARY = re.compile(rb".*[/\\](?:" + PACKAGES + rb"|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
@@ -111,7 +110,9 @@ class Rules:
             if chosen.get(name, choices[0]) not in choices:
                 raise ArchiveError(expected=" or ".join(choices), found=str(chosen[name]))
         if chosen.get("names") == "hash" and chosen.setdefault("source", "none") != "none":
-            raise ArchiveError("names stand in source text: hashes need --source none (text='none')")
+            raise ArchiveError(
+                "names stand in source text: hashes need --source none", in_python="text='none'"
+            )
         try:  # OLD may be a path of any bytes; NEW is written where PyTorch writes text
             encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
         except UnicodeEncodeError as error:
@@ -119,7 +120,7 @@ class Rules:
             raise ArchiveError(expected="a map OLD=NEW whose NEW is UTF-8", found=found) from None
         rules = cls(maps=tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), **chosen)
         if rules == cls(times=rules.times):
-            raise ArchiveError(f"nothing to redact: give {OPTIONS}")
+            raise ArchiveError(f"nothing to redact: give {OPTIONS}", in_python=IN_PYTHON)
         return rules
 
     @property

@@ -72,6 +72,7 @@ def write_original(file: BinaryIO, migrated: Container) -> None:
 def _changed(migrated: Container) -> ArchiveError:
     return ArchiveError(
         f"the archive was changed after it was migrated, and {MIGRATED} in it is of what it was before; pass "
-        "--no-aside (aside=False) to go on without",
+        "--no-aside to go on without",
         file=migrated.file,
+        in_python="aside=False",
     )

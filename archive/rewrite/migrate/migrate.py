@@ -239,7 +239,9 @@ def migrate(
             raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)
         if target.is_original and MIGRATED in opened.records and not aside:
-            raise ArchiveError(f"what it was is kept in {MIGRATED}, and --no-aside (aside=False) drops that")
+            raise ArchiveError(
+                f"what it was is kept in {MIGRATED}, and --no-aside drops that", in_python="aside=False"
+            )
         with _original(opened, None if dry_run else out, aside=aside) as original:
             origin = provenance(original)
             records = MigratedRecords(original, target, origin)

@@ -125,8 +125,8 @@ class MigratedRecords:
         """
         if self.plan.losses and not lossy:
             losses = ", ".join(map(str, self.plan.losses))
-            message = f"{self.target} has no place for {losses}; pass --lossy (lossy=True) to go on without"
-            raise ImpossibleError(message, file=self.archive.file)
+            message = f"{self.target} has no place for {losses}; pass --lossy to go on without"
+            raise ImpossibleError(message, file=self.archive.file, in_python="lossy=True")
 
     def aside(self) -> tuple[bytes, bool]:
         """The record that keeps the original, and whether it gives the whole file again."""

@@ -316,12 +316,15 @@ def test_the_command(tmp_path: Path) -> None:
     torch.save({"by": VALUE, VALUE: 1}, file)
     done = run("redact", file, "-o", out, "--replace", PAIR)
     assert re.search(rb"replaced: byte \d+, a key", done.stdout)
-    assert b"0 of 1 text left" in done.stdout
+    assert b"Removed 1 text; none left, in " in done.stdout
     assert loaded(out.read_bytes()) == {"by": TEXT, TEXT: 1}
     again = run("redact", file, "-o", out, "--replace", "nobody=x", "--force", "--json")
     assert json.loads(again.stdout)["files"][0]["changed"] == []
     left = run("redact", file, "-o", out, "--replace", "annab=x", "--force")
     assert (left.returncode, b"left: text annab in data.pkl" in left.stdout + left.stderr) == (1, True)
+    for unfit in ([], ["-c", "x"], ["--for", "publish"], ["--paths", "none"]):
+        asked = run("redact", file, "-o", out, *unfit)
+        assert (asked.returncode, b"--replace VALUE=TEXT" in asked.stderr) == (2, True)
     for more in (["-c", "x"], ["--for", "publish"], ["--source", "none"], ["--map", "a=b"], ["--no-inputs"]):
         refused = run("redact", file, "-o", out, "--replace", PAIR, "--force", *more)
         assert (refused.returncode, refused.stderr.count(b"\n") > 0) == (2, True)

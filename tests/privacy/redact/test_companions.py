@@ -68,7 +68,7 @@ def test_handles_are_explained_with_what_is_left(tmp_path: Path) -> None:
     archive.split(MODEL, small, companion)
     done = run("redact", companion, "-o", public, "--for", "vendor")
     assert done.returncode == 0
-    assert b"0 of 4 paths, 0 of 7 folders, 0 of 15 lines left" in done.stdout
+    assert b"Removed 4 paths, 7 folders, 15 lines; none left, in " in done.stdout
     shown = run("symbolicate", small, "-c", public, 1452).stdout
     assert b'File "torch/nn/modules/container.py", line' in shown
     assert b"            x = self.blocks(x)\n                ~~~~~~~~~~~ <--- HERE\n" in shown

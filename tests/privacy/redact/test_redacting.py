@@ -100,7 +100,7 @@ def test_the_companion_explains_what_the_redacted_archive_reports(tmp_path: Path
     out, companion = tmp_path / "out.ptl", tmp_path / "private.ptdbg"
     done = run("redact", MODEL, "-o", out, "-c", companion, "--paths", "basename", "--source", "none")
     assert done.returncode == 0
-    assert b"0 of 5 paths, 0 of 7 folders, 0 of 27 lines left" in done.stdout
+    assert b"Removed 5 paths, 7 folders, 27 lines; none left, in " in done.stdout
     original = run("symbolicate", MODEL, 1452).stdout
     assert run("symbolicate", out, "-c", companion, 1452).stdout == original
     places = re.findall(rb'"(?:.*/)?(.*)", line (\d+), in (.*)', original)
@@ -128,7 +128,7 @@ def test_what_is_left_is_refused_with_its_place_and_listed_where_that_is_asked_f
     assert done.returncode == 1
     assert out.exists()
     assert b"left: line return self.fc(x) * self.scale in net.py\n" in done.stdout
-    assert b"3 of 3 lines, 0 of 1 root folder left" in done.stdout
+    assert b"Removed 1 path, 1 root folder; 3 of 3 lines left, in " in done.stdout
 
 
 def test_folders_and_maps(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ STAY = {
 """Why names in files of a kind stay."""
 READ_BY_OTHERS = "programs that load it look values up by them"
 """The same of files that hold no model."""
-WAY_OUT = "paths, source text and inputs go without --names (names=None)"
+WAY_OUT = "paths, source text and inputs go without --names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _check(opened: Archive) -> None:
 
 
 def _refusal(why: str, record: str | None = None) -> ImpossibleError:
-    return ImpossibleError(f"{why}; {WAY_OUT}", record=record)
+    return ImpossibleError(f"{why}; {WAY_OUT}", record=record, in_python="names=None")
 
 
 def _moved(offset: np.ndarray, longer: list[tuple[int, int]]) -> np.ndarray:
