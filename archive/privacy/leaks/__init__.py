@@ -195,7 +195,7 @@ class Finder:
         """Collect what the bytes of a piece give away, as they stand there."""
         json = piece.strings.json
         nodes = of_nodes(json) if piece.kind is RecordKind.PROGRAM and json is not None else ()
-        in_bytes = chain(entries(piece.bytes, words), parted(piece.strings))
+        in_bytes = chain(entries(piece.bytes, words, piece.strings), parted(piece.strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
             if finding is not None:
