@@ -188,23 +188,21 @@ TELLING = Words(
 """The words behind which something may stand, or that it has."""
 
 
-def entries(data: bytes, words: FoundWords, strings: PieceStrings) -> Iterator[Detection]:
+def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None) -> Iterator[Detection]:
     """The entries in some bytes that give something away.
 
     Args:
         data: the bytes, as they stand in a record.
         words: of ``TELLING`` in the lines that are in them: what these have not need not be looked for.
-        strings: the same bytes' strings, of which pickles, JSON and settings have entries.
+        strings: the same bytes' strings, of which pickles, JSON and settings have entries; None where the
+            bytes are only lines of text.
     """
     told = set[int]()
-    is_pickle = bool(strings.layers) and isinstance(strings.layers[0], PickleLayer)
-    every = (
-        _stored(strings),
-        _in_text(data, words),
-        _of_machines(data, words),
-        _keys_of_entries(data, words),
-    )
-    for number, some in enumerate(every):
+    layers = strings.layers[:1] if strings else []
+    is_pickle = any(isinstance(layer, PickleLayer) for layer in layers)
+    stored = _stored(strings) if strings else iter(())
+    in_bytes = (_in_text(data, words), _of_machines(data, words), _keys_of_entries(data, words))
+    for number, some in enumerate((stored, *in_bytes)):
         for detection, is_pickled in some:
             if detection.at not in told and not (number and is_pickled and is_pickle):
                 told.add(detection.at)
