@@ -122,3 +122,65 @@ def test_an_account_may_have_a_domain() -> None:
 def test_lines_of_code_and_of_talk_name_nobody(text: str) -> None:
     assert users(text.encode()) == set()
     assert users(pickle.dumps([text], 2)) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "user"),
+    [
+        ("/home/users/zqannxz/net.py", "zqannxz"),
+        ("/global/homes/q/zqannxz/net.py", "zqannxz"),
+        ("/nfs/home/z/zqannxz/net.py", "zqannxz"),
+        ("/global/homes/zqannxz/net.py", "zqannxz"),
+        ("/home/users/net.py", "users"),
+    ],
+)
+def test_a_folder_of_a_letter_or_of_users_is_nobody(path: str, user: str) -> None:
+    assert users(path.encode()) == {user}
+
+
+def of_gguf(key: str, values: list[str]) -> bytes:
+    """A key and a text, or a list of texts, as GGUF stores them."""
+
+    def text(one: str) -> bytes:
+        return len(one.encode()).to_bytes(8, "little") + one.encode()
+
+    string, array = (number.to_bytes(4, "little") for number in (8, 9))
+    head = text(key) + (string if len(values) == 1 else array + string + len(values).to_bytes(8, "little"))
+    return b"GGUF\3\0\0\0" + bytes(16) + head + b"".join(map(text, values)) + text("general.type") + string
+
+
+@pytest.mark.parametrize(
+    "key", ["general.author", "general.authors", "general.base_model.0.author", "made.owner"]
+)
+@pytest.mark.parametrize("people", [["Ann Leexz"], ["Jürgen Müllerxz", "Bob van Rayxz"]])
+def test_keys_of_gguf_name_people(key: str, people: list[str]) -> None:
+    assert users(of_gguf(key, people)) == set(people)
+
+
+@pytest.mark.parametrize("domain", ["acme.bank", "team.engineering", "uni.zuerich", "x.y.photography"])
+@pytest.mark.parametrize("around", ["{}", "<{}>", "Ann <{}>, Bob", "mail: '{}'", 'mailto:{}"'])
+def test_an_address_may_have_any_top_domain(domain: str, around: str) -> None:
+    address = f"zqannxz@{domain}"
+    assert (LeakKind.EMAIL, address) in of_record(around.format(address).encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["y = x@self.weight", "(a@b.weight)", "h = hidden@w.transpose\n", "u@v.bias"]
+)
+def test_a_product_of_matrices_is_no_address(text: str) -> None:
+    assert not [one for one in of_record(text.encode()) if one[0] is LeakKind.EMAIL]
+
+
+TOKENS = [
+    "dapi" + "0a1b2c3d" * 4,
+    "hvs." + "CAESI" + "a1B2" * 8,
+    "glrt-" + "a1B2" * 5,
+    "xai-" + "a1B2" * 20,
+    "dop_v1_" + "0a1b" * 16,
+]
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("form", FORMS)
+def test_tokens_are_known_by_what_their_issuer_begins_them_with(token: str, form: str) -> None:
+    assert (LeakKind.KEY, token) in of_record(FORMS[form]({"a": token}))

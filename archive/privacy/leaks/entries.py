@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.people import is_somebody, kind_of, named_by
+from archive.privacy.leaks.people import MOST_OF_VALUE, is_somebody, kind_of, named_by
 from archive.privacy.leaks.stored import stored_entries
 from archive.privacy.leaks.vocabulary import (
     HOSTS,
@@ -47,7 +47,16 @@ ISSUED = (
     (b"ghu_", rb"ghu_[A-Za-z0-9]{36,}"),
     (b"ghr_", rb"ghr_[A-Za-z0-9]{36,}"),
     (b"github_pat_", rb"github_pat_\w{50,}"),
-    (b"glpat-", rb"glpat-[\w-]{20,}"),  # GitLab
+    *(
+        (name, name + rb"[\w-]{20,}") for name in (b"glpat-", b"gldt-", b"glrt-", b"glptt-", b"glcbt-")
+    ),  # GitLab
+    (b"dapi", rb"(?<![A-Za-z0-9])dapi[a-f0-9]{32}(?:-\d)?(?![A-Za-z0-9])"),  # Databricks
+    (b"hvs.", rb"(?<!\w)hvs\.[\w-]{24,}"),  # Vault
+    (b"hvb.", rb"(?<!\w)hvb\.[\w-]{24,}"),
+    (b"xai-", rb"(?<![A-Za-z0-9])xai-[A-Za-z0-9]{40,}"),  # xAI
+    (b"dop_v1_", rb"dop_v1_[a-f0-9]{64}"),  # DigitalOcean
+    (b"doo_v1_", rb"doo_v1_[a-f0-9]{64}"),
+    (b":AA", rb"(?<=\d{8}):AA[\w-]{33}(?![\w-])"),  # Telegram, behind the number of the bot
     (b"hf_", rb"(?<![A-Za-z0-9_])hf_[A-Za-z]{34}(?![A-Za-z0-9])"),  # Hugging Face
     (b"api_org_", rb"(?<![A-Za-z0-9_])api_org_[A-Za-z]{34}(?![A-Za-z0-9])"),
     (b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
@@ -158,6 +167,10 @@ NAMES_OF_PEOPLE += (b"maintainer", b"contributor", b"trained_by", b"logname")
 BEFORE_NAME = re.compile(rb"[\w.-]{1,24}\Z")
 NAMED = re.compile(rb"[\w.-]{2,64}(?=(?:\\{0,7}[\"'])?[ \t]{0,4}[:=])")
 NAMED_TEXT = re.compile(QUOTED)
+KEY_OF_GGUF = re.compile(rb"[\w.-]{2,64}")
+IN_GGUF = re.compile(rb"(?:(?P<list>\x09\0{3})\x08\0{3}(?P<count>.{8})|\x08\0{3})(?=.{8})", re.DOTALL)
+"""What GGUF has between a key and a text, or a list of texts: each begins with its length of 64 bits."""
+WIDE_LENGTH, MOST_IN_GGUF = 8, 64
 KEYS = re.compile(rb"(?P<name>" + CALLED + rb")" + VALUE, re.DOTALL)
 VARIABLES = {
     kind: re.compile(
@@ -236,12 +249,31 @@ def _in_text(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]
             continue
         for at in places_of(lowered, word):
             before = BEFORE_NAME.search(data[max(at - 24, 0) : at])
-            name = NAMED.match(data, at - len(before[0]) if before else at)
+            start = at - len(before[0]) if before else at
+            yield from _in_gguf(data, start)
+            name = NAMED.match(data, start)
             text = NAMED_TEXT.match(data, name.end()) if name and kind_of(name[0]) else None
             if name and text:
                 begin, value = _value(data, text)
                 for kind, more, found in named_by(name[0], value):
                     yield Detection(kind, begin + more, found), False
+
+
+def _in_gguf(data: bytes, start: int) -> Iterator[tuple[Detection, bool]]:
+    """Whom a key of GGUF names."""
+    key = KEY_OF_GGUF.match(data, start)
+    found = IN_GGUF.match(data, key.end()) if key and kind_of(key[0]) else None
+    if key is None or found is None:
+        return
+    count = min(int.from_bytes(found["count"], "little"), MOST_IN_GGUF) if found["list"] else 1
+    at = found.end()
+    for _ in range(count):
+        begin = at + WIDE_LENGTH
+        at = begin + int.from_bytes(data[at:begin], "little")
+        if at > len(data) or at - begin > MOST_OF_VALUE:
+            return
+        for kind, more, text in named_by(key[0], data[begin:at]):
+            yield Detection(kind, begin + more, text), False
 
 
 def _of_machines(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
