@@ -184,3 +184,17 @@ TOKENS = [
 @pytest.mark.parametrize("form", FORMS)
 def test_tokens_are_known_by_what_their_issuer_begins_them_with(token: str, form: str) -> None:
     assert (LeakKind.KEY, token) in of_record(FORMS[form]({"a": token}))
+
+
+@pytest.mark.parametrize("name", ["MASTER_ADDR", "SLURM_NODELIST", "HOSTNAME"])
+@pytest.mark.parametrize("form", ["JSON", "pickle", "Python"])
+def test_variables_of_clusters_name_hosts(name: str, form: str) -> None:
+    assert of_record(STORED[form](name, "zqgpuxz07")) == {(LeakKind.HOST, "zqgpuxz07")}
+    assert of_record(STORED[form](name, "127.0.0.1")) == set()
+
+
+def test_a_home_may_be_that_of_a_user_after_a_tilde() -> None:
+    found = of_record(b"at ~zqannxz/src/net.py, please")
+    assert found == {(LeakKind.HOME, "~zqannxz/src/net.py"), (LeakKind.USER, "zqannxz")}
+    for text in (b"a = ~mask/2/x", b"x[~is_big/n]", b"https://www.zq.edu/~zqann/net.py"):
+        assert not [one for one in of_record(text) if one[0] is LeakKind.HOME]

@@ -161,8 +161,10 @@ CALLS = {LeakKind.USER: USERS, LeakKind.HOST: HOSTS}
 ENTRIES = {
     kind: re.compile(rb"(?:" + b"|".join(names) + rb")" + VALUE, re.DOTALL) for kind, names in CALLS.items()
 }
-NAMES_OF_PEOPLE = (b"author", b"owner", b"creator", b"created", b"submitted", b"uploaded", b"login", b"user")
-NAMES_OF_PEOPLE += (b"maintainer", b"contributor", b"trained_by", b"logname")
+NAMES_OF_PEOPLE = (
+    *(b"author", b"owner", b"creator", b"created", b"submitted", b"uploaded", b"login", b"user"),
+    *(b"maintainer", b"contributor", b"trained_by", b"logname"),
+)
 """What stands in names of entries that name people, in small letters."""
 BEFORE_NAME = re.compile(rb"[\w.-]{1,24}\Z")
 NAMED = re.compile(rb"[\w.-]{2,64}(?=(?:\\{0,7}[\"'])?[ \t]{0,4}[:=])")

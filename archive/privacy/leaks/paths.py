@@ -28,11 +28,14 @@ from archive.privacy.leaks.vocabulary import (
     ENDING,
     HOME_FOLDERS,
     HOMES_AT_ROOT,
+    NOBODY,
+    PARTS,
     SURE_HOMES,
     TEMPORARY,
     Detection,
     LeakKind,
     is_telling,
+    is_word_of_code,
     matched,
     of_path,
     textual,
@@ -85,6 +88,10 @@ NOT_IN_PATH = re.compile(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]
 PATH_GOES_ON = re.compile(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
 """What says that a path goes on behind a blank or a bracket: a separator, or the ending of a file."""
 MOST_OF_REST = 1 << 10
+TILDE_OF_USER = re.compile(
+    rb"~(?:" + BEGINS + rb"~))([a-z_][a-z0-9_-]{2,31})/(?!\.)(?:" + NAME + rb"/){0,64}+" + NAME
+)
+"""A path in the home of somebody, which ends in a file that models are made of: ``~`` is an operator, too."""
 QUOTED = (b"%2F", b"%2f", b"%5C", b"%5c")
 IN_URL = re.compile(rb"(?:[A-Za-z]%3A)?(?:%2F|%5C)[\w.~%+-]{3,1000}", re.IGNORECASE)
 """A path as :func:`urllib.parse.quote` writes it without any character that is safe."""
@@ -112,6 +119,12 @@ def paths(data: bytes) -> Iterator[Detection]:
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.PATH)
     for match in matched(data, b"~/", 0, TILDE):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.HOME)
+    for match in matched(data, b"~", 0, TILDE_OF_USER):
+        path = match[0].rstrip(TRIMMED)
+        if PARTS.search(path):
+            yield Detection(LeakKind.HOME, match.start(), path)
+            if not is_word_of_code(match[1]) and match[1] not in NOBODY:
+                yield Detection(LeakKind.USER, match.start(1), match[1])
     if any(quoted in data for quoted in QUOTED):
         from urllib.parse import unquote_to_bytes  # noqa: PLC0415 (few texts have such paths)
 

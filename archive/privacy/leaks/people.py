@@ -34,7 +34,7 @@ OF_USERS = OF_AUTHORS | {name.lower().translate(None, SEPARATORS) for name in US
 OF_HOSTS = frozenset(name.lower().translate(None, SEPARATORS) for name in HOSTS)
 NO_NAMES = frozenset(
     b"localhost none null str string unknown username hostname name anonymous various n/a na tbd true false "
-    b"undefined optional any".split()
+    b"undefined optional any 127.0.0.1 0.0.0.0".split()
 )
 """Values of such entries that name nobody, in small letters."""
 NEGATIONS = (b"no ", b"not ", b"none ", b"unknown ")

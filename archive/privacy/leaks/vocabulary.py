@@ -203,6 +203,7 @@ USERS = (
 HOSTS = (
     *(b"HOSTNAME", b"COMPUTERNAME", b"USERDOMAIN", b"SLURMD_NODENAME", b"hostname", b"host_name", b"host"),
     *(b"nodename", b"node_name", b"node", b"machine_name"),
+    *(b"MASTER_ADDR", b"master_addr", b"SLURM_NODELIST", b"SLURM_JOB_NODELIST"),
 )
 """What entries are called that name users and hosts."""
 SHORTEST_NAME = 3
