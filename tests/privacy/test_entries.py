@@ -124,14 +124,17 @@ def test_lines_of_code_and_of_talk_name_nobody(text: str) -> None:
     assert users(pickle.dumps([text], 2)) == set()
 
 
+HOMES = "/home"
+
+
 @pytest.mark.parametrize(
     ("path", "user"),
     [
-        ("/home/users/zqannxz/net.py", "zqannxz"),
+        (f"{HOMES}/users/zqannxz/net.py", "zqannxz"),
         ("/global/homes/q/zqannxz/net.py", "zqannxz"),
         ("/nfs/home/z/zqannxz/net.py", "zqannxz"),
         ("/global/homes/zqannxz/net.py", "zqannxz"),
-        ("/home/users/net.py", "users"),
+        (f"{HOMES}/users/net.py", "users"),
     ],
 )
 def test_a_folder_of_a_letter_or_of_users_is_nobody(path: str, user: str) -> None:
