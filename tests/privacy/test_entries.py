@@ -94,8 +94,8 @@ def test_a_value_may_name_several(value: str) -> None:
     both = {"Ann Leexz", "Bob van Rayxz"}
     for form in STORED.values():
         assert users(form("authors", value)) == both
-    for form in ("JSON", "pickle"):
-        assert users(STORED[form]("authors", sorted(both))) == both
+    for name in ("JSON", "pickle"):
+        assert users(STORED[name]("authors", sorted(both))) == both
 
 
 def test_items_of_yaml_are_those_of_the_name_before() -> None:
