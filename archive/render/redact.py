@@ -121,7 +121,7 @@ def _too_short(facts: AnyRedaction) -> Iterator[str]:
     """What was not looked for."""
     if facts.unsought:
         texts = counted(len(facts.unsought), "text")
-        yield f"{texts} not looked for: too short, or part of what stays; --json lists all"
+        yield f"{texts} not looked for: too short, a common word, or part of what stays; --json lists all"
 
 
 def _unclean(facts: AnyRedaction) -> Iterator[str]:

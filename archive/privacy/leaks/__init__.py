@@ -24,6 +24,7 @@ from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import TELLING, entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
+from archive.privacy.leaks.lengths import without_lengths
 from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
 from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
@@ -70,7 +71,7 @@ VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^
 BEFORE_VERSION = 40
 MODULES = {RecordKind.CODE, RecordKind.RANGES}
 """Records whose folders are Python packages."""
-COPIES = 3
+COPIES = 4
 """Bytes of memory that each byte of a text takes while it is searched, besides its strings."""
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
@@ -170,15 +171,15 @@ class Finder:
     def _take_lines(self, piece: FilePiece, words: FoundWords) -> None:
         """Collect what the lines of a piece give away."""
         strings, kind = piece.strings, piece.kind
-        data = strings.data
-        source = sources(kind, data, self._known.model)
+        data = without_lengths(strings.data)
+        source = sources(kind, strings.data, self._known.model)
         detectors = (
             paths(data),
             keys(data, words),
             addresses(data),
             variables(data, words),
             source,
-            names(kind, data),
+            names(kind, strings.data),
         )
         for kind_found, at, text in chain(*detectors):
             if piece.in_numbers and len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0):
@@ -197,7 +198,7 @@ class Finder:
         """Collect what the bytes of a piece give away, as they stand there."""
         json = piece.strings.json
         nodes = of_nodes(json) if piece.kind is RecordKind.PROGRAM and json is not None else ()
-        in_bytes = chain(entries(piece.bytes, words), parted(piece.strings))
+        in_bytes = chain(entries(piece.bytes, words, piece.strings), parted(piece.strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
             if finding is not None:

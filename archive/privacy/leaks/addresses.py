@@ -23,6 +23,9 @@ DOMAIN = re.compile(
     rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}(?:" + TOP + rb")(?![\w(\[@-]|[ ]?=|\.\w)"
     rb"|\[?(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 )
+ANY_DOMAIN = re.compile(rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}[A-Za-z]{2,24}(?=[>\"'\x00\n]|\Z)")
+OPENS = frozenset(b"<\"'\0\n:")
+"""What stands before an address whose domain may have any top: the address is a string, or in brackets."""
 REPOSITORY = re.compile(rb":[\w.~-]++(?:/[\w.~-]++)++")
 """What follows a host where ``git`` is told a repository."""
 AT_PROMPT = re.compile(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
@@ -97,6 +100,8 @@ def _in_web(data: bytes) -> Iterator[Detection]:
 def _mailboxes(data: bytes) -> Iterator[Detection]:
     for at, start in _begun(data, b"@", MAILBOX):
         domain, prompt = DOMAIN.match(data, at + 1), AT_PROMPT.match(data, at + 1)
+        if domain is None and start + 1 < at and (start == 0 or data[start - 1] in OPENS):
+            domain = ANY_DOMAIN.match(data, at + 1)
         if prompt and start + 1 < at:
             yield Detection(LeakKind.USER, start, data[start:at])
             yield Detection(LeakKind.HOST, at + 1, prompt[1])

@@ -12,23 +12,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.privacy.leaks.people import MOST_OF_VALUE, is_somebody, kind_of, named_by
+from archive.privacy.leaks.stored import stored_entries
 from archive.privacy.leaks.vocabulary import (
     HOSTS,
-    NOBODY,
     USERS,
     Detection,
     LeakKind,
-    is_word_of_code,
     matched,
     places_of,
 )
 from archive.privacy.leaks.words import Words
 from archive.privacy.pieces.encoded import entropy
+from archive.privacy.pieces.pickle_strings import PickleLayer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.privacy.leaks.words import FoundWords
+    from archive.privacy.pieces.strings import PieceStrings
 
 # --- keys
 
@@ -45,7 +47,16 @@ ISSUED = (
     (b"ghu_", rb"ghu_[A-Za-z0-9]{36,}"),
     (b"ghr_", rb"ghr_[A-Za-z0-9]{36,}"),
     (b"github_pat_", rb"github_pat_\w{50,}"),
-    (b"glpat-", rb"glpat-[\w-]{20,}"),  # GitLab
+    *(
+        (name, name + rb"[\w-]{20,}") for name in (b"glpat-", b"gldt-", b"glrt-", b"glptt-", b"glcbt-")
+    ),  # GitLab
+    (b"dapi", rb"(?<![A-Za-z0-9])dapi[a-f0-9]{32}(?:-\d)?(?![A-Za-z0-9])"),  # Databricks
+    (b"hvs.", rb"(?<!\w)hvs\.[\w-]{24,}"),  # Vault
+    (b"hvb.", rb"(?<!\w)hvb\.[\w-]{24,}"),
+    (b"xai-", rb"(?<![A-Za-z0-9])xai-[A-Za-z0-9]{40,}"),  # xAI
+    (b"dop_v1_", rb"dop_v1_[a-f0-9]{64}"),  # DigitalOcean
+    (b"doo_v1_", rb"doo_v1_[a-f0-9]{64}"),
+    (b":AA", rb"(?<=\d{8}):AA[\w-]{33}(?![\w-])"),  # Telegram, behind the number of the bot
     (b"hf_", rb"(?<![A-Za-z0-9_])hf_[A-Za-z]{34}(?![A-Za-z0-9])"),  # Hugging Face
     (b"api_org_", rb"(?<![A-Za-z0-9_])api_org_[A-Za-z]{34}(?![A-Za-z0-9])"),
     (b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
@@ -100,7 +111,7 @@ def keys(data: bytes, words: FoundWords) -> Iterator[Detection]:
         if word in words.exact:
             for match in matched(data, word, BEFORE.get(word, 0), re.compile(pattern)):
                 yield Detection(LeakKind.KEY, match.start(), match[0])
-    places = _Places(data, words.in_any_case)
+    places = _Places(data, [word for word in WORDS if word in words.in_any_case])
     at = places.first_from(0)
     while at >= 0:
         called = CALLED_KEY.match(data, at)
@@ -138,7 +149,10 @@ def is_key(text: bytes) -> bool:
 
 # --- entries
 
-QUOTED = rb"(\\{0,7}[\"'])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}[\"'](?P<quoted>[^\"'\\\n]{2,500})\\{0,7}[\"']"
+QUOTED = (
+    rb"(\\{0,7}[\"'])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}(?:\"(?P<double>[^\"\\\n]{2,500})\\{0,7}\""
+    rb"|'(?P<single>[^'\\\n]{2,500})\\{0,7}')"
+)
 PICKLED = rb"(?:q.|r.{4}|\x94)?(?:X(?P<four>.{4})|[\x8cU](?P<one>.))"
 """An opcode that remembers the name, perhaps, and the one of the value with its length."""
 VALUE = rb"(?:" + QUOTED + rb"|" + PICKLED + rb")"
@@ -147,6 +161,18 @@ CALLS = {LeakKind.USER: USERS, LeakKind.HOST: HOSTS}
 ENTRIES = {
     kind: re.compile(rb"(?:" + b"|".join(names) + rb")" + VALUE, re.DOTALL) for kind, names in CALLS.items()
 }
+NAMES_OF_PEOPLE = (
+    *(b"author", b"owner", b"creator", b"created", b"submitted", b"uploaded", b"login", b"user"),
+    *(b"maintainer", b"contributor", b"trained_by", b"logname"),
+)
+"""What stands in names of entries that name people, in small letters."""
+BEFORE_NAME = re.compile(rb"[\w.-]{1,24}\Z")
+NAMED = re.compile(rb"[\w.-]{2,64}(?=(?:\\{0,7}[\"'])?[ \t]{0,4}[:=])")
+NAMED_TEXT = re.compile(QUOTED)
+KEY_OF_GGUF = re.compile(rb"[\w.-]{2,64}")
+IN_GGUF = re.compile(rb"(?:(?P<list>\x09\0{3})\x08\0{3}(?P<count>.{8})|\x08\0{3})(?=.{8})", re.DOTALL)
+"""What GGUF has between a key and a text, or a list of texts: each begins with its length of 64 bits."""
+WIDE_LENGTH, MOST_IN_GGUF = 8, 64
 KEYS = re.compile(rb"(?P<name>" + CALLED + rb")" + VALUE, re.DOTALL)
 VARIABLES = {
     kind: re.compile(
@@ -156,6 +182,7 @@ VARIABLES = {
     )
     for kind, names in CALLS.items()
 }
+CALLED_SO = re.compile(CALLED + rb"\Z")
 PASSWORD_VARIABLE = b"PASSW"
 SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
 PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
@@ -165,25 +192,94 @@ BODY = re.compile(
 )
 """The lines behind the heading of a private key, of which some are letters of base64."""
 LINE = re.compile(rb"(?:\s|\\[nr])([A-Za-z0-9+/=]{16,4096})(?![A-Za-z0-9+/=:-])")
-NAME = re.compile(
-    rb"[A-Za-z0-9][\w.-]{1,62}|[A-Z\x80-\xff][\w.\x80-\xff-]+(?: [A-Z\x80-\xff][\w.\x80-\xff-]+){1,3}"
-)
 SECRET = re.compile(rb"[^\s<>{}\[\]()]{6,200}")
 KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
-NO_NAMES = frozenset(b"localhost None none null str string unknown username hostname name".split())
 NO_SECRETS = frozenset(b"password passwd string secret required optional hidden private".split())
 WIDEST = 1 << 16
-TELLING = Words([*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY], WORDS)
+TELLING = Words(
+    [*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY],
+    [*WORDS, *NAMES_OF_PEOPLE],
+)
 """The words behind which something may stand, or that it has."""
 
 
-def entries(data: bytes, words: FoundWords) -> Iterator[Detection]:
+def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None) -> Iterator[Detection]:
     """The entries in some bytes that give something away.
 
     Args:
         data: the bytes, as they stand in a record.
         words: of ``TELLING`` in the lines that are in them: what these have not need not be looked for.
+        strings: the same bytes' strings, of which pickles, JSON and settings have entries; None where the
+            bytes are only lines of text.
     """
+    told = set[int]()
+    layers = strings.layers[:1] if strings else []
+    is_pickle = any(isinstance(layer, PickleLayer) for layer in layers)
+    stored = _stored(strings) if strings else iter(())
+    in_bytes = (_in_text(data, words), _of_machines(data, words), _keys_of_entries(data, words))
+    for number, some in enumerate((stored, *in_bytes)):
+        for detection, is_pickled in some:
+            if detection.at not in told and not (number and is_pickled and is_pickle):
+                told.add(detection.at)
+                yield detection
+    if PRIVATE_KEY in words.exact:
+        for key in BODY.finditer(data):
+            for line in LINE.finditer(data, *key.span()):
+                yield Detection(LeakKind.KEY, line.start(1), line[1])
+
+
+def _stored(strings: PieceStrings) -> Iterator[tuple[Detection, bool]]:
+    """What entries of pickles, JSON and settings name."""
+    for name, value, at in stored_entries(strings, _is_telling):
+        if kind_of(name) is not None:
+            for kind, begin, text in named_by(name, value):
+                yield Detection(kind, at + begin, text), True
+        elif _is_secret(name, value):
+            yield Detection(LeakKind.KEY, at, value), True
+
+
+def _is_telling(name: bytes) -> bool:
+    """Whether entries of a name tell of people, machines or keys."""
+    return kind_of(name) is not None or CALLED_SO.search(name) is not None
+
+
+def _in_text(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
+    """What entries in quotes name, and what a pickle in other bytes has."""
+    lowered = data.lower()
+    for word in NAMES_OF_PEOPLE:
+        if word not in words.in_any_case:
+            continue
+        for at in places_of(lowered, word):
+            before = BEFORE_NAME.search(data[max(at - 24, 0) : at])
+            start = at - len(before[0]) if before else at
+            yield from _in_gguf(data, start)
+            name = NAMED.match(data, start)
+            text = NAMED_TEXT.match(data, name.end()) if name and kind_of(name[0]) else None
+            if name and text:
+                begin, value = _value(data, text)
+                for kind, more, found in named_by(name[0], value):
+                    yield Detection(kind, begin + more, found), False
+
+
+def _in_gguf(data: bytes, start: int) -> Iterator[tuple[Detection, bool]]:
+    """Whom a key of GGUF names."""
+    key = KEY_OF_GGUF.match(data, start)
+    found = IN_GGUF.match(data, key.end()) if key and kind_of(key[0]) else None
+    if key is None or found is None:
+        return
+    count = min(int.from_bytes(found["count"], "little"), MOST_IN_GGUF) if found["list"] else 1
+    at = found.end()
+    for _ in range(count):
+        begin = at + WIDE_LENGTH
+        at = begin + int.from_bytes(data[at:begin], "little")
+        if at > len(data) or at - begin > MOST_OF_VALUE:
+            return
+        for kind, more, text in named_by(key[0], data[begin:at]):
+            yield Detection(kind, begin + more, text), False
+
+
+def _of_machines(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
+    """What entries in quotes, or with the instructions of a pickle between, name by one of their names."""
     for kind, names in CALLS.items():
         for name in names:
             if name not in words.exact:
@@ -191,14 +287,13 @@ def entries(data: bytes, words: FoundWords) -> Iterator[Detection]:
             for match in matched(data, name, 0, ENTRIES[kind]):
                 if _is_whole(data, match.start()):
                     at, value = _value(data, match)
-                    if _is_name(value):
-                        yield Detection(kind, at, value)
-    if words.in_any_case:
-        yield from _keys_of_entries(data, words.in_any_case)
-    if PRIVATE_KEY in words.exact:
-        for key in BODY.finditer(data):
-            for line in LINE.finditer(data, *key.span()):
-                yield Detection(LeakKind.KEY, line.start(1), line[1])
+                    for found, begin, text in named_by(name, value):
+                        yield Detection(found, at + begin, text), _is_pickled(match)
+
+
+def _is_pickled(match: re.Match[bytes]) -> bool:
+    """Whether a value is stored as a pickle does."""
+    return match["one"] is not None or match["four"] is not None
 
 
 def variables(strings: bytes, words: FoundWords) -> Iterator[Detection]:
@@ -207,7 +302,7 @@ def variables(strings: bytes, words: FoundWords) -> Iterator[Detection]:
         for name in names:
             if name.isupper() and name in words.exact:
                 for match in matched(strings, name, 0, VARIABLES[kind]):
-                    if _is_whole(strings, match.start()) and _is_name(match[1]):
+                    if _is_whole(strings, match.start()) and is_somebody(match[1]):
                         yield Detection(kind, match.start(1), match[1])
     if PASSWORD_VARIABLE in words.exact:
         for match in matched(strings, PASSWORD_VARIABLE, 0, SECRET_VARIABLE):
@@ -220,37 +315,35 @@ def _is_whole(data: bytes, at: int) -> bool:
     return not before.isalnum() and before != b"_"
 
 
-def _is_name(value: bytes) -> bool:
-    """Whether a value names somebody, or a machine."""
-    known = value in NOBODY or value in NO_NAMES or is_word_of_code(value)
-    return NAME.fullmatch(value) is not None and not known and not value.isdigit()
-
-
-def _keys_of_entries(data: bytes, words: Sequence[bytes]) -> Iterator[Detection]:
+def _keys_of_entries(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
     """The values of entries that have a key's name, and look like a key or a password."""
     lowered, told = data.lower(), set()
-    for word in words:
-        for at in places_of(lowered, word):
+    for word in WORDS:
+        for at in places_of(lowered, word) if word in words.in_any_case else ():
             match = KEYS.match(data, at)
             if match is None:
                 continue
             start, value = _value(data, match)
-            if start in told:
-                continue
-            key = KEY.fullmatch(value)
-            is_password = (
-                PASSWORD.search(match["name"]) is not None
-                and SECRET.fullmatch(value) is not None
-                and value.lower() not in NO_SECRETS
-            )
-            if is_password or (key is not None and is_key(key[1])):
+            if start not in told and _is_secret(match["name"], value):
                 told.add(start)
-                yield Detection(LeakKind.KEY, start, value)
+                yield Detection(LeakKind.KEY, start, value), _is_pickled(match)
+
+
+def _is_secret(name: bytes, value: bytes) -> bool:
+    """Whether a value of a key's name looks like a key, or like a password where the name is that of one."""
+    key = KEY.fullmatch(value)
+    is_password = (
+        PASSWORD.search(name) is not None
+        and SECRET.fullmatch(value) is not None
+        and value.lower() not in NO_SECRETS
+    )
+    return is_password or (key is not None and is_key(key[1]))
 
 
 def _value(data: bytes, match: re.Match[bytes]) -> tuple[int, bytes]:
     """The value behind a name, and its first byte."""
-    if match["quoted"] is not None:
-        return match.start("quoted"), match["quoted"]
+    for group in ("double", "single"):
+        if match[group] is not None:
+            return match.start(group), match[group]
     length = int.from_bytes(match["four"] or match["one"], "little")
     return match.end(), data[match.end() : match.end() + min(length, WIDEST)]

@@ -5,6 +5,10 @@ known to be people's, any path counts and may have spaces; below those of machin
 three folders, two and a file with an ending, or one and a file that models are made of. ``\\`` counts as
 ``\``, as source text has it in literals, and ``%2F`` as ``/``.
 
+``/home/`` and ``/Users/`` begin a path wherever they stand, if a name and more follow: behind an option
+(``-isystem/home/ann/include``) or whatever else is no path itself. A string that begins as a path does, and
+goes on like one, is a path up to its end, with blanks, brackets and commas.
+
 A list may be anything, so it is a path only if it leads from a root into a home, or from ``home`` or
 ``Users`` to a file; :class:`pathlib.Path` says itself that it is one.
 """
@@ -24,11 +28,14 @@ from archive.privacy.leaks.vocabulary import (
     ENDING,
     HOME_FOLDERS,
     HOMES_AT_ROOT,
+    NOBODY,
+    PARTS,
     SURE_HOMES,
     TEMPORARY,
     Detection,
     LeakKind,
     is_telling,
+    is_word_of_code,
     matched,
     of_path,
     textual,
@@ -69,6 +76,22 @@ UP = re.compile(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+"
 """A home in a relative path: ``../../home/ann/net.py``."""
 TILDE = re.compile(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A path in the home of whoever runs."""
+ANYWHERE = re.compile(rb"/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){1,64}+" + NAME)
+"""A home that begins behind a letter."""
+GOES_ON = re.compile(rb"[\w-]")
+CUT = bytes(0 if code <= ord(" ") or code in b"\"'<>|*?`,;(){}[]=" else code for code in range(256))
+"""Translates what no path has, without blanks and the like, to NUL."""
+MOST_OF_WORD = 256
+ENDS_STRING = re.compile(rb"[\0\n]")
+NOT_IN_PATH = re.compile(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]|:[ /]")
+"""What no path has behind its beginning, though a sentence does."""
+PATH_GOES_ON = re.compile(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
+"""What says that a path goes on behind a blank or a bracket: a separator, or the ending of a file."""
+MOST_OF_REST = 1 << 10
+TILDE_OF_USER = re.compile(
+    rb"~(?:" + BEGINS + rb"~))([a-z_][a-z0-9_-]{2,31})/(?!\.)(?:" + NAME + rb"/){0,64}+" + NAME
+)
+"""A path in the home of somebody, which ends in a file that models are made of: ``~`` is an operator, too."""
 QUOTED = (b"%2F", b"%2f", b"%5C", b"%5c")
 IN_URL = re.compile(rb"(?:[A-Za-z]%3A)?(?:%2F|%5C)[\w.~%+-]{3,1000}", re.IGNORECASE)
 """A path as :func:`urllib.parse.quote` writes it without any character that is safe."""
@@ -86,16 +109,22 @@ def paths(data: bytes) -> Iterator[Detection]:
         yield from _posix(data)
     for mark in (b":\\", b":/"):
         for match in matched(data, mark, 1, DRIVE):
-            yield from of_path(match.start(), _single(textual(match[0])), LeakKind.DRIVE)
+            yield from of_path(match.start(), _single(textual(_whole(data, match))), LeakKind.DRIVE)
     for pattern in (UNC, SHARE):
         for match in matched(data, b"\\\\", 0, pattern):
             host = match.lastindex or 1
-            yield from of_path(match.start(), b"\\" + _single(match[0]), LeakKind.UNC)
+            yield from of_path(match.start(), b"\\" + _single(_whole(data, match)), LeakKind.UNC)
             yield Detection(LeakKind.HOST, match.start(host), match[host])
     for match in matched(data, b"../", -2, UP):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.PATH)
     for match in matched(data, b"~/", 0, TILDE):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.HOME)
+    for match in matched(data, b"~", 0, TILDE_OF_USER):
+        path = match[0].rstrip(TRIMMED)
+        if PARTS.search(path):
+            yield Detection(LeakKind.HOME, match.start(), path)
+            if not is_word_of_code(match[1]) and match[1] not in NOBODY:
+                yield Detection(LeakKind.USER, match.start(1), match[1])
     if any(quoted in data for quoted in QUOTED):
         from urllib.parse import unquote_to_bytes  # noqa: PLC0415 (few texts have such paths)
 
@@ -112,7 +141,7 @@ def _posix(data: bytes) -> Iterator[Detection]:
     for match in ROOTED.finditer(data):
         at = match.start()
         rooted.append(at)
-        path = textual(match[0]).rstrip(TRIMMED)
+        path = textual(_whole(data, match)).rstrip(TRIMMED)
         if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
             for kind, behind, text in told(path):
                 yield Detection(kind, at + behind, text)
@@ -123,7 +152,37 @@ def _posix(data: bytes) -> Iterator[Detection]:
         if number == len(rooted) or rooted[number] != match.start():
             path = textual(match[0]).rstrip(TRIMMED)
             if is_telling(path):
+                path = textual(_whole(data, match)).rstrip(TRIMMED)
                 yield from of_path(match.start(), path, LeakKind.PATH)
+    for mark in (b"/home", b"/Users/"):
+        for match in matched(data, mark, 0, ANYWHERE):
+            if _begins_behind(data, match.start()):
+                yield from of_path(match.start(), textual(match[0]).rstrip(TRIMMED), LeakKind.PATH)
+
+
+def _begins_behind(data: bytes, at: int) -> bool:
+    """Whether a home begins behind a letter, and the word before it is no absolute path and no URL."""
+    if not GOES_ON.match(data[at - 1 : at]):
+        return False
+    word = data[max(at - MOST_OF_WORD, 0) : at].translate(CUT).rpartition(b"\0")[2]
+    return len(word) < MOST_OF_WORD and not word.startswith((b"/", b"\\", b"~")) and b":" not in word
+
+
+def _whole(data: bytes, path: re.Match[bytes]) -> bytes:
+    """A path up to the end of its string, where that is a path as a whole; else as it was found."""
+    before = data[max(path.start() - 1, 0) : path.start()]
+    most = path.end() + MOST_OF_REST
+    if before in {b"", b"\0", b"\n"}:
+        stop = ENDS_STRING.search(data, path.end(), most)
+        end = stop.start() if stop else min(len(data), most)
+    elif before in {b"'", b'"'}:
+        end = data.find(before, path.end(), most)
+    else:
+        return path[0]
+    rest = data[path.end() : max(end, 0)]
+    if not rest or NOT_IN_PATH.search(rest) or not PATH_GOES_ON.search(rest):
+        return path[0]
+    return path[0] + rest
 
 
 def _told(path: bytes) -> list[Detection]:

@@ -170,11 +170,13 @@ MACHINES = re.compile(
     rb"/(?:opt|mnt|media|data|srv|lustre|gpfs|nfs|afs|fsx|efs|workspaces?|app|Volumes|content|kaggle|dbfs|projects?)/"
 )
 """Roots of what people and companies put on their machines."""
+IN_HOMES = rb"/(?:(?:[a-z]|users)/(?=[^/]+/))?"
+"""What stands between homes and one of them: nothing, or a folder of a letter, or ``users``."""
 HOME_OF = re.compile(
-    rb"(?:/" + SURE_HOMES + rb"/(?:[a-z]/(?=[^/]+/))?|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
+    rb"(?:/" + SURE_HOMES + IN_HOMES + rb"|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
     rb"|\\\\[^\\]+\\(?:[^\\]+\\)?(?i:home|Users|Documents and Settings)\\"
     rb"|//[^/]+/(?:[^/]+/)?(?i:home|Users)/"
-    rb"|/" + LIKELY_HOMES + rb"/(?=[^/]+/))([^/\\]+)"
+    rb"|/" + LIKELY_HOMES + IN_HOMES + rb"(?=[^/]+/))([^/\\]+)"
     rb"|/(?=root/)"
 )
 """Begins a path in somebody's home, of any system. The group is the user's name, which root's home lacks."""
@@ -201,6 +203,7 @@ USERS = (
 HOSTS = (
     *(b"HOSTNAME", b"COMPUTERNAME", b"USERDOMAIN", b"SLURMD_NODENAME", b"hostname", b"host_name", b"host"),
     *(b"nodename", b"node_name", b"node", b"machine_name"),
+    *(b"MASTER_ADDR", b"master_addr", b"SLURM_NODELIST", b"SLURM_JOB_NODELIST"),
 )
 """What entries are called that name users and hosts."""
 SHORTEST_NAME = 3

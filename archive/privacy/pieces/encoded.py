@@ -8,9 +8,11 @@ its letters are random: a path can stand in it only by chance.
 from __future__ import annotations
 
 import base64
+import codecs
 import math
 import re
 from collections import Counter, defaultdict
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -101,12 +103,12 @@ class Letters:
         """What a run stands for; None where that is neither text nor a file that is known."""
         try:
             head = self.read(letters[: self.shortest])
-            if not (FILES.match(head) or OLD.match(head) or _is_text(head)):
+            if not (FILES.match(head) or OLD.match(head) or _is_text(head) or _is_wide(head)):
                 return None
             data = self.read(letters)
         except ValueError:
             return None
-        return data if is_file(data) or _is_text(data) else None
+        return data if is_file(data) or _is_text(data) or _is_wide(data) else None
 
 
 def _of_base64(run: bytes) -> bytes:
@@ -136,6 +138,12 @@ def _heads85(letters: bytes) -> bytes:
     return b"|".join(map(re.escape, sorted(heads)))
 
 
+WIDE_IN_BASE64 = (
+    rb"[I-Za-f][AQgw][AB].A[A-H][AEIMQUYcgkosw048]A|A[A-H][AEIMQUYcgkosw048]A[I-Za-f][AQgw][AB]."
+    rb"|//[45]|/v8|__[45]|_v8"
+)
+"""ASCII in UTF-16 of either byte order, and the marks of these."""
+WIDE_IN_HEX = rb"(?:[2-7][0-9A-Fa-f]00){4}|(?:00[2-7][0-9A-Fa-f]){4}|[fF][fF][fF][eE]|[fF][eE][fF][fF]"
 ASCII = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589]."
 """Three bytes of ASCII in base64."""
 BASE64 = Letters(
@@ -146,7 +154,8 @@ BASE64 = Letters(
         rb"(?:"
         + ASCII
         + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eA[E-H]|eF[4-7]|eJ[w-z]|eN[o-r]|f0VM|XQAA"
-        + rb"|[fX][XS]|K[FG]",
+        + rb"|[fX][XS]|K[FG]|"
+        + WIDE_IN_BASE64,
         re.DOTALL,
     ),
     re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}"),
@@ -158,7 +167,8 @@ HEX = Letters(
     b"0123456789ABCDEFabcdef",
     24,
     re.compile(
-        rb"(?:[2-7c-fC-F][0-9A-Fa-f]|09|0[aAdD]|[89abAB][0-9A-Fa-f]){8}|80|50|1[fF]|28|[fF]d|42|78|5[dD]"
+        rb"(?:[2-7c-fC-F][0-9A-Fa-f]|09|0[aAdD]|[89abAB][0-9A-Fa-f]){8}|80|50|1[fF]|28|[fF]d|42|78|5[dD]|"
+        + WIDE_IN_HEX
     ),
     re.compile(rb"[0-9A-Fa-f]++"),
     _of_hex,
@@ -270,6 +280,17 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError as problem:
         return problem.end == len(data)
     return True
+
+
+def _is_wide(data: bytes) -> bool:
+    """Whether bytes are text of UTF-16 in either byte order, nearly all of it Latin."""
+    whole = data[: len(data) & ~1].removeprefix(codecs.BOM_UTF16_LE).removeprefix(codecs.BOM_UTF16_BE)
+    for codec, high in (("utf-16-le", whole[1::2]), ("utf-16-be", whole[::2])):
+        if high.count(0) * 8 >= len(high) * 7 and len(high) > 0:
+            with suppress(UnicodeDecodeError):
+                text = whole.decode(codec)
+                return all(letter.isprintable() or letter in "\t\r\n" for letter in text)
+    return False
 
 
 def entropy(letters: bytes) -> float:

@@ -294,10 +294,11 @@ ESCAPES = ("percent-encoding", "escapes of Python and C", "HTML entities")
 MARKS = (b"%", b"\\", b"&")
 ESCAPE = re.compile(
     rb"%(?P<percent>[0-9A-Fa-f]{2})"
-    rb"|\\\\?(?:x(?P<hex>[0-9A-Fa-f]{2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[0-3][0-7]{2}))"
+    rb"|\\{1,8}(?:x(?P<hex>[0-9A-Fa-f]{2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[0-3][0-7]{2}))"
     rb"|&(?P<html>#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});"
 )
-"""Each way begins with a plain byte: only then a search skips to the next of these bytes."""
+"""Each way begins with a plain byte: only then a search skips to the next of these bytes. Backslashes are
+doubled each time that a text is escaped again."""
 
 
 class EscapeLayer(Layer):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.formats.elf.headers import headers_of
 from archive.formats.elf.parse import is_elf, parse_object
-from archive.privacy.pieces.layers import ASCII_TEXT, SHORTEST
+from archive.privacy.pieces.layers import ASCII_TEXT, SHORTEST, TO_NUL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +38,23 @@ ELSEWHERE = (
 """What streams have near their first byte, and how far behind."""
 ZLIB = re.compile(rb"x[\x01\x5e\x9c\xda]")
 """The first bytes of a stream of zlib; anything may begin so."""
-UNREAD = {b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4", b"\x1f\x9d": "compress", b"Rar!": "RAR"}
-"""The first bytes of compressed files that are not unpacked."""
+UNREAD = {
+    "7z": rb"7z\xbc\xaf\x27\x1c",
+    "lz4": rb"\x04\x22\x4d\x18[\x40-\x7f][\x40\x50\x60\x70]|\x02\x21\x4c\x18..[\0-\x7f]\0",
+    "snappy": rb"\xff\x06\0\0sNaPpY",
+    "lzip": rb"LZIP\x01[\x0c-\xff]",
+    "cab": rb"MSCF\0\0\0\0",
+    "RAR": rb"Rar!\x1a\x07",
+    "blosc2": rb"\x9e\xa8b2frame\0",
+    "age": rb"age-encryption\.org/v1\n|-----BEGIN AGE ENCRYPTED FILE-----",
+    "PGP": rb"-----BEGIN PGP MESSAGE-----",
+}
+"""Marks of files that are compressed or encrypted, and not unpacked. Each has bytes enough that hardly any
+stands somewhere by chance. The second one of lz4 is its legacy frame."""
+UNREAD_MARKS = {how: re.compile(mark, re.DOTALL) for how, mark in UNREAD.items()}
+ENCRYPTS = {"age", "PGP"}
+UNREAD_HEAD = b"\x1f\x9d"
+"""First bytes of a file of ``compress``, which are so few that they count only there."""
 SHF_COMPRESSED = 0x800
 BY_NUMBER = {1: "zlib", 2: "zstd"}
 """Of ch_type."""
@@ -112,7 +127,20 @@ def _holds(how: str, data: memoryview) -> bool:
         return False
     if how == "zlib" and (stream.eof or 2 * len(made) >= TRIED):  # random bytes break off long before
         return len(made) >= SHORTEST
-    return len(made) >= SHORTEST and len(made.translate(None, ASCII_TEXT)) * 8 <= len(made)
+    return len(made) >= SHORTEST and (
+        len(made.translate(None, ASCII_TEXT)) * 8 <= len(made) or _is_text(made)
+    )
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8 without controls, the last character perhaps cut: letters of any script."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as problem:
+        if problem.end < len(data):
+            return False
+        text = data[: problem.start].decode()
+    return data.translate(TO_NUL) == data and len(text) >= SHORTEST
 
 
 def streams(data: bytes) -> Iterator[PackedStream]:
@@ -132,9 +160,14 @@ def streams(data: bytes) -> Iterator[PackedStream]:
             yield PackedStream("zlib", head.start())
 
 
-def unread(data: memoryview) -> str:
-    """How a file is compressed that is not unpacked here; "" for any other."""
-    return next((how for magic, how in UNREAD.items() if data[: len(magic)] == magic), "")
+def unread(data: bytes) -> list[str]:
+    """How files are compressed or encrypted that stand anywhere in some bytes and are not unpacked here."""
+    found = [
+        f"{'encrypted' if how in ENCRYPTS else 'compressed'} by {how}"
+        for how, mark in UNREAD_MARKS.items()
+        if mark.search(data)
+    ]
+    return ["compressed by compress", *found] if data.startswith(UNREAD_HEAD) else found
 
 
 def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:

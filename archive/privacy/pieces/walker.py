@@ -388,6 +388,8 @@ class Walker:
                 yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
             for stream in streams(piece.bytes):
                 yield from self._stream(stream, data, name, kind, depth)
+            for how in unread(piece.bytes):
+                self._bounds.tell(name, f"{how}, which is not read")
             for at, end in embedded(piece.bytes):
                 inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
                 if self._bounds.may_unpack(inside, depth):
@@ -398,9 +400,6 @@ class Walker:
                     except ArchiveError as problem:
                         self._bounds.tell(inside, f"{problem}")
         yield from self._sections(data, name, kind, depth)
-        how = unread(data)
-        if how:
-            self._bounds.tell(name, f"compressed by {how}, which is not read")
 
     def _weights(
         self, data: memoryview, name: str, kind: RecordKind, place: ShiftedPlaces

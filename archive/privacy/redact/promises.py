@@ -93,14 +93,18 @@ def to_remove(
     for finding in leaks.findings:
         if finding.kind in SOUGHT and goes(finding.kind, finding.data, rules):
             texts.setdefault(finding.kind, set()).add(finding.data)
+    words: dict[LeakKind, set[bytes]] = {}
     for kind in NAMES & texts.keys():
-        texts[kind] = {name for name in texts[kind] if not is_word_of_code(name)} - targets(rules)
+        names = texts[kind] - targets(rules)
+        words[kind] = {name for name in names if is_word_of_code(name)}
+        texts[kind] = names - words[kind]
     unlisted = [
         f"{counted(count, f'more {kind}')}, not looked for"
         for kind, count in leaks.more.items()
         if kind in SOUGHT
     ]
-    return Removed(telling=Telling({kind: some for kind, some in texts.items() if some}), left=unlisted)
+    telling = Telling({kind: some for kind, some in texts.items() if some})
+    return Removed(telling=telling, words=words, left=unlisted)
 
 
 def judged(finder: Finder, rules: Rules) -> Judgement:

@@ -82,7 +82,7 @@ class Proof:
 
     Attributes:
         sought: how many texts were looked for, by what they are.
-        unsought: texts that were not, with what they are: too short, or part of a path or line that stays.
+        unsought: texts that were not, with what they are: too short, common words, or part of what stays.
         left: each text that was found, where it must not be: what it is, itself, and its first place.
         in_code: lines that were found only in generated code or bytecode, which are the model.
         unread: records that could not be searched, and why.
@@ -152,6 +152,8 @@ def prove(
             for spelling in spellings_of(text) if what in IN_ANY_CASE else {text}:
                 written = forms_of(spelling, in_letters=in_letters, either_slash=what == "path")
                 forms |= dict.fromkeys(written, Sought(what, text, spelling))
+    for kind_of_word, words in removed.words.items():
+        proof.unsought += ((SOUGHT[kind_of_word], word) for word in sorted(words))
     with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
         pieces = walker.zip(file) if isinstance(file, Container) else walker.tensor_file(file)
         _search(pieces, forms, proof, allowance, walker)

@@ -83,6 +83,8 @@ class Removed:
         left: what is left for certain, in sentences: what the model needs, and what is not looked for.
         stays: what cannot go, and why, in words.
         telling: what ``leaks`` found in the original that must not stand anywhere.
+        words: names of users and hosts among that which are words of models or too short: they stand
+            anywhere, so they are not looked for.
     """
 
     paths: set[bytes] = field(default_factory=set)
@@ -97,6 +99,7 @@ class Removed:
     left: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
     telling: Telling = field(default_factory=Telling)
+    words: dict[LeakKind, set[bytes]] = field(default_factory=dict)
 
     @property
     def memory(self) -> int:

@@ -46,8 +46,8 @@ class Redaction(Searched):
         sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
             ``line``, ``name``, ``root``, ``file``, ``user name``, ``host name``, ``address``, ``URL``,
             ``key``.
-        unsought: removed texts that the result was not searched for, each with what it is: too short, or part
-            of what stays.
+        unsought: removed texts that the result was not searched for, each with what it is: too short, a
+            common word, or part of what stays.
         left: what is still there and was to go, each with its first place: removed texts, what
             :func:`archive.leaks` finds in the result, and what could not be searched.
         in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
@@ -96,8 +96,8 @@ class CompanionRedaction(Searched):
         size: of the companion.
         out_size: of the redacted one.
         sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
-        unsought: removed texts that it was not searched for, each with what it is: too short, or part of what
-            stays.
+        unsought: removed texts that it was not searched for, each with what it is: too short, a common word,
+            or part of what stays.
         left: what is still there and was to go, as :class:`archive.Redaction` has it.
         kept: what ``leaks`` finds in it, and these choices keep.
         carriers: names that carry the name of a user or host.
@@ -134,7 +134,7 @@ class MetadataRedaction(Searched):
         absent: what was to be replaced, and stands in no text of metadata.
         sought: how many removed texts it was searched for, by what they are, as :class:`archive.Redaction`
             has it; ``text`` is what was replaced.
-        unsought: removed texts that it was not searched for: too short, or part of what stays.
+        unsought: removed texts that it was not searched for: too short, a common word, or part of what stays.
         left: what is still there and was to go, as :class:`archive.Redaction` has it.
         kept: what ``leaks`` finds in it, and these choices keep.
         carriers: names that carry the name of a user or host.

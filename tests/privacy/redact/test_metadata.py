@@ -193,3 +193,12 @@ def test_other_files_of_tensors_are_refused_with_a_way_out(name: str, way: bytes
         assert done.returncode == 2
         assert way in done.stderr
         assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("user", ["mark", "max", "vi"])
+def test_users_who_are_words_or_short_are_named_as_not_looked_for(file: Path, user: str) -> None:
+    file.write_bytes(safetensors_of(ARRAYS, {"trained": f"by /home/{user}/train.py"}))
+    out = file.with_name("out.safetensors")
+    result = archive.redact_metadata(file, out, preset="publish")
+    assert metadata_of(out) == {"trained": "by train.py"}
+    assert f"user name {user}" in result.unsought

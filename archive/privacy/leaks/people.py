@@ -1,0 +1,108 @@
+r"""Who an entry names: what entries are called that name people and hosts, and what their values look like.
+
+This is the one vocabulary of entries, however they are stored: in pickles, JSON, source text and settings.
+
+- A name is the same in any case, with any separators, in the plural, and after dots: ``Author``,
+  ``created-by``, ``__author__``, ``general.authors``.
+- A person's name has letters of any script, apostrophes, particles in small letters (``van``), and initials.
+  Where an entry can name nobody but people, as ``author`` does, small letters are enough: ``ann lee``.
+- An account may have a domain before it: ``CORP\ann``.
+- A value may name several people: a list, or names with commas, semicolons, ``&`` or ``and`` between.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.privacy.leaks.vocabulary import HOSTS, NOBODY, USERS, LeakKind, is_word_of_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_OF_VALUE = 1 << 12
+"""Bytes of the longest value that names somebody."""
+SEPARATORS = b"_- "
+LONGEST_NAME = 64
+"""Bytes of the longest name of an entry."""
+OF_AUTHORS = frozenset(
+    b"author owner creator createdby submittedby uploadedby maintainer contributor trainedby authorname "
+    b"ownername modelauthor modelcreator".split()
+)
+"""What entries are called that can name nobody but people, without separators."""
+OF_USERS = OF_AUTHORS | {name.lower().translate(None, SEPARATORS) for name in USERS}
+OF_HOSTS = frozenset(name.lower().translate(None, SEPARATORS) for name in HOSTS)
+NO_NAMES = frozenset(
+    b"localhost none null str string unknown username hostname name anonymous various n/a na tbd true false "
+    b"undefined optional any 127.0.0.1 0.0.0.0".split()
+)
+"""Values of such entries that name nobody, in small letters."""
+NEGATIONS = (b"no ", b"not ", b"none ", b"unknown ")
+"""What values begin with that say that nobody is named."""
+
+LETTERS = rb"\w\x80-\xff"
+PARTICLE = (
+    rb"(?:van|von|vom|de|der|den|dem|del|della|di|da|das|do|dos|du|la|le|el|al|bin|ibn|ter|ten|zu|zum|y|e)"
+)
+CAPITALISED = rb"[A-Z\x80-\xff][" + LETTERS + rb".'-]*+"
+ACCOUNT = rb"[A-Za-z0-9\x80-\xff][" + LETTERS + rb".'-]{1,62}"
+NEXT = rb"(?: (?:" + PARTICLE + rb"(?= )|[A-Za-z]'?" + CAPITALISED + rb"|" + CAPITALISED + rb"))"
+PERSON = re.compile(rb"(?:" + PARTICLE + rb" ){0,2}" + CAPITALISED + NEXT + rb"{1,6}|" + ACCOUNT)
+IN_SMALL_LETTERS = re.compile(rb"[" + LETTERS + rb".'-]{1,40}(?: [" + LETTERS + rb".'-]{1,40}){1,4}")
+IN_DOMAIN = re.compile(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
+MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}")
+BETWEEN = re.compile(rb" ?[,;&\n] ?(?:and )?| and ")
+"""What stands between names in a list of them."""
+BRACKETED = re.compile(rb" ?[<(][^<>()]{0,200}[>)]\Z")
+"""An address or an institute after a name."""
+
+
+def kind_of(name: bytes) -> LeakKind | None:
+    """What an entry of a name tells: a user, a host; None for others."""
+    if len(name) > LONGEST_NAME:
+        return None
+    last = name.rpartition(b".")[2].lower().translate(None, SEPARATORS)
+    for one in (last, last.removesuffix(b"s")):
+        if one in OF_USERS:
+            return LeakKind.USER
+        if one in OF_HOSTS:
+            return LeakKind.HOST
+    return None
+
+
+def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]:
+    """Whom and what the value of an entry names, each with where it begins in the value."""
+    kind = kind_of(name)
+    if kind is LeakKind.HOST and MACHINE.fullmatch(value) and is_somebody(value):
+        yield kind, 0, value
+    if kind is not LeakKind.USER or value.lower().startswith(NEGATIONS):
+        return
+    last = name.rpartition(b".")[2].lower().translate(None, SEPARATORS)
+    is_author = last in OF_AUTHORS or last.removesuffix(b"s") in OF_AUTHORS
+    at = 0
+    for text, begin in _each(value):
+        one = BRACKETED.sub(b"", text)
+        domain = IN_DOMAIN.fullmatch(one)
+        if domain:
+            yield LeakKind.HOST, begin, domain[1]
+            at, one = begin + domain.start(2), domain[2]
+        else:
+            at = begin
+        is_named = PERSON.fullmatch(one) or (is_author and IN_SMALL_LETTERS.fullmatch(one))
+        if is_named and is_somebody(one):
+            yield LeakKind.USER, at, one
+
+
+def _each(value: bytes) -> Iterator[tuple[bytes, int]]:
+    """The names in a value, and where each begins."""
+    at = 0
+    for between in BETWEEN.finditer(value):
+        yield value[at : between.start()], at
+        at = between.end()
+    yield value[at:], at
+
+
+def is_somebody(value: bytes) -> bool:
+    """Whether a value names somebody, or a machine, and not an account or a word that all have."""
+    lowered = value.lower()
+    return not (value in NOBODY or lowered in NO_NAMES or is_word_of_code(value) or value.isdigit())

@@ -1,0 +1,125 @@
+"""A text is found whatever stands before it, and a path ends where its string ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import marshal
+import pickle
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive import LeakKind, leaks
+from archive.privacy.leaks.lengths import without_lengths
+from tests.support.sampling import crossed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
+    """What a zip gives away by a record."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as target:
+        target.writestr(zipfile.ZipInfo("a/note"), data)
+    return {(one.kind, one.text) for one in leaks(file.getvalue()).counted()}
+
+
+def protobuf(field: int) -> Callable[[str], bytes]:
+    """Texts as fields of a message, in which others follow."""
+
+    def of(text: str) -> bytes:
+        data = text.encode()
+        return bytes([field << 3 | 2, len(data)]) + data + b"\x12\x03abc"
+
+    return of
+
+
+STORED: dict[str, Callable[[str], bytes]] = {
+    **{f"protobuf, field {field}": protobuf(field) for field in (1, 2, 4, 6, 8, 15)},
+    "MessagePack": lambda text: b"\x82\xa4path\xd9" + bytes([len(text)]) + text.encode() + b"\xa1n\x01",
+    "CBOR": lambda text: b"\xa2dpathx" + bytes([len(text)]) + text.encode() + b"an\x01",
+    "marshal": lambda text: marshal.dumps({"path": text, "n": 1}),
+    "big-endian": lambda text: len(text).to_bytes(4, "big") + text.encode() + b"\0",
+    "bytes in a pickle": lambda text: pickle.dumps({"a": protobuf(1)(text)}, 3),
+}
+"""Ways to store a text with its length in the byte before it."""
+LENGTHS = range(48, 123, 7)
+"""Bytes that are letters and digits."""
+
+
+@pytest.mark.parametrize("form", STORED)
+@pytest.mark.parametrize(
+    "head", ["/home/zqannxz/", "/srv/team/", "/opt/corp/", "/Users/zqannxz/", "D:\\build\\a\\"]
+)
+def test_a_path_is_found_though_its_length_is_a_letter(head: str, form: str) -> None:
+    for length in LENGTHS:
+        path = head + "n" * (length - len(head) - 3) + ".py"
+        assert path in {text for _, text in of_record(STORED[form](path))}, length
+
+
+@pytest.mark.parametrize("form", STORED)
+def test_a_token_is_found_though_its_length_is_a_letter(form: str) -> None:
+    for token in ("gsk_" + "a1B2" * 13, "sk-" + "a1B2" * 12, "api_org_" + "aBcD" * 8 + "ef"):
+        assert (LeakKind.KEY, token) in of_record(STORED[form](token))
+
+
+@pytest.mark.parametrize("before", ["-isystem", "-L", "x", "cache1", "src_"])
+def test_a_home_begins_wherever_it_stands(before: str) -> None:
+    found = of_record(f"cc {before}/home/zqannxz/include/net.h".encode())
+    assert {(LeakKind.HOME, "/home/zqannxz/include/net.h"), (LeakKind.USER, "zqannxz")} <= found
+
+
+def test_lengths_are_only_bytes_that_say_how_many_follow() -> None:
+    for text in (
+        b"torch/nn/modules/linear.py",
+        b"a/b/c/d.py",
+        b'"a/b/c/d/e.py"\n',
+        b"1/2/3/4",
+        b"zq/x/y/z.py",
+    ):
+        assert without_lengths(text) == text
+        assert of_record(text) == set()
+
+
+WHOLE = [
+    r"C:\Users\zqannxz\OneDrive - The Acmebank AG\Projekt Osterhagn\net.py",
+    r"D:\Team [old], (2023)\Projekt, neu\net.py",
+    "/home/zqannxz/My (own) models, final [v2]/net.py",
+    "/mnt/share/Team A, B & C/Projekt (x)/net.pt",
+    r"\\files01\Team [old], all of it\Projekt - neu\net.py",
+]
+WRITTEN: dict[str, Callable[[str], bytes]] = {
+    "alone": str.encode,
+    "lines": lambda path: f"a\n{path}\nb".encode(),
+    "JSON": lambda path: json.dumps({"a": path}).encode(),
+    "pickle": lambda path: pickle.dumps({"a": path}, 2),
+    "Python": lambda path: f"x = '{path}'\n".encode(),
+}
+
+
+@pytest.mark.parametrize(("path", "form"), crossed(WHOLE, WRITTEN, most=25))
+def test_a_path_ends_where_its_string_ends(path: str, form: str) -> None:
+    assert path in {text for kind, text in of_record(WRITTEN[form](path)) if kind.is_path}
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        " and more",
+        ", line 12, in forward",
+        "(12): forward",
+        " (see /home/zqbobxz/b.py)",
+        " -> /home/zqbobxz/b.py",
+        " or C:\\x.py",
+        ": No such file or directory",
+        " failed. See a page.",
+    ],
+)
+def test_a_sentence_after_a_path_is_no_part_of_it(behind: str) -> None:
+    for form in ("alone", "JSON", "pickle"):
+        assert (LeakKind.HOME, "/home/zqannxz/a.py") in of_record(
+            WRITTEN[form](f"/home/zqannxz/a.py{behind}")
+        )
