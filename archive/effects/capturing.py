@@ -48,7 +48,7 @@ def capture_entries(
     method: str = "forward",
     most: int = MOST_ENTRIES,
 ) -> tuple[Captured, ...]:
-    """Capture a method as several tables, each with guards on what tells it from the others, and try them.
+    """Capture a method as several tables, each with guards on what sets it apart, and try them.
 
     Args:
         module: the module.

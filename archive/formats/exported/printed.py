@@ -125,7 +125,7 @@ def own_name(name: str, inputs: Collection[str], *, is_in_module: bool = False) 
     """The expression of a value's name in the program, and in its module.
 
     A module has a parameter's name of its attribute path (``p_queryproj_weight`` of ``queryProj.weight`` is
-    ``query_proj_weight``), and a number behind names that Python has taken, or another input. A module inside
+    ``query_proj_weight``), and a number after names that Python has taken, or another input. A module inside
     of it, as ``torch.export.unflatten`` makes them, has the end of that path (``weight``).
 
     Args:

@@ -94,7 +94,7 @@ class Tensor:
 
     @property
     def key(self) -> str:
-        """What tells its elements, and how they are read: a key by which tensors can be looked up."""
+        """What its elements are, and how they are read: a key by which tensors can be looked up."""
         return text_key(self.record, self.offset, self.strides, self.shape, self.dtype)
 
     @property

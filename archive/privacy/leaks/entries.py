@@ -56,7 +56,7 @@ ISSUED = (
     (b"xai-", rb"(?<![A-Za-z0-9])xai-[A-Za-z0-9]{40,}"),  # xAI
     (b"dop_v1_", rb"dop_v1_[a-f0-9]{64}"),  # DigitalOcean
     (b"doo_v1_", rb"doo_v1_[a-f0-9]{64}"),
-    (b":AA", rb"(?<=\d{8}):AA[\w-]{33}(?![\w-])"),  # Telegram, behind the number of the bot
+    (b":AA", rb"(?<=\d{8}):AA[\w-]{33}(?![\w-])"),  # Telegram, after the number of the bot
     (b"hf_", rb"(?<![A-Za-z0-9_])hf_[A-Za-z]{34}(?![A-Za-z0-9])"),  # Hugging Face
     (b"api_org_", rb"(?<![A-Za-z0-9_])api_org_[A-Za-z]{34}(?![A-Za-z0-9])"),
     (b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),

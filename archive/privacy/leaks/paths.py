@@ -5,7 +5,7 @@ known to be people's, any path counts and may have spaces; below those of machin
 three folders, two and a file with an ending, or one and a file that models are made of. ``\\`` counts as
 ``\``, as source text has it in literals, and ``%2F`` as ``/``.
 
-``/home/`` and ``/Users/`` begin a path wherever they stand, if a name and more follow: behind an option
+``/home/`` and ``/Users/`` begin a path wherever they stand, if a name and more follow: after an option
 (``-isystem/home/ann/include``) or whatever else is no path itself. A string that begins as a path does, and
 goes on like one, is a path up to its end, with blanks, brackets and commas.
 
@@ -77,16 +77,16 @@ UP = re.compile(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+"
 TILDE = re.compile(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A path in the home of whoever runs."""
 ANYWHERE = re.compile(rb"/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){1,64}+" + NAME)
-"""A home that begins behind a letter."""
+"""A home that begins after a letter."""
 GOES_ON = re.compile(rb"[\w-]")
 CUT = bytes(0 if code <= ord(" ") or code in b"\"'<>|*?`,;(){}[]=" else code for code in range(256))
 """Translates what no path has, without blanks and the like, to NUL."""
 MOST_OF_WORD = 256
 ENDS_STRING = re.compile(rb"[\0\n]")
 NOT_IN_PATH = re.compile(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]|:[ /]")
-"""What no path has behind its beginning, though a sentence does."""
+"""What no path has after its beginning, though a sentence does."""
 PATH_GOES_ON = re.compile(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
-"""What says that a path goes on behind a blank or a bracket: a separator, or the ending of a file."""
+"""What says that a path goes on after a blank or a bracket: a separator, or the ending of a file."""
 MOST_OF_REST = 1 << 10
 TILDE_OF_USER = re.compile(
     rb"~(?:" + BEGINS + rb"~))([a-z_][a-z0-9_-]{2,31})/(?!\.)(?:" + NAME + rb"/){0,64}+" + NAME
@@ -161,7 +161,7 @@ def _posix(data: bytes) -> Iterator[Detection]:
 
 
 def _begins_behind(data: bytes, at: int) -> bool:
-    """Whether a home begins behind a letter, and the word before it is no absolute path and no URL."""
+    """Whether a home begins after a letter, and the word before it is no absolute path and no URL."""
     if not GOES_ON.match(data[at - 1 : at]):
         return False
     word = data[max(at - MOST_OF_WORD, 0) : at].translate(CUT).rpartition(b"\0")[2]

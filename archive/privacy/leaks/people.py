@@ -58,7 +58,7 @@ BRACKETED = re.compile(rb" ?[<(][^<>()]{0,200}[>)]\Z")
 
 
 def kind_of(name: bytes) -> LeakKind | None:
-    """What an entry of a name tells: a user, a host; None for others."""
+    """What an entry of a name is about: a user, a host; None for others."""
     if len(name) > LONGEST_NAME:
         return None
     last = name.rpartition(b".")[2].lower().translate(None, SEPARATORS)

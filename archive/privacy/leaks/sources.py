@@ -47,7 +47,7 @@ LITERAL = re.compile(
 )
 """A string of Python in one line: an apostrophe in a word begins none, nor do three quotes."""
 LONGEST_LINE = 500
-"""Bytes before a ``#`` in which its line has to begin, and behind it, that are asked for strings."""
+"""Bytes before a ``#`` in which its line has to begin, and after it, that are asked for strings."""
 DOCSTRING = re.compile(rb"[\"'][\"']{2}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
 LETTERS = re.compile(r"[^\W\d_]{3}")
 """Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
@@ -128,7 +128,7 @@ def _comments(data: bytes, at: int) -> Iterator[Detection]:
 
 
 def _marked(data: bytes) -> Iterator[re.Match[bytes]]:
-    """What stands behind a ``#``, to the end of the line; in a string, a ``#`` marks nothing."""
+    """What follows a ``#``, to the end of the line; in a string, a ``#`` marks nothing."""
     at = 0
     while comment := COMMENT.search(data, at):
         behind = _end_of_literal(data, comment, at)
@@ -141,7 +141,7 @@ def _end_of_literal(data: bytes, comment: re.Match[bytes], seen: int) -> int:
     """The end of the string that a ``#`` stands in, in one line; 0 if it stands in none.
 
     Args:
-        seen: where the last string or comment ended: none goes on behind it.
+        seen: where the last string or comment ended: none goes on after it.
     """
     at = comment.start()
     low = max(at - LONGEST_LINE, seen, 0)

@@ -45,7 +45,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(strings: PieceStrings, is_telling: Callable[[bytes], bool]) -> Iterator[StoredEntry]:
-    """The entries of all layers whose name tells something, with texts as values."""
+    """The entries of all layers whose name means something, with texts as values."""
     for layer in strings.layers:
         if isinstance(layer, PickleLayer):
             if any(len(raw) <= LONGEST_NAME and is_telling(raw) for raw in layer.counts):

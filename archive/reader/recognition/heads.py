@@ -181,7 +181,7 @@ def _cut_safetensors(data: Bytes) -> str:
     if length > size:
         return f"it has {size:,} of {length:,} bytes of its header ({SAYS} `invalid header length`)"
     if length > PICKLES and not isinstance(data, memoryview):
-        return ""  # opening it tells
+        return ""  # opening it says
     wanted = max((int(end[1]) for end in DATA_END.finditer(data[8 : 8 + length])), default=0)
     if wanted <= size - length:
         return ""
