@@ -13,9 +13,11 @@ import importlib
 __version__ = "0.2.0"
 __distribution__ = "debug-archive"  # by which `debug_archive` knows this package
 _PUBLIC = {
+    "app.batch": ("batch",),
+    "app.explaining": ("Explainer", "ExplainerStats", "explain"),
+    "app.install": ("Hooks", "install"),
     "base.errors": ("ArchiveError", "LimitError"),
     "base.limits": ("Limits",),
-    "batches.batch": ("batch",),
     "batches.jobs": ("Outcome", "OutcomeKind"),
     "check.verify": ("Diagnostic", "verify"),
     "compare.diff": ("Change", "Diff", "Level", "TensorChange", "TextChange", "diff"),
@@ -23,8 +25,6 @@ _PUBLIC = {
     "debuginfo.symbolicate": ("Style", "Symbolication"),
     "describe.runtime.profile": ("RuntimeProfile", "profile_etdump"),
     "describe.sizes": ("Account", "sizes"),
-    "failures.hooks.install": ("Hooks", "install"),
-    "failures.models.explaining": ("Explainer", "ExplainerStats", "explain"),
     "page.report": ("Report", "report"),
     "privacy.leaks": ("Finding", "LeakKind", "Leaks", "leaks"),
     "privacy.redact": ("Redaction", "redact"),

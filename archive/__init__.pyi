@@ -1,9 +1,14 @@
 # Made of `__init__.py` by `python -m tools.public_api --stub`.
 
+from archive.app.batch import batch as batch
+from archive.app.explaining import Explainer as Explainer
+from archive.app.explaining import ExplainerStats as ExplainerStats
+from archive.app.explaining import explain as explain
+from archive.app.install import Hooks as Hooks
+from archive.app.install import install as install
 from archive.base.errors import ArchiveError as ArchiveError
 from archive.base.errors import LimitError as LimitError
 from archive.base.limits import Limits as Limits
-from archive.batches.batch import batch as batch
 from archive.batches.jobs import Outcome as Outcome
 from archive.batches.jobs import OutcomeKind as OutcomeKind
 from archive.check.verify import Diagnostic as Diagnostic
@@ -22,11 +27,6 @@ from archive.describe.runtime.profile import RuntimeProfile as RuntimeProfile
 from archive.describe.runtime.profile import profile_etdump as profile_etdump
 from archive.describe.sizes import Account as Account
 from archive.describe.sizes import sizes as sizes
-from archive.failures.hooks.install import Hooks as Hooks
-from archive.failures.hooks.install import install as install
-from archive.failures.models.explaining import Explainer as Explainer
-from archive.failures.models.explaining import ExplainerStats as ExplainerStats
-from archive.failures.models.explaining import explain as explain
 from archive.page.report import Report as Report
 from archive.page.report import report as report
 from archive.privacy.leaks import Finding as Finding

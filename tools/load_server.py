@@ -25,8 +25,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from tests.failures.models.test_three_models import FLEET
 from tests.support.servers import Running, store_of
 

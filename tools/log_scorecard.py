@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.store.store import Store
 from tests.failures.log_forms import FORMS, LogForm
 from tests.support.halves import halves

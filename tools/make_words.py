@@ -28,7 +28,7 @@ from archive.base.errors import NothingToDoError
 from archive.companion.codecs import DICTIONARIES, Codec
 from archive.companion.packed import alike, stored
 from archive.reader.collect import collect
-from archive.rewrite.join import with_digest
+from archive.reader.halves.joined import with_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,6 +28,7 @@ from archive.describe.inventory import InventoryRow
 from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
+from archive.page.sources import SourcesFacts
 from archive.privacy.redact.result import (
     CheckpointRedaction,
     CompanionRedaction,
@@ -56,7 +57,7 @@ READ: dict[str, list[type]] = {
         TensorListing,
         DumpInspection,
         EffectsInspection,
-        document_facts.SourcesFacts,
+        SourcesFacts,
         InventoryRow,
         Unread,
     ],

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 CHANGED = "the file changed while it was read; nothing is written"
 LONGEST_CAUSE = 200
@@ -22,6 +22,9 @@ NO_BYTE = 0xDC00
 ESCAPED_BYTES = "".join(chr(NO_BYTE + byte) for byte in range(0x80, 0x100))
 BACKSLASH = r"\x5c"
 _ESCAPED = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
+OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of characters that a terminal obeys or does not show."""
+_NOT_PLAIN = re.compile(r"[^\n\t -~]")
 _REPR_OF_BYTE = re.compile(r"(?<!\\)\\udc([89a-f][0-9a-f])")
 
 
@@ -211,6 +214,28 @@ def escape_of(character: str) -> str:
     if character in ESCAPED_BYTES:
         return f"\\x{ord(character) - NO_BYTE:02x}"
     return character.encode("unicode_escape").decode()
+
+
+def for_terminal(text: str, escape: Callable[[str], str] = escape_of) -> str:
+    r"""Text of several lines with escapes for every character that a terminal obeys or does not show.
+
+    These are the Unicode categories of ``OBEYED``: C0 and C1 controls and DEL, overrides of the direction
+    of writing, zero-width characters, separators of lines and paragraphs. Newline and tab stay.
+
+    >>> print(for_terminal("a\x1b[2J\u202eb"))
+    a\x1b[2J\u202eb
+
+    Args:
+        text: the text.
+        escape: character → its escape.
+    """
+    import unicodedata  # noqa: PLC0415 (pipes and files do without)
+
+    def escaped_character(match: re.Match[str]) -> str:
+        character = match[0]
+        return escape(character) if unicodedata.category(character) in OBEYED else character
+
+    return _NOT_PLAIN.sub(escaped_character, text)
 
 
 def escaped(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
+from archive.base.places import absolute, last_part
 from archive.base.problems import problem_of
 from archive.base.urls import is_url, name_of
 from archive.batches.inputs import (
@@ -20,7 +21,6 @@ from archive.batches.inputs import (
     recognised,
     shards_of,
 )
-from archive.batches.places import absolute, last_part
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import FileKind, listed_kind
 

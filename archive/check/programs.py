@@ -2,7 +2,7 @@
 
 *In a* ``.pt2``:
 
-- PyTorch 2.13 loads them: the checks of :mod:`archive.check.loading.programs`. What it refuses is an error,
+- PyTorch 2.13 loads them: the checks of :mod:`archive.check.program_loader`. What it refuses is an error,
   what is not of its schema and not checked is a warning.
 - Operators and types that do not come with PyTorch are noted: whether a process has them is not known.
 - Each node can be named: names are unique in their graph.
@@ -37,8 +37,8 @@ from archive.base.diagnostics import REFUSED, wrong
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import is_exact, read_json
 from archive.base.mapped import Mapped
-from archive.check.loading.programs import needs, other_schema, program_faults
-from archive.check.loading.programs.files import (
+from archive.check.program_loader import needs, other_schema, program_faults
+from archive.check.program_loader.files import (
     TABLE,
     PayloadCheck,
     Payloads,

@@ -4,7 +4,7 @@ Each record is read on its own, so that a broken one does not hide what is wrong
 as columns. The docstrings of ``records``, ``ranges``, ``methods``, ``programs`` and ``loading`` list the
 rules, which archives of PyTorch 1.0 to 2.13 keep. Here stand those of archives as a whole:
 
-- PyTorch loads the archive: the checks of :mod:`archive.check.loading`, with PyTorch's own messages. A
+- PyTorch loads the archive: the checks of :mod:`archive.reader.loading`, with PyTorch's own messages. A
   contradiction is an error. A format of another release, which is right in itself but not read by PyTorch
   2.13, is a note.
 - PyTorch 2.13 finds what it loads of compiled models, and ``kernel_information.json``, which PyTorch does not
@@ -23,12 +23,12 @@ from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.check.loading import CHECKS, Fault, Loader, ParsedRecords, has_checks
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
 from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, METHOD_HANDLES
 from archive.reader.archive import Archive
+from archive.reader.loading import CHECKS, Fault, Loader, ParsedRecords, has_checks
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise
 from archive.reader.recognition.kinds import COMMAND_KINDS
@@ -212,7 +212,7 @@ def _check_loads(
 
 
 def _check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    from archive.check.loading.programs.files import (  # noqa: PLC0415 (few archives need it)
+    from archive.check.program_loader.files import (  # noqa: PLC0415 (few archives need it)
         CompiledCheck,
         model_folders,
     )

@@ -11,8 +11,8 @@ import archive
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
+from archive.base.places import exists, is_folder, joined
 from archive.base.urls import name_of
-from archive.batches.places import exists, is_folder, joined
 from archive.cli import options, printing
 from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus

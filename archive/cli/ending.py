@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, for_terminal, one_line
 from archive.base.output import STANDARD_OUTPUT
 from archive.base.problems import problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
 from archive.cli.status import ExitStatus
-from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
-    from archive.render.document_facts import SourcesFacts
+    from archive.page.sources import SourcesFacts
     from archive.render.inspect import Contents
 
 LISTED_KINDS = FOLDER_KINDS["inspect"]

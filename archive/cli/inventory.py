@@ -13,9 +13,11 @@ from archive.batches.inputs import counts, is_false_model, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.reading import Reading, found_files
 from archive.cli import printing
+from archive.cli.questions import QUESTIONS
 from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
 from archive.cli.status import ExitStatus
-from archive.describe.inventory import Inventory, InventoryRow, inventoried
+from archive.describe.inventory import InventoryRow, inventoried
+from archive.describe.totals import Inventory
 from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind
 from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text
@@ -52,7 +54,8 @@ def show_inventory(
     files = found_files(inputs)
     run = _Run(", ".join(map(name_of, inputs)), files.others, reader)
     notes = None if manifest is None else _notes(manifest, asked)
-    read = reader.of_bytes(inventoried, **asked)
+    more = [question for name, question in QUESTIONS.items() if asked[name]]
+    read = reader.of_bytes(inventoried, more=more)
     status = reader.several(
         replace(files, others={}), read, "inspecting", run.row, text=run.form, notes=notes, totals=run.totals
     )

@@ -14,11 +14,11 @@ from archive.cli.ci import sarif_result
 from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.privacy.leaks import LeakKind, leaks
-from archive.privacy.leaks.findings import project_patterns
+from archive.privacy.leaks.findings import project_patterns, unlisted
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
-from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies, unlisted
+from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from archive.app.verbs import VERBS, task_of
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import STANDARD_OUTPUT
+from archive.base.places import exists
 from archive.base.urls import name_of
 from archive.batches.batch import outcomes
 from archive.batches.jobs import OutcomeKind, plan
-from archive.batches.places import exists
 from archive.batches.pool import dask_executor
-from archive.batches.working import VERBS, perform, task_of
+from archive.batches.working import perform
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import force_option, json_option, limit_option, no_map_option
@@ -33,9 +34,9 @@ from archive.cli.progress import tracker, working
 from archive.cli.reading import note_left_out
 from archive.cli.status import ExitStatus
 from archive.companion.build import DEFAULT_LEVEL
+from archive.reader.halves.kept import KINDS
 from archive.render import making, migrate, redact
 from archive.render.making import Sized
-from archive.rewrite.kept import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from archive.base.errors import shown
 from archive.base.urls import name_of
 from archive.cli import printing
 from archive.cli.status import ExitStatus
-from archive.failures.lookups import kernels, nodes
 from archive.reader.lacking import why_no_traces
+from archive.reader.lookups import kernels, nodes
 from archive.reader.recognition import READ_KINDS
 from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits
-    from archive.failures.lookups.instructions import MethodInstruction
-    from archive.failures.lookups.kernels import CalledKernel
-    from archive.failures.lookups.nodes import ProgramNode
+    from archive.reader.lookups.instructions import MethodInstruction
+    from archive.reader.lookups.kernels import CalledKernel
+    from archive.reader.lookups.nodes import ProgramNode
     from archive.render.document_facts import NamedSources
 
 
@@ -81,7 +81,7 @@ def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstr
     """The instructions that names stand for; other names are left out."""
     if not opened.instructions:
         return {}
-    from archive.failures.lookups.instructions import InstructionNodes, is_instruction  # noqa: PLC0415 (few files have some)
+    from archive.reader.lookups.instructions import InstructionNodes, is_instruction  # noqa: PLC0415 (few files have some)
 
     places = InstructionNodes(opened)
     return {name: places.named(name) for name in names if is_instruction(name)}
@@ -93,7 +93,7 @@ def _sources(
     if name in places:
         return list(dict.fromkeys(node for place in places[name] for node in place.nodes))
     if opened.instructions:
-        from archive.failures.lookups.instructions import Regions  # noqa: PLC0415 (few files have some)
+        from archive.reader.lookups.instructions import Regions  # noqa: PLC0415 (few files have some)
 
         return [*map(Regions(opened).sourced, nodes.found_nodes(opened.programs, name))]
     return [*nodes.found_nodes(opened.programs, name), *kernels.found_kernels(opened.compiled, name)]
@@ -102,10 +102,10 @@ def _sources(
 def _why_unknown(opened: Archive, name: str, places: dict[str, list[MethodInstruction]]) -> str:
     """Words for a name that nothing has."""
     if name in places:
-        from archive.failures.lookups.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
+        from archive.reader.lookups.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
 
         return why_no_nodes(opened, name, places[name])
-    from archive.failures.lookups.instructions import is_instruction  # noqa: PLC0415 (the same)
+    from archive.reader.lookups.instructions import is_instruction  # noqa: PLC0415 (the same)
 
     if not opened.has_code and is_instruction(name):
         return f"instruction {shown(name)} is of an ETRecord; give that, and its companion with -c"

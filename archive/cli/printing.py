@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from archive import __version__
-from archive.base.errors import one_line
+from archive.base.errors import for_terminal, one_line
 from archive.base.output import STANDARD_OUTPUT, write_all
 from archive.cli.showing import has_styles, is_paged, showing
-from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -119,7 +119,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if any(find_spec(name) is None for name in NEEDED):
         raise click.UsageError("serving needs the extra `server`: pip install 'debug-archive[server]'")
-    from archive.failures.models.sources import own_store  # noqa: PLC0415 (the same)
+    from archive.app.sources import own_store  # noqa: PLC0415 (the same)
     from archive.server.serving import bound, log_access, serve  # noqa: PLC0415 (what the extra brings)
     from archive.server.settings import Settings  # noqa: PLC0415 (the same)
 

@@ -11,7 +11,7 @@ from archive.cli import making
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
     from archive.cli.status import ExitStatus
-    from archive.rewrite.kept import HandleChoice
+    from archive.reader.halves.kept import HandleChoice
 
 
 @click.command("shrink")

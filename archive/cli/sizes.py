@@ -10,9 +10,9 @@ from archive.base.amounts import AMOUNT_WORDS, human_amount
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
+from archive.base.places import exists, is_folder, joined, last_part
 from archive.base.urls import name_of
 from archive.batches.inputs import InputFile
-from archive.batches.places import exists, is_folder, joined, last_part
 from archive.cli import options, printing
 from archive.cli.reading import (
     CSV,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from archive.app.sources import own_store, store_at
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.output import STANDARD_OUTPUT, replacing
 from archive.base.urls import is_server, is_url
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
-from archive.failures.models.sources import own_store, store_at
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.store import (
     added_line,
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive import Limits
+    from archive.app.sources import AnyStore
     from archive.batches.inputs import InputFile
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
-    from archive.failures.models.sources import AnyStore
     from archive.store.entries import Addition, AnyEntry, CompanionEntry
     from archive.store.kept import Given
 

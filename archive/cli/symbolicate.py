@@ -18,8 +18,8 @@ from archive.base.urls import is_server, is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.debuginfo.symbolicate import Style
-from archive.failures.lookups.handles import Lookups
 from archive.page.shown import Shown
+from archive.reader.lookups.handles import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.symbolicate import symbolication_facts
 from archive.render.texts import runs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits, Symbolication
-    from archive.failures.lookups.handles import Position
+    from archive.reader.lookups.handles import Position
     from archive.render.document_facts import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -290,7 +290,7 @@ def _named_by(
     Raises:
         UsageError: they name none, or several.
     """
-    from archive.failures.models.sources import models_at, models_in  # noqa: PLC0415 (one file does without)
+    from archive.app.sources import models_at, models_in  # noqa: PLC0415 (one file does without)
 
     models = models_in(files, limits=limits) if store is None else models_at(store, limits=limits)
     models_named = models.named_by(handles)

@@ -2,8 +2,8 @@
 
 Read of each file: a zip's directory, and of its records the debug info, the programs, and those that name
 tensors; of a file of tensors, its header. No element of a tensor is read. Of a file elsewhere at most
-`FETCHED` bytes are fetched; what would take more is not known, and the row says so. A caller may ask for
-more, which reads all of each file: the digest of the model, what ``leaks`` finds, what ``verify`` finds.
+`FETCHED` bytes are fetched; what would take more is not known, and the row says so. A caller may ask
+questions of its own, which read all of each file.
 
 A row claims nothing else than it has read: a number is None where it was not looked for or cannot be known,
 `looked_at` says what was read, and `unread` what could not be, and why.
@@ -48,7 +48,6 @@ from archive.reader.provenance import provenance
 from archive.reader.recognition import (
     ARCHIVE_KINDS,
     DAMAGED_KINDS,
-    OPENED_KINDS,
     PACKAGE_KINDS,
     PROGRAM_KINDS,
     SAVED_KINDS,
@@ -62,12 +61,14 @@ from archive.reader.recognition import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from archive.base.limits import Allowance
     from archive.base.mapped import Mapped, Source
-    from archive.compare.digest import Of
     from archive.describe.sizes.account import Piece
+
+    Question: TypeAlias = Callable[["InventoryRow", Source, Limits], "InventoryRow"]
 
 FETCHED = 1 << 25
 """Bytes of a file elsewhere that are fetched, at most, beside those of a server that knows no ranges."""
@@ -156,9 +157,7 @@ class InventoryRow:
 def inventoried(
     source: Source,
     *,
-    digest: bool = False,
-    leaks: bool = False,
-    verify: bool = False,
+    more: Sequence[Question] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> InventoryRow:
     """The row of a file. Of a file that is no model, its kind and size.
@@ -169,9 +168,7 @@ def inventoried(
 
     Args:
         source: a path, a URL, a bytes-like object, or a binary file.
-        digest: compute the digest of the model, which reads all of the file.
-        leaks: look for what the file gives away, which reads all of it.
-        verify: check the file, which reads all of it.
+        more: is asked of each model, in this order, and reads all of the file.
         limits: what hostile input may cost.
 
     Raises:
@@ -182,10 +179,9 @@ def inventoried(
         with closing(by_ranges(source, most=FETCHED)) as mapped:
             row = _row(mapped, limits.allowance(mapped.weight))
         if row.kind in ZIP_KINDS | TENSOR_KINDS | {FileKind.COMPANION}:
-            asked = ((digest, _with_digest), (leaks, _with_leaks), (verify, _with_findings))
-            for is_asked, more in asked:
-                row = more(row, source, limits) if is_asked else row
-        if isinstance(mapped, Fetched) and (row.unread or digest or leaks or verify):
+            for question in more:
+                row = question(row, source, limits)
+        if isinstance(mapped, Fetched) and (row.unread or more):
             mapped.check_unchanged()
         return row
 
@@ -382,159 +378,15 @@ def _short(text: str) -> str:
 # --- what all bytes tell
 
 
-def _with_digest(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
-    from archive.compare.digest import digest  # noqa: PLC0415 (by request)
+def extended(row: InventoryRow, what: str, find: Callable[[], Mapping[str, object]]) -> InventoryRow:
+    """A row with what a function finds, or the reason why it finds nothing.
 
-    if row.files > 1:
-        return replace(row, unread=[*row.unread, "digest: the model is in several files"])
-    of: Of = "model" if row.kind in ZIP_KINDS else "file"
-    what = "all bytes, for the digest"
-    return _with(row, what, lambda: {"digest": str(digest(source, of=of, limits=limits))})
-
-
-def _with_leaks(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
-    from archive.privacy.leaks import SCANNED_KINDS, leaks  # noqa: PLC0415 (by request)
-
-    if row.kind not in SCANNED_KINDS:
-        return replace(row, unread=[*row.unread, NO_LEAKS])
-    problems: list[str] = []
-
-    def find() -> Mapping[str, object]:
-        found = leaks(source, limits=limits)
-        problems.extend(f"leaks: {problem}" for problem in found.problems)
-        return {"leaks": Counter(str(finding.kind) for finding in found.counted())}
-
-    row = _with(row, "all texts, for leaks", find)
-    return replace(row, unread=[*row.unread, *problems])
-
-
-def _with_findings(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:
-    from archive.check.verify import CHECKED_KINDS, verify  # noqa: PLC0415 (by request)
-
-    if row.kind not in CHECKED_KINDS:
-        return replace(row, unread=[*row.unread, NO_FINDINGS])
-    what = "all records, by verify"
-    return _with(
-        row, what, lambda: {"findings": Counter(one.severity for one in verify(source, limits=limits))}
-    )
-
-
-def _with(row: InventoryRow, what: str, find: Callable[[], Mapping[str, object]]) -> InventoryRow:
+    Args:
+        row: as known so far.
+        what: is looked at.
+        find: more fields of the row, by name.
+    """
     known = _Known()
     known.look(what, find)
     more = [*row.looked_at, *known.looked_at], [*row.unread, *known.unread]
     return replace(row, **known.facts, looked_at=more[0], unread=more[1])  # type: ignore[arg-type]
-
-
-# --- many files
-
-
-SUMMED = ("size", "elements", "weight_bytes", "code_bytes", "debug_bytes")
-"""What is summed of rows."""
-
-
-@dataclass(slots=True)
-class Sums:
-    """The sums of some rows; rows that do not know a number are left out, and null is that no row knows it.
-
-    Attributes:
-        files: how many rows; a model in several files has one.
-        size: in bytes.
-        elements: of tensors.
-        weight_bytes: stored bytes of tensors.
-        code_bytes: stored bytes of what is run, or what modules are made of, without debug info.
-        debug_bytes: stored bytes of debug info.
-    """
-
-    files: int = 0
-    size: int | None = None
-    elements: int | None = None
-    weight_bytes: int | None = None
-    code_bytes: int | None = None
-    debug_bytes: int | None = None
-
-    def add(self, row: InventoryRow) -> None:
-        """Add a row."""
-        self.files += 1
-        self._add_numbers(row)
-
-    def add_all(self, other: Sums) -> None:
-        """Add the rows of other sums."""
-        self.files += other.files
-        self._add_numbers(other)
-
-    def _add_numbers(self, other: InventoryRow | Sums) -> None:
-        for name in SUMMED:
-            if (number := getattr(other, name)) is not None:
-                setattr(self, name, (getattr(self, name) or 0) + number)
-
-
-class Inventory:
-    """Takes rows one by one, in their order. Of each file it keeps a digest and a name.
-
-    Args:
-        kinds: those of the files that have a row; others are counted.
-
-    Attributes:
-        total: of all rows.
-        by_kind: the same by kind.
-        by_release: by release; "" where that is not known.
-        partly: how many models do not tell how many elements their tensors have.
-        others: how many files there are of each other kind.
-        unread: how many files could not be read.
-        same: of files that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
-    """
-
-    def __init__(self, kinds: Collection[FileKind]) -> None:
-        self._kinds = kinds
-        self._first: dict[bytes, str] = {}
-        self.total = Sums()
-        self.by_kind: dict[str, Sums] = {}
-        self.by_release: dict[str, Sums] = {}
-        self.others = Counter[FileKind]()
-        self.partly = 0
-        self.unread = 0
-        self.same: dict[str, Sums] = {}
-
-    def take(self, row: InventoryRow, place: str = "") -> InventoryRow | None:
-        """The row with the file that it is the same as; None for a file of another kind.
-
-        Args:
-            row: of the next file.
-            place: what two names of one file have in common, such as its device and inode; "" if not known.
-        """
-        if row.kind not in self._kinds:
-            self.others[row.kind] += 1
-            return None
-        for by, value in (("file", place), ("digest", row.digest) if row.digest else ("crc", row.contents)):
-            if value:
-                key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_BYTES).digest()
-                first = self._first.setdefault(key, row.file)
-                if first is not row.file and not row.same_as:
-                    row = replace(row, same_as=first, same_by=by)
-        if row.same_as:
-            self.same.setdefault(row.same_by, Sums()).add(row)
-        self.partly += row.elements is None and row.kind in OPENED_KINDS
-        for sums in (
-            self.total,
-            self.by_kind.setdefault(str(row.kind), Sums()),
-            self.by_release.setdefault(row.release, Sums()),
-        ):
-            sums.add(row)
-        return row
-
-
-def largest(sums: Mapping[str, Sums], most: int) -> Iterable[tuple[str, Sums]]:
-    """The groups with most files, largest first, and the rest as one.
-
-    Args:
-        sums: by name; "" for files of which it is not known.
-        most: how many of them.
-    """
-    order = sorted(sums.items(), key=lambda item: (-item[1].files, item[0]))
-    yield from ((name or "(not known)", some) for name, some in order[:most])
-    if order[most:]:
-        rest = Sums()
-        for _, some in order[most:]:
-            rest.add_all(some)
-        yield f"[{len(order) - most:,} others]", rest

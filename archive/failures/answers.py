@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Style
     from archive.failures.failure import Failure
     from archive.failures.log.streams import LogStream
-    from archive.failures.lookups.instructions import InstructionNodes
     from archive.reader.archive import Archive
+    from archive.reader.lookups.instructions import InstructionNodes
 
 UNCHECKED = "nothing proves it: not checked against the model's code, which a companion doesn't have"
 
@@ -189,6 +189,6 @@ class ArchiveAnswers:
 
     @cached_property
     def _instructions(self) -> InstructionNodes:
-        from archive.failures.lookups.instructions import InstructionNodes  # noqa: PLC0415 (few archives have some)
+        from archive.reader.lookups.instructions import InstructionNodes  # noqa: PLC0415 (few archives have some)
 
         return InstructionNodes(self.archive)

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Failure
 from archive.failures.held_graphs import COLOUR, Caller, GraphCall, call_above, holder_below
-from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.nodes import (
     MOST_SAID,
     UNKNOWN_CALL,
@@ -49,6 +48,7 @@ from archive.failures.nodes import (
 from archive.failures.operands import contradiction, not_so
 from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
 from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, behind, own_name, pieces
+from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

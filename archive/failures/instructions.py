@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Steps
     from archive.failures.log.streams import LogStream
-    from archive.failures.lookups.instructions import InstructionNodes
-    from archive.failures.lookups.nodes import ProgramNode
+    from archive.reader.lookups.instructions import InstructionNodes
+    from archive.reader.lookups.nodes import ProgramNode
 
 HEAD = (
     rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] "
@@ -192,7 +192,7 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
         ArchiveError: a record that is needed is broken.
         LimitError: more steps are taken than allowed.
     """
-    from archive.failures.lookups.instructions import ADDED, ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
+    from archive.reader.lookups.instructions import ADDED, ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
 
     if failure.chain != ONLY_CHAIN:
         return answer_of(instructions.archive, failure, failure.what, [], lambda node: node.text)

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
-from archive.failures.lookups.kernels import CalledKernel, why_unrecorded
 from archive.failures.nodes import digest
+from archive.reader.lookups.kernels import CalledKernel, why_unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

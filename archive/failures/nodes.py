@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import several
 from archive.base.strings import decoded
 from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
-from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
 from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
 from archive.reader.lacking import why_no_traces
+from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.exported.sites import NodeSite
+    from archive.reader.lookups.nodes import ProgramNode
 
 MOST_TEXT, MOST_MESSAGES = 1 << 12, 8
 """Characters of a message that are looked at, and messages."""

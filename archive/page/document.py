@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from archive.base.errors import for_terminal
 from archive.page.folding import folded, part_of
-from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

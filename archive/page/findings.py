@@ -9,9 +9,9 @@ from archive.base.mapped import UNNAMED
 from archive.check.verify import verify
 from archive.page.units import plain
 from archive.privacy.leaks import leaks
+from archive.privacy.leaks.findings import by_kind, unlisted
 from archive.reader.lacking import why_no_handles
 from archive.reader.recognition import FileKind
-from archive.render.leaks import by_kind, unlisted
 from archive.rewrite.migrate.migrate import migrate
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.describe.inventory import largest
+from archive.describe.totals import HEADINGS, MOST_GROUPS, SAME, largest, numbers, remarks
 from archive.page.folder import Column, FolderPage
 from archive.page.units import plain
-from archive.render.inventory import HEADINGS, MOST_GROUPS, SAME, numbers, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.describe.inventory import Inventory, InventoryRow, Sums
+    from archive.describe.inventory import InventoryRow
+    from archive.describe.totals import Inventory, Sums
 
 COLUMNS = (
     Column("file", "File"),
@@ -79,7 +79,7 @@ class InventoryPage:
         if others:
             headings = [["Kind", "text"], ["Files", "number"]]
             tables.append({"title": "Other files", "columns": headings, "rows": others})
-        return self._page.page(tables=tables, notes=told(inventory)).decode()
+        return self._page.page(tables=tables, notes=remarks(inventory)).decode()
 
 
 def _words(counts: Mapping[str, object] | None) -> str:

@@ -11,7 +11,7 @@ file, or none. Each of their lines has the number of its own frame.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -27,7 +27,60 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
-    from archive.render.document_facts import SourceRecordFacts, SourcesFacts
+
+
+class SourceFileFacts(TypedDict):
+    """A file of the model's source, stitched of its fragments.
+
+    Attributes:
+        name: of the file; "" of sources that have none, as those of traced operations.
+        text: of the fragments, in the order of their lines.
+        lines: pairs of a byte of the text and the number of the line that begins there; those in between
+            follow.
+    """
+
+    name: bytes
+    text: bytes
+    lines: Sequence[Sequence[int]]
+
+
+class SourceRecordFacts(TypedDict):
+    """A record of generated code, and where each of its source ranges comes from: columns of equal length.
+
+    Attributes:
+        record: the record's name.
+        offset: the byte of the record from which on the code comes from this range.
+        file: the number of the file; -1 where there is no source.
+        start: the range's first byte in the file's text; 0 where there is none.
+        end: the byte behind its last.
+        line: the line of its first byte in the file; 0 where there is none.
+        tag: the range's number in the archive; -1 in layouts without.
+    """
+
+    record: str
+    offset: Sequence[int]
+    file: Sequence[int]
+    start: Sequence[int]
+    end: Sequence[int]
+    line: Sequence[int]
+    tag: Sequence[int]
+
+
+class SourcesFacts(TypedDict):
+    """The model's source, the generated code that is made of it, and which byte of one is which of the other.
+
+    All positions are bytes of UTF-8; text that is none is shown escaped.
+
+    Attributes:
+        file: the archive.
+        files: the files of the source.
+        records: the records of generated code.
+    """
+
+    file: str
+    files: Sequence[SourceFileFacts]
+    records: Sequence[SourceRecordFacts]
+
 
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""

@@ -20,7 +20,7 @@ from archive.render.as_json import as_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.describe.inventory import Sums
+    from archive.describe.totals import Sums
     from archive.reader.recognition import FileKind
 
 SCHEMA_VERSION = 1

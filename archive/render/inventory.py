@@ -7,7 +7,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line
-from archive.describe.inventory import SUMMED, InventoryRow, largest
+from archive.describe.inventory import InventoryRow
+from archive.describe.totals import HEADINGS, MOST_GROUPS, SAME, largest, numbers, remarks
 from archive.reader.recognition import FileKind
 from archive.render.as_csv import CsvTable
 from archive.render.as_json import as_json
@@ -17,17 +18,11 @@ from archive.render.texts import share
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.describe.inventory import Inventory, Sums
+    from archive.describe.totals import Inventory, Sums
     from archive.render.documents import Totals
     from archive.render.fitted_table import Printed
 
 COLUMNS = tuple(column.name for column in fields(InventoryRow) if column.name != "file")
-MOST_GROUPS = 40
-"""Kinds or releases of a table; the others are one row."""
-SAME = {"crc": "likely the same as", "digest": "the same as", "file": "the same file as"}
-"""What is said of files that are the same, by how that is known."""
-HEADINGS = ("files", "bytes", "elements", "weights", "code", "debug info")
-"""The columns of sums: the files, and what is summed of them."""
 
 
 # --- text
@@ -69,21 +64,8 @@ def totals_text(inventory: Inventory) -> Printed:
         "",
         _table("release", inventory.by_release, inventory.total),
         "",
-        *told(inventory),
+        *remarks(inventory),
     ]
-
-
-def told(inventory: Inventory) -> list[str]:
-    """What the sums do not say, in sentences."""
-    lines = [
-        f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
-        for by, same in sorted(inventory.same.items())
-    ]
-    if inventory.partly:
-        lines.append(f"elements are not known: {counted(inventory.partly, 'file')}")
-    if inventory.unread:
-        lines.append(f"could not be read: {counted(inventory.unread, 'file')}")
-    return lines
 
 
 def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
@@ -93,11 +75,6 @@ def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
         debug = "" if some.debug_bytes is None else share(some.debug_bytes, some.size or 0)
         table.add(one_line(name), *cells, debug)
     return table
-
-
-def numbers(sums: Sums) -> list[int | None]:
-    """The numbers below ``HEADINGS``; None where no file tells."""
-    return [sums.files, *(getattr(sums, name) for name in SUMMED)]
 
 
 def totals(inventory: Inventory) -> Totals:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line
+from archive.privacy.leaks.findings import by_kind
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from archive.privacy.leaks import Finding, LeakKind, Leaks, Place
+    from archive.privacy.leaks import Finding, Leaks, Place
     from archive.render.document_facts import FoundAt, LeaksFacts
 
 STEPS = 3
@@ -75,12 +76,6 @@ def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     return "; ".join(parts)
 
 
-def unlisted(leaks: Leaks) -> list[str]:
-    """A line for each kind of which more texts were found than are kept, and for what could not be read."""
-    more = (f"{kind}: {count:,} more, of texts that are not listed" for kind, count in leaks.more.items())
-    return [*more, *leaks.problems]
-
-
 def leaks_line(findings: Sequence[Finding]) -> str:
     """How many texts of each kind were found, on one line."""
     kinds = [f"{kind} {len(some):,}" for kind, some in by_kind(findings).items()]
@@ -115,11 +110,3 @@ def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> LeaksFacts:
 def _found_at(place: Place) -> FoundAt:
     found: FoundAt = {"record": place.record, "byte": place.byte}
     return {**found, "within": place.within} if place.within else found
-
-
-def by_kind(findings: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
-    """Findings by their kinds."""
-    kinds: dict[LeakKind, list[Finding]] = {}
-    for finding in findings:
-        kinds.setdefault(finding.kind, []).append(finding)
-    return kinds

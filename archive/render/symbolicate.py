@@ -9,10 +9,10 @@ from archive.base.errors import counted, one_line
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
-    from archive.failures.lookups.instructions import MethodInstruction
-    from archive.failures.lookups.kernels import CalledKernel
-    from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.exported.traces import FrameMark, Trace
+    from archive.reader.lookups.instructions import MethodInstruction
+    from archive.reader.lookups.kernels import CalledKernel
+    from archive.reader.lookups.nodes import ProgramNode
     from archive.render.document_facts import (
         Causes,
         Frame,

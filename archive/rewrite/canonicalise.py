@@ -21,9 +21,9 @@ from archive.formats.archive_id import check_same_id
 from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.program import with_metadata
 from archive.formats.record_kinds import UNNAMED_ROOT
+from archive.reader.halves.slim import with_new_id
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
 from archive.reader.rewriting import check_archive, rewriting
-from archive.rewrite.slim import with_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,7 +22,6 @@ from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import same_bytes
-from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
 from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
@@ -30,14 +29,15 @@ from archive.debuginfo.model import RangeLayout
 from archive.formats.archive_id import check_same_id
 from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader.collect import check_debug_info
+from archive.reader.halves.companions import companion_contents
+from archive.reader.halves.joined import check_gives
+from archive.reader.halves.kept import Remains, kept_handles, kept_kinds
+from archive.reader.halves.slim import slim_members, smallest_member, with_new_id
+from archive.reader.loading import refusals_as_before
 from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
 from archive.reader.rewriting import check_archive, rewriting
 from archive.rewrite.compact import compact_records, says_other_facts
 from archive.rewrite.compact.check import same_facts
-from archive.rewrite.join import check_gives
-from archive.rewrite.kept import Remains, kept_handles, kept_kinds
-from archive.rewrite.slim import slim_members, smallest_member, with_new_id
-from archive.rewrite.split import companion_contents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from archive.base.output import Sink
     from archive.container.write import Member
     from archive.reader.archive import Archive
+    from archive.reader.halves.kept import HandleChoice, KeptHandles
     from archive.reader.rewriting import Rewriting
-    from archive.rewrite.kept import HandleChoice, KeptHandles
 
 
 class ShrinkLevel(StrEnum):
@@ -126,7 +126,7 @@ def shrink(
             ``mobile_debug_handles.pkl``, without which a failure on a device names none.
         salt: any text; another one gives unique handles another prefix.
         keep: for ``embed``: kinds of debug info that PyTorch still finds in a ``.pt2``, beside ``modules``:
-            see :data:`archive.rewrite.kept.KINDS`. The companion has all of them.
+            see :data:`archive.reader.halves.kept.KINDS`. The companion has all of them.
         drop: for ``embed``: kinds that it does not: ``modules``.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.

@@ -18,27 +18,26 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.container.write import write_archive
 from archive.formats.record_kinds import METHOD_HANDLES
-from archive.reader.collect import check_debug_info, collect
+from archive.reader.collect import check_debug_info
+from archive.reader.halves.companions import companion_contents
+from archive.reader.halves.joined import check_gives
+from archive.reader.halves.kept import Remains, kept_handles, kept_kinds
+from archive.reader.halves.slim import with_new_id
 from archive.reader.lacking import why_no_handles
+from archive.reader.loading import refusals_as_before
 from archive.reader.recognition import SPLIT_KINDS, FileKind
 from archive.reader.rewriting import check_archive, rewriting
-from archive.rewrite.join import check_gives, with_digest
-from archive.rewrite.kept import Remains, kept_handles, kept_kinds
-from archive.rewrite.slim import with_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.companion.contents import Contents
-    from archive.reader.archive import Archive
-    from archive.rewrite.kept import HandleChoice, KeptHandles
+    from archive.reader.halves.kept import HandleChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def split(
             name the archive, too. See :mod:`archive.debuginfo.unique_handles`.
         salt: any text; another one gives unique handles another prefix.
         keep: kinds of debug info that stay in exported programs, beside ``modules``, and in compiled models:
-            see :data:`archive.rewrite.kept.KINDS`. The companion has all of them.
+            see :data:`archive.reader.halves.kept.KINDS`. The companion has all of them.
         drop: kinds that do not stay: ``modules``.
         layout: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
@@ -155,30 +154,3 @@ def split(
             contents.archive_id.hex(),
             refused,
         )
-
-
-def companion_contents(opened: Archive, kept: KeptHandles, *, fingerprints: bool = False) -> Contents:
-    """What the companion of an archive holds, if some handles stay in the archive.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-        LimitError: it asks for more than allowed.
-    """
-    contents = collect(opened, fingerprints=fingerprints)
-    return kept.noted(with_digest(contents, opened.container, opened.programs.left))
-
-
-def companion_of(opened: Archive) -> bytes:
-    """The companion that :func:`split` makes of an archive by default; the archive stays as it is.
-
-    Raises:
-        ArchiveError: the archive has no debug information, or cannot be read.
-        LimitError: it asks for more than allowed.
-    """
-    check_archive(opened)
-    check_debug_info(opened)
-    contents = companion_contents(opened, kept_handles(opened, None, "", by_default="unique"))
-    data = build_companion(contents)
-    with opened.allowance.part() as part:
-        check_gives(contents, memoryview(data), opened.archive_id, part)
-    return data

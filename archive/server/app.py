@@ -26,8 +26,8 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 import archive
+from archive.app.sources import own_store
 from archive.base.errors import ArchiveError, shown
-from archive.failures.models.sources import own_store
 from archive.server.companions import Companions
 from archive.server.desk import Desk
 from archive.server.logs import Logs

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, ParamSpec, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_of, own_store
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
 from archive.base.json_text import check_values
 from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
 from archive.failures.log.recoding import unpacked
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_of, own_store
 from archive.page.failures import failures_page
 from archive.page.report import report
 from archive.page.shown import Shown
@@ -284,7 +284,7 @@ def explain_text(body: Path, answer: Path, ids: str | None, names: str | None) -
     Args:
         body: the log's file.
         answer: the file that is written.
-        ids: as :func:`~archive.failures.models.explaining.explainer_of` has it.
+        ids: as :func:`~archive.app.explaining.explainer_of` has it.
         names: likewise.
     """
     with _worker.shelf.models() as models, answer.open("wb") as out:

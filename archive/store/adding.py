@@ -26,9 +26,9 @@ from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of
 from archive.reader import opening
 from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
+from archive.reader.halves.companions import companion_of as split_companion_of
 from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS, kind_in
-from archive.rewrite.split import companion_of as split_companion_of
 from archive.store.files import MOST_SHARED
 from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept
 from archive.store.plain import companion_of, recipe_of

@@ -17,7 +17,7 @@ import pytest
 from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
 from archive.base.output import check_target, replacing, replacing_all, scratch, write_all
-from archive.batches.places import Measured
+from archive.base.places import Measured
 from tests.support.faults import (
     PLACEHOLDER,
     SYSTEMS,

@@ -13,9 +13,10 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.app.verbs import VERBS
 from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
-from archive.batches.working import VERBS, Task
+from archive.batches.working import Task
 from archive.rewrite.shrink import ShrinkLevel
 from tests.support.commands import called, files, process
 from tests.support.corpus import KINDS

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import archive
+from archive.app.verbs import VERBS
 from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
-from archive.batches.working import VERBS, Task
+from archive.batches.working import Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.corpus import KINDS
 from tests.support.exported import EXPORTED

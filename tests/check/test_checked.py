@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.check.loading import CHECKS, Loader
 from archive.check.verify import verification
+from archive.reader.loading import CHECKS, Loader
 from tests.support.commands import told
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, KINDS, RELEASES
 from tests.support.sampling import sampled

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import archive
-from archive.check.loading import CHECKS, has_checks, refusals, refusals_as_before
 from archive.check.verify import verify
 from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map
+from archive.reader.loading import CHECKS, has_checks, refusals, refusals_as_before
 from archive.reader.recognition import FileKind
 from tests.support.commands import well
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.batches.working import VERBS
+from archive.app.verbs import VERBS
 from archive.reader.recognition import FileKind, recognise
 from archive.reader.recognition.kinds import (
     COMMAND_KINDS,

@@ -14,7 +14,8 @@ import fsspec
 import pytest
 
 import archive
-from archive.describe.inventory import NO_FINDINGS, SUMMED, InventoryRow, inventoried
+from archive.describe.inventory import NO_FINDINGS, InventoryRow, inventoried
+from archive.describe.totals import SUMMED
 from tests.page.browser import data_of
 from tests.support.commands import called, run
 from tests.support.corpus import CALLSTACKS, FIXTURES, KINDS

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 import archive
+from archive.base.errors import for_terminal
 from archive.cli import main
 from archive.container.write import new_member
 from archive.formats.record_kinds import kind_of
-from archive.render.texts import for_terminal
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.tampering import PLAIN, packed, tampered

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
 from archive.failures.kernels import NO_CODE
-from archive.failures.lookups.kernels import WITHOUT_RECORD
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
+from archive.reader.lookups.kernels import WITHOUT_RECORD
 from tests.support.commands import run
 from tests.support.cost import loops_below
 from tests.support.exported import COMPILED, changed_package, member, package, package_halves, written

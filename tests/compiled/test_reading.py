@@ -18,10 +18,10 @@ import archive
 from archive import ArchiveError, Limits
 from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.failures.explainer import explain
-from archive.failures.lookups.kernels import WITHOUT_RECORD, found_kernels
 from archive.formats.compiled.code import CppCode
 from archive.formats.elf.weights import weights_span
 from archive.formats.tensors.compiled import compiled_constants
+from archive.reader.lookups.kernels import WITHOUT_RECORD, found_kernels
 from tests.support.commands import called, told, well
 from tests.support.exported import COMPILED, PACKAGES, changed_package, member, package, written
 from tests.support.sampling import whole_suite

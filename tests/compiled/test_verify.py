@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import archive
-from archive.check.loading.programs.objects import FUNCTIONS, RUN
+from archive.check.program_loader.objects import FUNCTIONS, RUN
 from archive.check.verify import verification, verify
 from archive.container.write import new_member
 from tests.support.broken_programs import rewritten

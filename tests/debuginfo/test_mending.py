@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import archive
-from archive.check.loading import refusals
 from archive.check.verify import verify
 from archive.debuginfo.mending import mended as mended_map
+from archive.reader.loading import refusals
 from tests.support.commands import well
 from tests.support.corpus import CALLSTACKS, REFUSED
 from tests.support.tampering import STACK, edited, handles, ranges, tampered

@@ -15,11 +15,13 @@ import pytest
 
 import archive
 from archive import ArchiveError, FileKind
+from archive.cli.questions import QUESTIONS
 from archive.container.container import Container
 from archive.container.write import Member, member_from, write_archive
 from archive.describe import inventory
-from archive.describe.inventory import Inventory, InventoryRow, inventoried, largest
+from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.sizes import WeightSize
+from archive.describe.totals import Inventory, largest
 from archive.formats.tensor_files.safetensors import build_header
 from archive.reader.provenance import provenance
 from archive.reader.recognition import ARCHIVE_KINDS, OPENED_KINDS, TENSOR_KINDS
@@ -88,7 +90,7 @@ def test_a_row_says_what_the_other_readers_say(path: Path) -> None:
 
 
 def test_what_reads_all_bytes_is_asked_for() -> None:
-    row = inventoried(STACK, digest=True, leaks=True, verify=True)
+    row = inventoried(STACK, more=list(QUESTIONS.values()))
     assert row.digest == str(archive.digest(STACK))
     found = archive.leaks(STACK).counted()
     assert row.leaks == {str(one.kind): sum(other.kind is one.kind for other in found) for one in found}
@@ -102,7 +104,7 @@ def test_what_reads_all_bytes_is_asked_for() -> None:
 
 
 def test_a_file_of_tensors_is_not_called_free_of_what_nobody_looked_for() -> None:
-    row = inventoried(KINDS / "tensors.safetensors", leaks=True, verify=True, digest=True)
+    row = inventoried(KINDS / "tensors.safetensors", more=list(QUESTIONS.values()))
     assert (row.leaks, row.findings) == ({}, None)
     assert row.digest == str(archive.digest(KINDS / "tensors.safetensors", of="file"))
     assert row.unread == ["verify: does not check files of this kind"]
@@ -338,7 +340,7 @@ def test_archives_without_crcs_are_not_compared(tmp_path: Path) -> None:
     paths = [without_crcs(tmp_path / name) for name in ("a.ptl", "b.ptl")]
     _, rows = took(*map(inventoried, paths))
     assert [(row.contents, row.same_as) for row in rows] == [("", ""), ("", "")]
-    _, rows = took(*(inventoried(path, digest=True) for path in paths))
+    _, rows = took(*(inventoried(path, more=[QUESTIONS["digest"]]) for path in paths))
     assert [row.same_as for row in rows] == ["", str(paths[0])]
     assert rows[1].same_by == "digest"
 
@@ -352,7 +354,7 @@ def test_forged_crcs_make_a_file_likely_the_same_and_a_digest_tells_it_apart(tmp
     path.write_bytes(data)
     _, rows = took(*map(inventoried, (STACK, path)))
     assert rows[1].same_by == "crc"
-    _, rows = took(*(inventoried(one, digest=True) for one in (STACK, path)))
+    _, rows = took(*(inventoried(one, more=[QUESTIONS["digest"]]) for one in (STACK, path)))
     assert (rows[1].digest, rows[1].same_as) == ("", "")
     assert "crc32" in rows[1].unread[-1]
 
@@ -360,7 +362,7 @@ def test_forged_crcs_make_a_file_likely_the_same_and_a_digest_tells_it_apart(tmp
 def test_models_of_one_digest_are_the_same_whatever_their_bytes(tmp_path: Path) -> None:
     path = tmp_path / "small.ptl"
     archive.shrink(STACK, path)
-    _, rows = took(*(inventoried(one, digest=True) for one in (STACK, path)))
+    _, rows = took(*(inventoried(one, more=[QUESTIONS["digest"]]) for one in (STACK, path)))
     assert (rows[1].same_as, rows[1].same_by) == (str(STACK), "digest")
     assert rows[0].contents != rows[1].contents
 
@@ -414,4 +416,4 @@ def test_a_file_that_is_written_to_while_it_is_read_has_no_row(tmp_path: Path) -
         return archive.digest(*arguments, **options)  # type: ignore[arg-type]
 
     with mock.patch("archive.compare.digest.digest", written), pytest.raises(ArchiveError, match="changed"):
-        inventoried(path, digest=True)
+        inventoried(path, more=[QUESTIONS["digest"]])

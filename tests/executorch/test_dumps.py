@@ -13,8 +13,8 @@ import archive
 from archive import ArchiveError, LimitError, Limits, profile_etdump
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.source_files import is_pytorchs
-from archive.failures.lookups.instructions import InstructionNodes
 from archive.formats.etdump import ProfileEvent, parse_etdump
+from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.etdumps import DUMPS, Block, Event, built, dump, told
 from tests.support.exported import changed_record, inspected, record
 

@@ -14,7 +14,7 @@ import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.check.verify import verify
 from archive.failures.explainer import LogExplainer
-from archive.failures.lookups.instructions import InstructionNodes
+from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.commands import well
 from tests.support.cost import loops_below
 from tests.support.documents import file_of

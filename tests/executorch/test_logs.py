@@ -11,7 +11,7 @@ import pytest
 
 import archive
 from archive.failures.explainer import LogExplainer, explain
-from archive.failures.lookups.instructions import InstructionNodes
+from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.commands import run
 from tests.support.exported import RECORDS, changed_record, inspected, log, record
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.lookups.instructions import InstructionNodes, runs
 from archive.formats.etrecord import DelegateCall, Instruction, node_handles
 from archive.formats.record_kinds import programs_in
+from archive.reader.lookups.instructions import InstructionNodes, runs
 from tests.support.commands import run
 from tests.support.documents import file_of
 from tests.support.exported import ETRECORDS, INSPECTED, changed_record, inspected, record

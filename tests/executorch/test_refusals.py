@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from archive.formats.exported.inputs import ProgramInput
 from tests.support.corpus import FIXTURES
 

@@ -10,7 +10,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.failures.explainer import LogExplainer
-from archive.failures.lookups.instructions import InstructionNodes
+from archive.reader.lookups.instructions import InstructionNodes
 from tests.support.commands import run, well
 from tests.support.exported import ETRECORDS, RECORDS, changed_record, inspected, log, record
 from tests.support.sampling import sampled

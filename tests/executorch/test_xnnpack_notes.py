@@ -8,9 +8,9 @@ import pytest
 
 from archive import ArchiveError, profile_etdump
 from archive.describe.runtime.xnnpack_notes import contradiction
-from archive.failures.lookups.nodes import ProgramNode
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite
+from archive.reader.lookups.nodes import ProgramNode
 from tests.support.etdumps import dump
 from tests.support.exported import record
 

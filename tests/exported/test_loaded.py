@@ -21,9 +21,9 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.failures.eval_frames import is_line
 from archive.failures.explainer import LogExplainer
-from archive.failures.lookups.nodes import ProgramNode, found_nodes
 from archive.formats.exported.loaded import Names
 from archive.formats.exported.program import Program
+from archive.reader.lookups.nodes import ProgramNode, found_nodes
 from tests.support.exported import PROGRAMS
 from tests.support.running_exported import registered
 from tests.support.sampling import crossed, sampled

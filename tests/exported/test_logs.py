@@ -11,10 +11,10 @@ import pytest
 import archive
 from archive.failures.eval_frames import Fit, fit, is_line
 from archive.failures.explainer import LogExplainer, explain
-from archive.failures.lookups.nodes import ProgramNode
 from archive.formats.exported.printed import FIRST_LINE
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite, Scope
+from archive.reader.lookups.nodes import ProgramNode
 from tests.support.commands import run
 from tests.support.exported import EXPORTED
 

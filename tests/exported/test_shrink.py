@@ -226,7 +226,7 @@ def test_a_compact_archive_whose_program_is_another_is_not_written(tmp_path: Pat
         return new_member(name, bare)
 
     with (
-        mock.patch("archive.rewrite.slim._joined_member", without_metadata),
+        mock.patch("archive.reader.halves.slim._joined_member", without_metadata),
         pytest.raises(ArchiveError, match=r"models/model\.json: would change; nothing is written"),
     ):
         archive.shrink(SHOP, tmp_path / "out")

@@ -16,8 +16,8 @@ from archive.companion.layout import CompanionLayout
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
-from archive.failures.lookups.nodes import found_nodes
 from archive.formats.archive_id import archive_id
+from archive.reader.lookups.nodes import found_nodes
 from tests.support.canaries import rewritten
 from tests.support.commands import run
 from tests.support.documents import file_of

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.check.loading.programs import NAMESPACES, TYPES
+from archive.check.program_loader import NAMESPACES, TYPES
 from archive.check.programs import PLAIN
 from archive.check.verify import verify
 from archive.container.write import new_member

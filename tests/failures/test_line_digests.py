@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.base.errors import ArchiveError
 from archive.failures.code_records import CodeLines
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from archive.failures.printed import FRAME, FRAME_HEADER, RANGE_MARKING
 from archive.reader.collect import line_digests_of
 from archive.reader.line_digests import digests_of, packed_digests, unpacked_lines

@@ -14,6 +14,8 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
 from archive.failures.inputs import REFUSED, refusal_in
 from archive.failures.kernels import (
@@ -28,8 +30,6 @@ from archive.failures.kernels import (
 from archive.failures.kinds import KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
 from archive.failures.log.quiet import INPUT_MARK, MARKS, NUMBER_MARK, URL_MARK, has_failure
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED
 from tests.support.reports import case, cases, explained

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.store.store import Store
 from tests.failures.log_forms import FORMS, LogForm
 from tests.support.halves import split_companion

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.lookups.nodes import loaded_nodes
 from archive.failures.operands import Claim, Operand, claims, contradiction
+from archive.reader.lookups.nodes import loaded_nodes
 from tests.support.exported import EXPORTED, RECORDS
 
 if TYPE_CHECKING:

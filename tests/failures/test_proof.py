@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.halves import halves
 from tests.support.reports import case

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from tests.support.canaries import CANARIES
 from tests.support.corpus import ORACLES
 from tests.support.exported import EXPORTED

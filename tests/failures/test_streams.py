@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.explainer import LogExplainer
 from archive.failures.lite import LiteFailure
 from archive.failures.log.beginnings import Beginning
 from archive.failures.log.forms import NUMBERS, TIMES, shape_of
 from archive.failures.log.lines import Lines
 from archive.failures.log.streams import MAX_BETWEEN
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from tests.failures.framings import FRAMINGS, Framing, compose, cri, docker, journal
 from tests.support.corpus import FIXTURES
 from tests.support.halves import halves

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import archive
 from archive.base.json_text import read_json
 from archive.base.limits import Limits
-from archive.check.loading.programs import program_faults
-from archive.check.loading.programs.files import Payloads
+from archive.check.program_loader import program_faults
+from archive.check.program_loader.files import Payloads
 from archive.container.container import Container
 from archive.failures.explainer import LogExplainer
 from archive.formats.etdump import parse_etdump

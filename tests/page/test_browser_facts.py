@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from archive.describe.inventory import Inventory, inventoried
+from archive.describe.inventory import inventoried
+from archive.describe.totals import Inventory
 from archive.page.inventory import InventoryPage
 from archive.page.report import report
 from archive.reader.recognition import OPENED_KINDS

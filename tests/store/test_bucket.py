@@ -12,9 +12,9 @@ import fsspec
 import pytest
 
 from archive import split
+from archive.app.sources import models_at, models_in, own_store
 from archive.base.errors import ArchiveError
 from archive.base.location import Location
-from archive.failures.models.sources import models_at, models_in, own_store
 from archive.reader.facts import facts_of
 from archive.store.adding import NoDebugInfoError, TakenError
 from archive.store.bucket import COMPANIONS, INDEX, PREFIXES, STALE, Bucket

@@ -26,7 +26,7 @@ from tests.support.sampling import sampled
 if TYPE_CHECKING:
     from archive import Redaction
     from archive.companion.contents import Contents
-    from archive.rewrite.kept import HandleChoice
+    from archive.reader.halves.kept import HandleChoice
     from archive.rewrite.shrink import Shrinkage
     from archive.rewrite.split import Split
 

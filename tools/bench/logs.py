@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.base.limits import unbounded
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.failures.explainer import LogExplainer
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from tools.bench.measuring import FIXTURES, ORACLES, Aim, Table, best, in_turn
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import archive
-from archive.failures.hooks.install import explain_record
-from archive.failures.models.errors import MARK
+from archive.app.errors import MARK
+from archive.app.install import explain_record
 from tools.bench.logs import FLEET, MODELS, fleet
 from tools.bench.measuring import ORACLES, Aim, Table, in_turn, ms, us
 

@@ -30,10 +30,10 @@ from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS, Recording
 from archive.describe.runtime.recorded import RecordedRuns
 from archive.describe.runtime.runs import read_etdump
-from archive.failures.lookups.instructions import runs
-from archive.failures.lookups.nodes import TOP
 from archive.formats.etdump import DELEGATE_CALL, is_dump
 from archive.formats.etrecord import node_handles
+from archive.reader.lookups.instructions import runs
+from archive.reader.lookups.nodes import TOP
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import FileKind
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.describe.runtime.runs import Call, Ran, Run
-    from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.etdump import ProfileEvent
+    from archive.reader.lookups.nodes import ProgramNode
 
 RUNTIME = "ExecuTorch"
 UNKNOWN_BACKEND = "(unknown backend)"

@@ -3,7 +3,7 @@
 An ETRecord is of the program that ran, if
 
 - each kernel has the operator of a node that the record gives its instruction; or nothing is recorded of it,
-  and ExecuTorch may have added it (:meth:`~archive.failures.lookups.instructions.InstructionNodes.may_lack`);
+  and ExecuTorch may have added it (:meth:`~archive.reader.lookups.instructions.InstructionNodes.may_lack`);
 - backends are called where the record has it, and what XNNPACK notes of its products is so of a node of the
   call (:mod:`~archive.describe.runtime.xnnpack_notes`);
 - a run that ended and never jumped has run every instruction of the record.
@@ -22,13 +22,13 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import Steps
 from archive.describe.runtime.xnnpack_notes import BACKEND as XNNPACK
 from archive.describe.runtime.xnnpack_notes import contradiction
-from archive.failures.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
 from archive.formats.etdump import DELEGATE_CALL, JUMP_CALL, OPERATOR_CALL
+from archive.reader.lookups.instructions import ONLY_CHAIN, InstructionNodes, runs
 
 if TYPE_CHECKING:
     from archive.describe.runtime.runs import Ran, Run
-    from archive.failures.lookups.instructions import MethodInstruction
     from archive.reader.archive import Archive
+    from archive.reader.lookups.instructions import MethodInstruction
 
 SHOWN = 5
 """Operators or methods that a message names."""

@@ -25,8 +25,8 @@ from archive.base.errors import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.exported.program import Program
+    from archive.reader.lookups.nodes import ProgramNode
 
 BACKEND = "XnnpackBackend"
 PRODUCT = re.compile(r"(?:Fully Connected|Convolution) \(\w+, (?P<types>[A-Z]\w*(?:, [A-Z]\w*)*)\)")

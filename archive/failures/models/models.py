@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import TIMEOUT_MAX, RLock, local
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from archive.base.deadline import LateError, ending_in, seconds_left
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
-    from archive.store.entries import CompanionEntry
 
 K = TypeVar("K", int, str)
 T = TypeVar("T")
@@ -151,6 +150,38 @@ class Model:
         return self.facts.names(self.file) | {self.file}
 
 
+class StoredCompanion(Protocol):
+    """What a store knows of a companion without opening it."""
+
+    @property
+    def facts(self) -> Facts:
+        """The facts by which a failure names its model."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that was added."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the companion."""
+
+    @property
+    def archive_id(self) -> str:
+        """The archive id, in hexadecimal digits."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the companion, in hexadecimal digits."""
+
+    @property
+    def label(self) -> str:
+        """Name and id."""
+
+    @property
+    def full_label(self) -> str:
+        """The same with the beginning of its digest."""
+
+
 class KeptModel(Model):
     """A model by its companion in a store, whose facts are known without opening it.
 
@@ -164,7 +195,7 @@ class KeptModel(Model):
     """
 
     def __init__(
-        self, entry: CompanionEntry, opened: Callable[[], Archive], *, is_one_of_several: bool = False
+        self, entry: StoredCompanion, opened: Callable[[], Archive], *, is_one_of_several: bool = False
     ) -> None:
         super().__init__(entry.full_label if is_one_of_several else entry.label, limits=DEFAULT_LIMITS)
         self.facts = entry.facts

@@ -353,3 +353,17 @@ def _remedy_of_text(kind: LeakKind, place: Place) -> str:
     if record in REWRITTEN:
         return NO_PATHS if kind in PATHS else NO_SOURCE
     return OTHERWISE if record is RecordKind.OTHER else OF_MODEL
+
+
+def by_kind(findings: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
+    """Findings by their kinds."""
+    kinds: dict[LeakKind, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(finding.kind, []).append(finding)
+    return kinds
+
+
+def unlisted(leaks: Leaks) -> list[str]:
+    """A line for each kind of which more texts were found than are kept, and for what could not be read."""
+    more = (f"{kind}: {count:,} more, of texts that are not listed" for kind, count in leaks.more.items())
+    return [*more, *leaks.problems]

@@ -37,7 +37,6 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, LimitError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.check.loading import refusals, refusals_as_before
 from archive.container.container import Container
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, DATA_FOLDER, RecordKind
@@ -51,6 +50,7 @@ from archive.privacy.redact.ranges import check_lines, redacted_ranges
 from archive.privacy.redact.result import Redaction, check_clean, redaction
 from archive.privacy.redact.rules import Rules
 from archive.privacy.redact.writing import Changes, companion_contents, write_redacted
+from archive.reader.loading import refusals, refusals_as_before
 from archive.reader.recognition import REDACTED_KINDS, kind_in
 from archive.reader.rewriting import rewriting
 

@@ -28,9 +28,9 @@ from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
+from archive.reader.halves.slim import with_new_id
 from archive.reader.recognition import SAVED_KINDS
 from archive.reader.rewriting import rewriting
-from archive.rewrite.slim import with_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

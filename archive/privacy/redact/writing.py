@@ -16,8 +16,8 @@ from archive.container.write import alignment_of, member_from, new_member, write
 from archive.formats.archive_id import archive_id, counted_names
 from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED, divided_programs
 from archive.reader.collect import collect
-from archive.rewrite.join import check_gives, with_digest
-from archive.rewrite.slim import with_new_id
+from archive.reader.halves.joined import check_gives, with_digest
+from archive.reader.halves.slim import with_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

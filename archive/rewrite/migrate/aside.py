@@ -18,7 +18,7 @@ from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import MIGRATED, RecordKind, kind_of
 from archive.reader.collect import collect
-from archive.rewrite.join import joined_to, with_digest
+from archive.reader.halves.joined import joined_to, with_digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection

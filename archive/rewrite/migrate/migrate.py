@@ -25,7 +25,6 @@ from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, same_bytes
 from archive.base.output import scratch
-from archive.check.loading import refusals_as_before
 from archive.container.write import write_archive
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, RangeLayout
@@ -35,6 +34,7 @@ from archive.formats.releases import number_of
 from archive.formats.stale_methods import after_cuts, before_cuts, without
 from archive.normalform.columns import NO_ROW
 from archive.reader import opening
+from archive.reader.loading import refusals_as_before
 from archive.reader.provenance import Provenance, provenance
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
 from archive.reader.rewriting import check_archive, rewriting

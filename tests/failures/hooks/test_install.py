@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.failures.models.errors import MARK
+from archive.app.errors import MARK
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.reports import case
 

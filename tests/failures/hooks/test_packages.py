@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.failures.hooks.opentelemetry import ExplainingProcessor
-from archive.failures.models.errors import MARK
+from archive.app.errors import MARK
+from archive.app.opentelemetry import ExplainingProcessor
 from tests.support.reports import case
 from tools.pages import ROOT
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import archive
-from archive.failures.models.errors import MARK
+from archive.app.errors import MARK
 
 pytest.importorskip("torch", exc_type=ImportError)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.base.limits import Steps
 from archive.failures.explainer import LogExplainer
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from archive.reader.split_handles import prefix_of
 from archive.store.store import Store
 from tests.support.commands import run

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError, Limits
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.base.errors import several
 from archive.failures.models.candidates import STEPS_ASKED
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FAILURES, FLEET, companions, of_one, open_models
 from tests.support.reports import case

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import archive
+from archive.app.errors import DEEPEST, MARK, MOST_ERRORS
 from archive.base.deadline import LateError, check_time, ending_in, seconds_left
 from archive.failures.models.candidates import FleetAnswers
-from archive.failures.models.errors import DEEPEST, MARK, MOST_ERRORS
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.corpus import ORACLES
 from tests.support.reports import case
@@ -295,7 +295,7 @@ def test_a_text_that_is_too_long_is_left(
     explainer: archive.Explainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = TRACEBACK.stripped.decode()
-    monkeypatch.setattr("archive.failures.models.explaining.MOST_OF_TEXT", len(text.encode()) - 1)
+    monkeypatch.setattr("archive.app.explaining.MOST_OF_TEXT", len(text.encode()) - 1)
     assert explainer.explain_event(text) is text
     quiet = "x" * len(text) * 2
     assert explainer.explain_event(quiet) is quiet
@@ -304,7 +304,7 @@ def test_a_text_that_is_too_long_is_left(
 
 def test_an_explanation_that_is_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     text = LITE.unique
-    monkeypatch.setattr("archive.failures.models.explaining.MOST_OF_TEXT", len(text.encode()))
+    monkeypatch.setattr("archive.app.explaining.MOST_OF_TEXT", len(text.encode()))
     with archive.Explainer(MODELS) as explainer:
         error = failed(text)
         explainer.explain_error(error)
@@ -407,7 +407,7 @@ def test_as_many_models_are_opened_at_start_as_have_room(
 ) -> None:
     """The first ones: if more were opened, these would be closed again."""
     monkeypatch.setattr(f"archive.failures.models.models.{bound}", most)
-    monkeypatch.setattr("archive.failures.models.explaining.SAMPLES", ())
+    monkeypatch.setattr("archive.app.explaining.SAMPLES", ())
     with archive.Explainer(ORACLES).warm() as explainer:
         models = explainer._models
         assert list(models._open) == models.all[:kept]

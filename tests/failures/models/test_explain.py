@@ -14,9 +14,9 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.failures.models.explaining import explainer_of
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.models.models import Model
-from archive.failures.models.sources import models_in
 from tests.failures.models.test_three_models import FAILURES, FLEET, NAMES, of_one, open_models
 from tests.support.commands import called
 from tests.support.corpus import ORACLES

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from tests.failures.framings import FRAMINGS, SECOND, Framing
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.reports import case

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive import ArchiveError
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.log.beginnings import Beginning
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine
-from archive.failures.models.explaining import explainer_of
 from archive.failures.models.naming import (
     MAX_PATTERN,
     MAX_SEARCHED,
@@ -26,7 +27,6 @@ from archive.failures.models.naming import (
     Naming,
     Pattern,
 )
-from archive.failures.models.sources import models_in
 from tests.failures.models.test_three_models import FAILURES, FLEET, of_one, open_models
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.cost import loops_below

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.models.candidates import MOST_LISTED
-from archive.failures.models.explaining import explainer_of
 from archive.failures.models.models import MOST_OPEN
-from archive.failures.models.sources import models_in
 from tests.failures.models.test_bounds import ambiguous
 from tests.failures.models.test_three_models import NAMES, companions, of_one
 from tests.support.kin import LEAST_PREFIX, kin

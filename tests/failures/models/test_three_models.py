@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.reader.facts import Facts, HandleOwners
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.sampling import sampled, whole_suite

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.failures.models.explaining import explainer_of
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.failures.models.models import Models
-from archive.failures.models.sources import models_in
 from tests.support.corpus import ORACLES
 from tests.support.halves import halves
 from tests.support.reports import Report, case

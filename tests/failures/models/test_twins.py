@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import archive
 from archive import Limits
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_in
 from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.failures.answers import ArchiveAnswers
 from archive.failures.models import candidates
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_in
 from archive.reader.facts import HandleOwners, handle_digest
 from tests.failures.models.test_three_models import FAILURES, FLEET, facts, of_one
 from tests.support.corpus import ORACLES

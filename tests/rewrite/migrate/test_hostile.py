@@ -19,7 +19,7 @@ from archive.companion.layout import CompanionLayout
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import EMBEDDED, MIGRATED
 from archive.reader.collect import collect
-from archive.rewrite.join import with_digest
+from archive.reader.halves.joined import with_digest
 from archive.rewrite.migrate.migrate import check_migrated
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.cost import affordable

@@ -29,7 +29,7 @@ from tests.support.tampering import STACK, UNICODE, packed, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.rewrite.kept import HandleChoice
+    from archive.reader.halves.kept import HandleChoice
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 ID = ".data/serialization_id"

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
+from archive.app.explaining import explainer_of
+from archive.app.sources import models_of
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
-from archive.failures.models.explaining import explainer_of
-from archive.failures.models.sources import models_of
 from archive.store.client import connection
 from archive.store.client.connection import Connection
 from archive.store.client.server import Server

@@ -32,10 +32,10 @@ from archive.base.facts import dataclass
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
 from archive.debuginfo.sites import FX_FILE
-from archive.failures.lookups.nodes import ProgramNode
 from archive.formats.etrecord import edge_program, node_handles
 from archive.formats.exported.node_metadata import MODULES, STACK_TRACE
 from archive.formats.record_kinds import EXPORTED, GRAPH_ID
+from archive.reader.lookups.nodes import ProgramNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

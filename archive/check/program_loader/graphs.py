@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.diagnostics import wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
-from archive.check.loading.programs.values import SYMBOLIC, TABLES, Arguments, missing
+from archive.check.program_loader.values import SYMBOLIC, TABLES, Arguments, missing
 from archive.formats.exported.modules import PARTS, split_instance
 from archive.formats.exported.node_metadata import CUSTOM, FUNCTION, FUNCTIONS, MODULES, ORIGINS
 from archive.formats.schema.json import short
@@ -32,7 +32,7 @@ from archive.formats.schema.json import short
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.check.loading.programs.values import Faults, Names, RowCheck
+    from archive.check.program_loader.values import Faults, Names, RowCheck
 
 
 # --- results

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
 from archive.base.facts import dataclass
-from archive.failures.lookups.nodes import found_in, why_none
 from archive.formats.record_kinds import KERNELS, label_in
+from archive.reader.lookups.nodes import found_in, why_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

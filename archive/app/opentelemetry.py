@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archive.failures.models.explaining import Explainer
+    from archive.app.explaining import Explainer
 
 
 class ExplainingProcessor:

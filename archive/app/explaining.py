@@ -9,6 +9,8 @@ from functools import cache, partial
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
+from archive.app.errors import MARK, changed, note_of, notes_of, shown_with, text_of
+from archive.app.sources import models_in
 from archive.base.bounded import bounded
 from archive.base.closing import Closing
 from archive.base.deadline import LateError, ending_in, has_deadline
@@ -21,9 +23,7 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.log.quiet import has_failure, is_quiet
 from archive.failures.log.recoding import utf_16
 from archive.failures.models.candidates import FleetAnswers
-from archive.failures.models.errors import MARK, changed, note_of, notes_of, shown_with, text_of
 from archive.failures.models.naming import Naming
-from archive.failures.models.sources import models_in
 
 if TYPE_CHECKING:
     import os

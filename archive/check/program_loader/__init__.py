@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
-from archive.check.loading.programs.graphs import GraphCheck, ProgramContext
-from archive.check.loading.programs.signature import SignatureCheck, named, spec_faults
-from archive.check.loading.programs.values import UNBACKED, Arguments, RowCheck
+from archive.check.program_loader.graphs import GraphCheck, ProgramContext
+from archive.check.program_loader.signature import SignatureCheck, named, spec_faults
+from archive.check.program_loader.values import UNBACKED, Arguments, RowCheck
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.exported.program import GRAPH, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, key_error, mismatches
@@ -43,7 +43,7 @@ from archive.formats.schema.json import short
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from archive.check.loading.programs.files import Payloads
+    from archive.check.program_loader.files import Payloads
 
 # --- calls
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import counted, shown
-from archive.check.loading.programs.graphs import NO_NAME
-from archive.check.loading.programs.values import SYMBOLIC, Arguments
+from archive.check.program_loader.graphs import NO_NAME
+from archive.check.program_loader.values import SYMBOLIC, Arguments
 from archive.formats.exported.program import GRAPH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from archive.check.loading.programs.files import Payloads
+    from archive.check.program_loader.files import Payloads
 
 PLACE = "graph_module.signature"
 MUTATIONS = {

@@ -16,7 +16,7 @@ checked: custom objects, subclasses of tensors, and all tensors in files of PyTo
 - It has one wrapper that is a shared object, or sources that a compiler makes one of. PyTorch asks for the
   metadata of the last C++ source, and without a shared object for the compiler's flags, too.
 - A shared object is one that the loader loads, with the functions that PyTorch calls:
-  :mod:`~archive.check.loading.programs.objects`.
+  :mod:`~archive.check.program_loader.objects`.
 
 Whether this machine has the device and the instructions, and what the code does, is not checked. Source:
 ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``; each fault was tried with PyTorch 2.13.
@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.json_text import read_json, words
-from archive.check.loading.checks import version_problem
-from archive.check.loading.programs.objects import object_faults
-from archive.check.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
+from archive.check.program_loader.objects import object_faults
+from archive.check.program_loader.values import LARGEST, device_faults, element_of, layout_faults
 from archive.formats.compiled.spare import METADATA, OBJECT, SOURCE
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import (
@@ -47,6 +46,7 @@ from archive.formats.record_kinds import (
 from archive.formats.schema.json import short
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.exported import CONFIGS, CONSTANTS
+from archive.reader.loading.checks import version_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

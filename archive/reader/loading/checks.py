@@ -1,4 +1,4 @@
-"""What each check of :data:`archive.check.loading.CHECKS` looks for, record by record.
+"""What each check of :data:`archive.reader.loading.CHECKS` looks for, record by record.
 
 Of records as such: versions, missing records, former formats. Of the lite interpreter's records: methods,
 their instructions and handles, members of enums.

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.check.loading import checks
-from archive.check.loading.checks import Fault, ParsedRecords
 from archive.debuginfo.mending import tags_of
 from archive.formats.record_kinds import CONSTANTS, DATA
 from archive.formats.releases import LOADED_BYTECODE
+from archive.reader.loading import checks
+from archive.reader.loading.checks import Fault, ParsedRecords
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:

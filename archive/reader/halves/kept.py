@@ -14,9 +14,9 @@ from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
 from archive.debuginfo.unique_handles import SPAN, common_prefix, unique
 from archive.formats.method_handles import build_methods
 from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MetadataKind, SpareKind, kind_of
+from archive.reader.halves.slim import slim_members, smallest_member
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.split_handles import largest_handle, prefix_of
-from archive.rewrite.slim import slim_members, smallest_member
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -10,15 +10,15 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.app.explaining import Explainer
 from archive.base.bounded import bounded
 from archive.failures.log.quiet import has_failure
-from archive.failures.models.explaining import Explainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, TypeAlias
 
-    from archive.failures.models.explaining import Sources
+    from archive.app.explaining import Sources
 
     Call: TypeAlias = Callable[..., Any]
 

@@ -1,0 +1,152 @@
+"""The sums of an inventory's rows, by kind and release, and which files are there twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archive.base.digests import DIGEST_BYTES
+from archive.base.errors import counted
+from archive.base.facts import dataclass
+from archive.reader.recognition import OPENED_KINDS, FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from archive.describe.inventory import InventoryRow
+
+SUMMED = ("size", "elements", "weight_bytes", "code_bytes", "debug_bytes")
+"""What is summed of rows."""
+MOST_GROUPS = 40
+"""Kinds or releases of a table; the others are one row."""
+SAME = {"crc": "likely the same as", "digest": "the same as", "file": "the same file as"}
+"""What is said of files that are the same, by how that is known."""
+HEADINGS = ("files", "bytes", "elements", "weights", "code", "debug info")
+"""The columns of sums: the files, and what is summed of them."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """The sums of some rows; rows that do not know a number are left out, and null is that no row knows it.
+
+    Attributes:
+        files: how many rows; a model in several files has one.
+        size: in bytes.
+        elements: of tensors.
+        weight_bytes: stored bytes of tensors.
+        code_bytes: stored bytes of what is run, or what modules are made of, without debug info.
+        debug_bytes: stored bytes of debug info.
+    """
+
+    files: int = 0
+    size: int | None = None
+    elements: int | None = None
+    weight_bytes: int | None = None
+    code_bytes: int | None = None
+    debug_bytes: int | None = None
+
+    def add(self, row: InventoryRow) -> None:
+        """Add a row."""
+        self.files += 1
+        self._add_numbers(row)
+
+    def add_all(self, other: Sums) -> None:
+        """Add the rows of other sums."""
+        self.files += other.files
+        self._add_numbers(other)
+
+    def _add_numbers(self, other: InventoryRow | Sums) -> None:
+        for name in SUMMED:
+            if (number := getattr(other, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + number)
+
+
+class Inventory:
+    """Takes rows one by one, in their order. Of each file it keeps a digest and a name.
+
+    Args:
+        kinds: those of the files that have a row; others are counted.
+
+    Attributes:
+        total: of all rows.
+        by_kind: the same by kind.
+        by_release: by release; "" where that is not known.
+        partly: how many models do not tell how many elements their tensors have.
+        others: how many files there are of each other kind.
+        unread: how many files could not be read.
+        same: of files that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
+    """
+
+    def __init__(self, kinds: Collection[FileKind]) -> None:
+        self._kinds = kinds
+        self._first: dict[bytes, str] = {}
+        self.total = Sums()
+        self.by_kind: dict[str, Sums] = {}
+        self.by_release: dict[str, Sums] = {}
+        self.others = Counter[FileKind]()
+        self.partly = 0
+        self.unread = 0
+        self.same: dict[str, Sums] = {}
+
+    def take(self, row: InventoryRow, place: str = "") -> InventoryRow | None:
+        """The row with the file that it is the same as; None for a file of another kind.
+
+        Args:
+            row: of the next file.
+            place: what two names of one file have in common, such as its device and inode; "" if not known.
+        """
+        if row.kind not in self._kinds:
+            self.others[row.kind] += 1
+            return None
+        for by, value in (("file", place), ("digest", row.digest) if row.digest else ("crc", row.contents)):
+            if value:
+                key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_BYTES).digest()
+                first = self._first.setdefault(key, row.file)
+                if first is not row.file and not row.same_as:
+                    row = replace(row, same_as=first, same_by=by)
+        if row.same_as:
+            self.same.setdefault(row.same_by, Sums()).add(row)
+        self.partly += row.elements is None and row.kind in OPENED_KINDS
+        for sums in (
+            self.total,
+            self.by_kind.setdefault(str(row.kind), Sums()),
+            self.by_release.setdefault(row.release, Sums()),
+        ):
+            sums.add(row)
+        return row
+
+
+def largest(sums: Mapping[str, Sums], most: int) -> Iterable[tuple[str, Sums]]:
+    """The groups with most files, largest first, and the rest as one.
+
+    Args:
+        sums: by name; "" for files of which it is not known.
+        most: how many of them.
+    """
+    order = sorted(sums.items(), key=lambda item: (-item[1].files, item[0]))
+    yield from ((name or "(not known)", some) for name, some in order[:most])
+    if order[most:]:
+        rest = Sums()
+        for _, some in order[most:]:
+            rest.add_all(some)
+        yield f"[{len(order) - most:,} others]", rest
+
+
+def numbers(sums: Sums) -> list[int | None]:
+    """The numbers below ``HEADINGS``; None where no file tells."""
+    return [sums.files, *(getattr(sums, name) for name in SUMMED)]
+
+
+def remarks(inventory: Inventory) -> list[str]:
+    """What the sums do not say, in sentences."""
+    lines = [
+        f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
+        for by, same in sorted(inventory.same.items())
+    ]
+    if inventory.partly:
+        lines.append(f"elements are not known: {counted(inventory.partly, 'file')}")
+    if inventory.unread:
+        lines.append(f"could not be read: {counted(inventory.unread, 'file')}")
+    return lines

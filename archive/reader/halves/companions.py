@@ -1,0 +1,43 @@
+"""An archive → the contents of its companion, and the companion itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.companion.build import build_companion
+from archive.reader.collect import check_debug_info, collect
+from archive.reader.halves.joined import check_gives, with_digest
+from archive.reader.halves.kept import kept_handles
+from archive.reader.rewriting import check_archive
+
+if TYPE_CHECKING:
+    from archive.companion.contents import Contents
+    from archive.reader.archive import Archive
+    from archive.reader.halves.kept import KeptHandles
+
+
+def companion_contents(opened: Archive, kept: KeptHandles, *, fingerprints: bool = False) -> Contents:
+    """What the companion of an archive holds, if some handles stay in the archive.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+        LimitError: it asks for more than allowed.
+    """
+    contents = collect(opened, fingerprints=fingerprints)
+    return kept.noted(with_digest(contents, opened.container, opened.programs.left))
+
+
+def companion_of(opened: Archive) -> bytes:
+    """The companion that ``split`` makes of an archive by default; the archive stays as it is.
+
+    Raises:
+        ArchiveError: the archive has no debug information, or cannot be read.
+        LimitError: it asks for more than allowed.
+    """
+    check_archive(opened)
+    check_debug_info(opened)
+    contents = companion_contents(opened, kept_handles(opened, None, "", by_default="unique"))
+    data = build_companion(contents)
+    with opened.allowance.part() as part:
+        check_gives(contents, memoryview(data), opened.archive_id, part)
+    return data
