@@ -21,8 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from archive.base.drafts import DRAFT_NAME, clear_dead
 from archive.base.errors import ArchiveError
+from archive.io.drafts import DRAFT_NAME, clear_dead
 from tests.support.corpus import RELEASES
 from tests.support.faults import PLACEHOLDER, SYSTEMS, VERBS, at_call, contents, failing, fill, system
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Executor
 
-    from archive.base.output import Target
     from archive.batches.jobs import Outcome
+    from archive.io.output import Target
 
 
 def batch(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.urls import is_server, is_url, name_of
 from archive.batches.inputs import found, is_false_model
 from archive.failures.models.models import KINDS, KeptModel, Model, Models, why_unread
+from archive.io.urls import is_server, is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind, recognise
 from archive.reader.recognition.kinds import may_have_failed
 from archive.store.folder import is_store

@@ -42,10 +42,10 @@ from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from archive.base.mapped import Source as File
     from archive.effects.replay.classes import Allowed
     from archive.effects.replay.replay import Prepared
     from archive.formats.effects.model import Effect, Local, Value
+    from archive.io.mapped import Source as File
 
 
 class MethodEntry(NamedTuple):

@@ -22,8 +22,8 @@ from archive.reader.recognition import LOADED_KINDS
 from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
 
 
 @dataclass(frozen=True, slots=True)

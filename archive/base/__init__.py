@@ -1,7 +1,5 @@
-"""The ground that all rooms stand on: errors, limits, strings, columns, files that are read and written.
+"""The ground that all rooms stand on: errors, limits, strings and columns.
 
-In: a path, URL, bytes or a binary file. Out: its bytes as a view (``mapped``), those of a file elsewhere
-(``location``) by ranges (``remote``, ``ranged``, ``patience``); a file written completely or not at all
-(``output``), elsewhere too (``uploads``); strings as places in buffers (``strings``); the one error, with its
-place (``errors``).
+The one error, with its place (``errors``); what a hostile file may cost (``limits``, ``deadline``,
+``spending``); strings as places in buffers (``strings``), columns (``columns``), JSON (``json_text``).
 """

@@ -10,14 +10,14 @@ from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base import places
 from archive.base.errors import ArchiveError
-from archive.base.globs import Globs
 from archive.base.limits import DEFAULT_LIMITS
-from archive.base.mapped import by_ranges
-from archive.base.places import absolute, folder_of, is_folder, joined, last_part, resolved
-from archive.base.urls import is_url, name_of
 from archive.formats.tensor_files.hugging_face import read_index
+from archive.io import places
+from archive.io.globs import Globs
+from archive.io.mapped import by_ranges
+from archive.io.places import absolute, folder_of, is_folder, joined, last_part, resolved
+from archive.io.urls import is_url, name_of
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 from archive.reader.recognition.kinds import claims_falsely
 

@@ -11,11 +11,8 @@ from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base import places
 from archive.base.errors import ArchiveError, several
 from archive.base.facts import dataclass
-from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
-from archive.base.urls import name_of
 from archive.batches.inputs import (
     KNOWN_KINDS,
     MANIFEST_NAME,
@@ -24,12 +21,15 @@ from archive.batches.inputs import (
     other_files,
     recognised,
 )
+from archive.io import places
+from archive.io.output import STANDARD_OUTPUT as OUTPUT_NAME
+from archive.io.urls import name_of
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from archive.base.places import Fingerprint
+    from archive.io.places import Fingerprint
 
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""

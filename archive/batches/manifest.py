@@ -22,14 +22,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base import places
 from archive.base.errors import ArchiveError, escaped, named, one_line
-from archive.base.location import Location
-from archive.base.output import KINDS
-from archive.base.places import Fingerprint
-from archive.base.urls import is_url, name_of
 from archive.batches.jobs import KnownTargets
 from archive.formats.schema.json import DictOf, JsonClass, ListOf, UpTo, checked
+from archive.io import places
+from archive.io.location import Location
+from archive.io.output import KINDS
+from archive.io.places import Fingerprint
+from archive.io.urls import is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,10 +20,10 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from archive.base.mapped import placed
 from archive.batches.manifest import LineFile, built, path_from
 from archive.batches.pool import Lost, in_order, results
 from archive.batches.reading import Reading, attempt
+from archive.io.mapped import placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -155,7 +155,7 @@ def version_of(file: str) -> Version:
     if place is None:
         status = os.stat(source)  # type: ignore[arg-type] # noqa: PTH116 (a Path costs more)
         return [["size", str(status.st_size)], ["mtime", str(status.st_mtime_ns)]]
-    from archive.base.remote import opened_remote  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.remote import opened_remote  # noqa: PLC0415 (files elsewhere only)
 
     with closing(opened_remote(place)) as remote:
         return [list(fact) for fact in remote.version.facts] if remote.version.is_certain else []

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.base.places import absolute, last_part
 from archive.base.problems import problem_of
-from archive.base.urls import is_url, name_of
 from archive.batches.inputs import (
     InputFile,
     found,
@@ -22,6 +20,8 @@ from archive.batches.inputs import (
     shards_of,
 )
 from archive.batches.pool import Lost, in_order, results
+from archive.io.places import absolute, last_part
+from archive.io.urls import is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:

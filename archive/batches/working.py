@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from archive.base import places
 from archive.base.errors import (
     ExistsError,
     ImpossibleError,
@@ -25,13 +24,14 @@ from archive.base.errors import (
 )
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import in_memory, source_of
-from archive.base.output import EXISTS, REPLACES, check_target, is_path, replacing_only
-from archive.base.places import Fingerprint, Measured
 from archive.base.problems import problem_of
-from archive.base.urls import name_of
 from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Outcome, OutcomeKind
+from archive.io import places
+from archive.io.mapped import in_memory, source_of
+from archive.io.output import EXISTS, REPLACES, check_target, is_path, replacing_only
+from archive.io.places import Fingerprint, Measured
+from archive.io.urls import name_of
 from archive.reader.recognition import (
     FileKind,
     listed_kind,
@@ -41,8 +41,8 @@ from archive.reader.recognition import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from archive.base.output import Sink
     from archive.batches.jobs import Job
+    from archive.io.output import Sink
 
 # --- tasks
 

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any
 from archive.base.diagnostics import REFUSED, wrong
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.json_text import is_exact, read_json
-from archive.base.mapped import Mapped
 from archive.check.program_loader import needs, other_schema, program_faults
 from archive.check.program_loader.files import (
     TABLE,
@@ -71,6 +70,7 @@ from archive.formats.record_kinds import (
     inputs_of_program,
 )
 from archive.formats.tensors.exported import CONFIGS
+from archive.io.mapped import Mapped
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:

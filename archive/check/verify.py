@@ -22,11 +22,11 @@ from archive.base.bounded import bounded
 from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
 from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, METHOD_HANDLES
+from archive.io.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.loading import CHECKS, Fault, Loader, ParsedRecords, has_checks
 from archive.reader.opening import open as open_archive
@@ -36,7 +36,7 @@ from archive.reader.recognition.kinds import COMMAND_KINDS
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.diagnostics import Severity
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.normalform.metadata import Metadata
     from archive.reader.companion import Companion
 

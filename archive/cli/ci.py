@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import one_line
-from archive.base.urls import is_url
 from archive.cli import printing
+from archive.io.urls import is_url
 from archive.render.ci import MOST, Annotation, SarifResult
 
 if TYPE_CHECKING:

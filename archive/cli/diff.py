@@ -10,14 +10,14 @@ import click
 import archive
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
-from archive.base.mapped import source_of
-from archive.base.places import exists, is_folder, joined
-from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
+from archive.io.mapped import source_of
+from archive.io.places import exists, is_folder, joined
+from archive.io.urls import name_of
 from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.diff import diff_text, summary_line

@@ -10,7 +10,6 @@ import click
 
 import archive
 from archive.base.errors import ArchiveError, counted, shown
-from archive.base.mapped import read_whole, source_of
 from archive.batches.inputs import InputFile
 from archive.batches.reading import FoundFiles
 from archive.cli import printing
@@ -18,6 +17,7 @@ from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
+from archive.io.mapped import read_whole, source_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.digest import parts_table
 

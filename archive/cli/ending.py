@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import ArchiveError, for_terminal, one_line
-from archive.base.output import STANDARD_OUTPUT
 from archive.base.problems import problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
 from archive.cli.status import ExitStatus
+from archive.io.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

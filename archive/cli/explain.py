@@ -16,13 +16,13 @@ from archive.app.explaining import explainer_of
 from archive.app.sources import models_at, models_in
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
-from archive.base.output import replacing
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
+from archive.io.output import replacing
 from archive.reader.recognition import READ_KINDS
 from archive.render.symbolicate import causes_facts, causes_text
 

@@ -22,9 +22,9 @@ from archive.render.inspect import contents_text, effects_lines
 
 if TYPE_CHECKING:
     from archive import Limits
-    from archive.base.mapped import Source
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
+    from archive.io.mapped import Source
     from archive.page.sources import SourcesFacts
     from archive.render.inspect import Contents
 

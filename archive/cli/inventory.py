@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
-from archive.base.urls import is_url, name_of
 from archive.batches.inputs import counts, is_false_model, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
 from archive.batches.reading import Reading, found_files
@@ -18,6 +17,7 @@ from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
 from archive.cli.status import ExitStatus
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.totals import Inventory
+from archive.io.urls import is_url, name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind
 from archive.render.documents import Unread
 from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import counted
-from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
+from archive.io.urls import name_of
 from archive.privacy.leaks import LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns, unlisted
 from archive.reader.recognition.kinds import FOLDER_KINDS

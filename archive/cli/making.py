@@ -20,9 +20,6 @@ from archive.app.verbs import VERBS, task_of
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.output import STANDARD_OUTPUT
-from archive.base.places import exists
-from archive.base.urls import name_of
 from archive.batches.batch import outcomes
 from archive.batches.jobs import OutcomeKind, plan
 from archive.batches.pool import dask_executor
@@ -34,6 +31,9 @@ from archive.cli.progress import tracker, working
 from archive.cli.reading import note_left_out
 from archive.cli.status import ExitStatus
 from archive.companion.build import DEFAULT_LEVEL
+from archive.io.output import STANDARD_OUTPUT
+from archive.io.places import exists
+from archive.io.urls import name_of
 from archive.reader.halves.kept import KINDS
 from archive.render import making, migrate, redact
 from archive.render.making import Sized

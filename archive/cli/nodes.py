@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.base.errors import shown
-from archive.base.urls import name_of
 from archive.cli import printing
 from archive.cli.status import ExitStatus
+from archive.io.urls import name_of
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups import kernels, nodes
 from archive.reader.recognition import READ_KINDS

@@ -15,8 +15,8 @@ import click
 
 from archive import __version__
 from archive.base.errors import for_terminal, one_line
-from archive.base.output import STANDARD_OUTPUT, write_all
 from archive.cli.showing import has_styles, is_paged, showing
+from archive.io.output import STANDARD_OUTPUT, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

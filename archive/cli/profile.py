@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from archive.base.limits import DEFAULT_LIMITS
-from archive.base.output import check_target
-from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.debuginfo.profiles.profile import writer_of
 from archive.debuginfo.profiles.saved import compared, is_saved_profile, read_profile, saved_profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
+from archive.io.output import check_target
+from archive.io.urls import name_of
 from archive.render.profile import comparison_text, rows_text, run_text, runtime_notes
 
 if TYPE_CHECKING:

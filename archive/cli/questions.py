@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.limits import Limits
-    from archive.base.mapped import Source
     from archive.compare.digest import Of
     from archive.describe.inventory import InventoryRow
+    from archive.io.mapped import Source
 
 
 def with_digest(row: InventoryRow, source: Source, limits: Limits) -> InventoryRow:

@@ -18,14 +18,14 @@ import click
 from archive import __version__
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
-from archive.base.mapped import source_of
-from archive.base.urls import is_url
 from archive.cli import printing
 from archive.cli.ci import Annotations, annotations_of, annotations_option, sarif_option
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import json_option, limit_option, no_map_option
 from archive.cli.progress import Tracker, tracker
 from archive.cli.status import ExitStatus
+from archive.io.mapped import source_of
+from archive.io.urls import is_url
 from archive.render.ci import sarif
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from click.decorators import FC
 
     from archive import Limits
-    from archive.base.mapped import Source
     from archive.batches.inputs import InputFile
     from archive.batches.noted import Notes
     from archive.batches.reading import FoundFiles, Reading
+    from archive.io.mapped import Source
     from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
     from archive.render.documents import Totals

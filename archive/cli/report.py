@@ -9,12 +9,12 @@ import click
 
 from archive.base.errors import counted, one_line
 from archive.base.facts import dataclass
-from archive.base.mapped import source_of
-from archive.base.output import check_target, replacing
-from archive.base.places import check_folder_of, exists, is_folder, joined, make_folder_of
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, is_single, takes_reader, unread_row
 from archive.cli.status import ExitStatus
+from archive.io.mapped import source_of
+from archive.io.output import check_target, replacing
+from archive.io.places import check_folder_of, exists, is_folder, joined, make_folder_of
 from archive.page.folder import INDEX, FolderPage, page_of
 from archive.page.report import Report, report
 from archive.page.shown import Shown

@@ -10,9 +10,9 @@ import click
 
 from archive.base.amounts import AMOUNT_WORDS, parsed_amount
 from archive.base.errors import ArchiveError, counted, shown
-from archive.base.mapped import read_whole
 from archive.cli import printing
 from archive.cli.status import ExitStatus
+from archive.io.mapped import read_whole
 from archive.store.client import TOKEN_VARIABLE
 
 NEEDED = ("fastapi", "pebble", "prometheus_client", "uvicorn")

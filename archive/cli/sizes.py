@@ -9,9 +9,6 @@ import click
 from archive.base.amounts import AMOUNT_WORDS, human_amount
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.facts import dataclass
-from archive.base.mapped import source_of
-from archive.base.places import exists, is_folder, joined, last_part
-from archive.base.urls import name_of
 from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.reading import (
@@ -29,6 +26,9 @@ from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
+from archive.io.mapped import source_of
+from archive.io.places import exists, is_folder, joined, last_part
+from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
 from archive.render.sizes import changed_files_text, difference_text, exact, files_text, sizes_text

@@ -12,11 +12,11 @@ import click
 
 from archive.app.sources import own_store, store_at
 from archive.base.errors import ArchiveError, counted, one_line
-from archive.base.output import STANDARD_OUTPUT, replacing
-from archive.base.urls import is_server, is_url
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
+from archive.io.output import STANDARD_OUTPUT, replacing
+from archive.io.urls import is_server, is_url
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.store import (
     added_line,

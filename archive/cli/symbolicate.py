@@ -13,11 +13,11 @@ import click
 
 import archive
 from archive.base.errors import counted, shown
-from archive.base.mapped import source_of
-from archive.base.urls import is_server, is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.debuginfo.symbolicate import Style
+from archive.io.mapped import source_of
+from archive.io.urls import is_server, is_url, name_of
 from archive.page.shown import Shown
 from archive.reader.lookups.handles import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise

@@ -11,13 +11,13 @@ import click
 from archive.base.diagnostics import diagnostic_of
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
-from archive.base.mapped import source_of
-from archive.base.urls import name_of
 from archive.check.verify import Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, takes_reader
 from archive.cli.status import ExitStatus
+from archive.io.mapped import source_of
+from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
 
 if TYPE_CHECKING:

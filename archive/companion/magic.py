@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 MAGIC = b"\x89PTDBG\r\n\x1a\n"
 

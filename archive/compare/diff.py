@@ -56,7 +56,7 @@ from archive.reader.recognition.saved import tensor_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.reader.tensors import Tensors
 
 # --- numbered tensors

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped
-from archive.base.ranged import RangedBytes
 from archive.container.deflate import MOST_PER_BYTE
 from archive.container.directory import read_directory
 from archive.container.record import Record, SharedFile
+from archive.io.mapped import Mapped
+from archive.io.ranged import RangedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from archive.base.mapped import Fetched, Source
+    from archive.io.mapped import Fetched, Source
 
 
 class Container(Closing):
@@ -74,7 +74,7 @@ class Container(Closing):
         """Read the directory of an archive, and none of its records.
 
         Args:
-            source: a path, a bytes-like object, or a binary file: see :class:`~archive.base.mapped.Mapped`.
+            source: a path, a bytes-like object, or a binary file: see :class:`~archive.io.mapped.Mapped`.
             limits: what hostile input may cost.
             name: of the file, for messages; by default the source's own.
 

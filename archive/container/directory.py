@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
     from archive.formats.schema.binary import Row
+    from archive.io.ranged import Bytes
 
 
 ENTRY_BYTES = 1_000

@@ -15,16 +15,16 @@ import numpy as np
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.facts import dataclass
-from archive.base.ranged import AT_ONCE, RangedBytes
 from archive.container.deflate import inflate
 from archive.container.directory import PlacedEntry, StoredSpan, read_place
 from archive.container.headers import LOCAL
+from archive.io.ranged import AT_ONCE, RangedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 EXTRA_BYTES = 160
 """Bytes that extra fields and descriptor of PyTorch's records take at most."""

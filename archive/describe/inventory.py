@@ -27,7 +27,6 @@ from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Fetched, by_ranges, unchanged
 from archive.base.strings import decoded
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -42,6 +41,7 @@ from archive.formats.record_kinds import (
     place_of_companion,
     version_record,
 )
+from archive.io.mapped import Fetched, by_ranges, unchanged
 from archive.reader.archive import Archive
 from archive.reader.opening import archive_in, opened
 from archive.reader.provenance import provenance
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from archive.base.limits import Allowance
-    from archive.base.mapped import Mapped, Source
     from archive.describe.sizes.account import Piece
+    from archive.io.mapped import Mapped, Source
 
     Question: TypeAlias = Callable[["InventoryRow", Source, Limits], "InventoryRow"]
 

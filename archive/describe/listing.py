@@ -8,7 +8,6 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import by_ranges
 from archive.describe.program_facts import (
     CompiledFacts,
     InstructionFacts,
@@ -18,6 +17,7 @@ from archive.describe.program_facts import (
     program_facts,
 )
 from archive.formats.record_kinds import DATA_FOLDER
+from archive.io.mapped import by_ranges
 from archive.reader.compiled import compiled_models
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (
@@ -34,8 +34,8 @@ from archive.reader.recognition import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.mapped import Source
     from archive.formats.record_kinds import RecordKind
+    from archive.io.mapped import Source
 
 
 @dataclass(frozen=True, slots=True)

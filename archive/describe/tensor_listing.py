@@ -14,8 +14,8 @@ from archive.reader.recognition import SHOWN, TENSOR_KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.base.mapped import Source
     from archive.formats.tensor_files.described import Value
+    from archive.io.mapped import Source
     from archive.reader.recognition import FileKind
     from archive.reader.records import TensorRecords
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 IDENTIFIER = b"ED00"
 VERSION = 0

@@ -56,9 +56,9 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
 from archive.check.verify import CHECKED_KINDS
 from archive.describe.sizes import sizes
+from archive.io.mapped import Mapped
 from archive.page.findings import SCRIPTS, Findings
 from archive.page.handles import HandleFacts
 from archive.page.head import head
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from archive.base.mapped import Source
     from archive.describe.sizes import Account
+    from archive.io.mapped import Source
     from archive.page.traced import Link, Span
     from archive.reader.archive import Archive
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, counted
-from archive.base.mapped import UNNAMED
 from archive.check.verify import verify
+from archive.io.mapped import UNNAMED
 from archive.page.units import plain
 from archive.privacy.leaks import leaks
 from archive.privacy.leaks.findings import by_kind, unlisted

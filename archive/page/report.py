@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
-from archive.base.output import replacing, write_all
 from archive.describe.sizes import sizes
+from archive.io.mapped import Mapped
+from archive.io.output import replacing, write_all
 from archive.page.bounding import fitted
 from archive.page.document import document
 from archive.page.facts import page_facts
@@ -22,8 +22,8 @@ from archive.reader.recognition import REPORTED_KINDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
 
 
 @dataclass(frozen=True, slots=True)

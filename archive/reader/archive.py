@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from archive.base.limits import Limits
-    from archive.base.output import Sink
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import HandleEntry, LoweredState, SourceRange
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from archive.formats.bytecode import Bytecode
     from archive.formats.compiled.kernels import Kernel
     from archive.formats.effects.model import EffectTable
+    from archive.io.output import Sink
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
     from archive.reader.compiled import CompiledModel, Spare
@@ -202,7 +202,7 @@ class Archive(Closing):
                 "read together with a companion, which would be missing; write both as one with archive.join",
                 file=self.file,
             )
-        from archive.base.output import replacing, write_all  # noqa: PLC0415 (only those who write pay)
+        from archive.io.output import replacing, write_all  # noqa: PLC0415 (only those who write pay)
 
         with replacing(path, force=force) as file:
             write_all(self._source.data, file)

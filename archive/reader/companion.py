@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from archive.base.limits import Allowance
-    from archive.base.mapped import Mapped
     from archive.companion.contents import Contents
     from archive.container.record import Record
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import HandleLookup
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
+    from archive.io.mapped import Mapped
     from archive.normalform.column_names import ColumnName
     from archive.normalform.metadata import Metadata
     from archive.normalform.records import DebugRecords

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Fetched, Mapped, by_ranges, in_memory
-from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.directory import has_end
 from archive.formats.record_kinds import place_of_companion
+from archive.io.mapped import Fetched, Mapped, by_ranges, in_memory
+from archive.io.urls import is_url
 from archive.reader.archive import Archive
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.recognition import (
@@ -30,8 +30,8 @@ from archive.reader.recognition import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from archive.base.mapped import Source
     from archive.container.container import Container
+    from archive.io.mapped import Source
 
 FOLDER_FILES = (
     "model.safetensors.index.json",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.facts import dataclass
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import is_path, replacing, replacing_all
 from archive.container.container import Container
+from archive.io.mapped import Mapped, unchanged
+from archive.io.output import is_path, replacing, replacing_all
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
 from archive.reader.opening import open_whole, opened
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.limits import Limits
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.reader.recognition import FileKind
 
 

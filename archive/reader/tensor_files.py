@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from archive.base.limits import Allowance
-    from archive.base.mapped import Fetched, Mapped
-    from archive.base.ranged import Bytes
     from archive.formats.tensor_files.described import ClassSource, TensorFile
     from archive.formats.tensors.tensor import Tensor
+    from archive.io.mapped import Fetched, Mapped
+    from archive.io.ranged import Bytes
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
 

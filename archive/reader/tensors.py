@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
-from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.formats.record_kinds import (
@@ -46,6 +45,7 @@ from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.script import script_tensors
+from archive.io.mapped import Mapped
 from archive.reader.compiled import compiled_models
 from archive.reader.recognition import (
     PACKAGE_KINDS,

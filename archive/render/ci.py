@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archive.base.facts import dataclass
-from archive.base.urls import is_url
+from archive.io.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

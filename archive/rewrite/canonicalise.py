@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.base.limits import Allowance
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
     from archive.container.record import Record
     from archive.container.write import Member
     from archive.formats.exported.program import Program
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.reader.archive import Archive
 
 

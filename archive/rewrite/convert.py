@@ -12,8 +12,8 @@ from archive.companion.layout import CompanionLayout
 from archive.reader.rewriting import rewriting_companion
 
 if TYPE_CHECKING:
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
 
 
 @dataclass(frozen=True, slots=True)

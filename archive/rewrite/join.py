@@ -20,8 +20,8 @@ from archive.reader.rewriting import rewriting
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.reader.archive import Archive
 
 

@@ -21,13 +21,13 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import same_bytes
 from archive.companion.build import build_companion
 from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import RangeLayout
 from archive.formats.archive_id import check_same_id
 from archive.formats.record_kinds import kind_of, place_of_companion
+from archive.io.mapped import same_bytes
 from archive.reader.collect import check_debug_info
 from archive.reader.halves.companions import companion_contents
 from archive.reader.halves.joined import check_gives
@@ -42,9 +42,9 @@ from archive.rewrite.compact.check import same_facts
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
     from archive.container.write import Member
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.reader.archive import Archive
     from archive.reader.halves.kept import HandleChoice, KeptHandles
     from archive.reader.rewriting import Rewriting

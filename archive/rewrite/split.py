@@ -35,8 +35,8 @@ from archive.reader.rewriting import check_archive, rewriting
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.reader.halves.kept import HandleChoice
 
 

@@ -21,9 +21,9 @@ from archive.app.explaining import explainer_of
 from archive.app.sources import models_of, own_store
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
 from archive.base.json_text import check_values
-from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
 from archive.failures.log.recoding import unpacked
+from archive.io.mapped import FileInMemory
 from archive.page.failures import failures_page
 from archive.page.report import report
 from archive.page.shown import Shown

@@ -19,10 +19,10 @@ import numpy as np
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.base.limits import unbounded
-from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, place_of_companion
+from archive.io.mapped import Mapped, in_memory
 from archive.reader import opening
 from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from archive.base.limits import Limits
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
     from archive.store.entries import StoreEntry

@@ -51,7 +51,7 @@ from archive.store.upkeep import INEXACT, Cleaned
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.reader.archive import Archive
     from archive.store.kept import Inflated
 

@@ -9,7 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, in_file
-from archive.base.mapped import FileInMemory, Mapped
+from archive.io.mapped import FileInMemory, Mapped
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.reader.line_digests import unpacked_lines

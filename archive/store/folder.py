@@ -1,6 +1,6 @@
 """The folder of a store: its mark, its files, its lock.
 
-Files are written as everywhere (:mod:`archive.base.drafts`): absent or whole, whatever ends the process. All
+Files are written as everywhere (:mod:`archive.io.drafts`): absent or whole, whatever ends the process. All
 are reached through their folder (:mod:`~archive.store.opened`), and none through a link. A companion is
 added, replaced and removed by one process at a time, which holds the lock; readers need none.
 """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
-from archive.base.location import Location
-from archive.base.remote import opened_remote
-from archive.base.uploads import EXCLUSIVE
+from archive.io.location import Location
+from archive.io.remote import opened_remote
+from archive.io.uploads import EXCLUSIVE
 from archive.store.client.cache import Cache, folder_of
 
 if TYPE_CHECKING:

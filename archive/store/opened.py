@@ -12,9 +12,9 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from archive.base.drafts import MODE_BITS, put, remove_dead
 from archive.base.errors import ArchiveError, named
-from archive.base.output import KINDS
+from archive.io.drafts import MODE_BITS, put, remove_dead
+from archive.io.output import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

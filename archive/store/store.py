@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.diagnostics import Diagnostic
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.reader.archive import Archive
     from archive.store.adding import NewCompanion
     from archive.store.folder import Waiting

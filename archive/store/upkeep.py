@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.diagnostics import Diagnostic
-from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError, one_line
 from archive.companion.parse import parse_companion
+from archive.io.drafts import DRAFT_NAME
 from archive.store.adding import kin_of, smallest
 from archive.store.catalogue import entry_of
 from archive.store.files import chains_of

@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
-from archive.base import drafts
-from archive.base.drafts import DRAFT_NAME, clear_dead
 from archive.base.errors import ArchiveError
-from archive.base.output import replacing
+from archive.io import drafts
+from archive.io.drafts import DRAFT_NAME, clear_dead
+from archive.io.output import replacing
 from tests.support.faults import contents_of, open_files, refill, system
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_a_system_without_locks_writes_all_the_same(tmp_path: Path) -> None:
         real(source, target)
 
     with (
-        mock.patch("archive.base.drafts.Draft", module.Draft),
+        mock.patch("archive.io.drafts.Draft", module.Draft),
         system("named drafts"),
         mock.patch("os.replace", replace),
     ):

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive import ArchiveError
-from archive.base import globs
-from archive.base.globs import LONGEST, MOST_CHARACTERS, MOST_GLOBS, Globs, check_amount, wild
+from archive.io import globs
+from archive.io.globs import LONGEST, MOST_CHARACTERS, MOST_GLOBS, Globs, check_amount, wild
 
 if TYPE_CHECKING:
     from pathlib import Path

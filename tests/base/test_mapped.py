@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.base.location import Location
-from archive.base.mapped import (
+from archive.container.container import Container
+from archive.io.location import Location
+from archive.io.mapped import (
     PIECE,
     UNRETURNED,
     FileInMemory,
@@ -29,8 +30,7 @@ from archive.base.mapped import (
     same_bytes,
     unchanged,
 )
-from archive.base.ranged import RangedBytes
-from archive.container.container import Container
+from archive.io.ranged import RangedBytes
 from tests.support.commands import run
 from tests.support.corpus import RELEASES
 from tests.support.zips import map_of

@@ -14,10 +14,10 @@ from unittest import mock
 
 import pytest
 
-from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
-from archive.base.output import check_target, replacing, replacing_all, scratch, write_all
-from archive.base.places import Measured
+from archive.io.drafts import DRAFT_NAME
+from archive.io.output import check_target, replacing, replacing_all, scratch, write_all
+from archive.io.places import Measured
 from tests.support.faults import (
     PLACEHOLDER,
     SYSTEMS,
@@ -77,7 +77,7 @@ def test_what_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
 
 
 def test_long_bytes_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.base.output.CHUNK", 4)
+    monkeypatch.setattr("archive.io.output.CHUNK", 4)
     with replacing(tmp_path / "saved", force=False) as file:
         write_all(memoryview(b"0123456789"), file)
     assert (tmp_path / "saved").read_bytes() == b"0123456789"

@@ -18,14 +18,14 @@ from fsspec.config import conf
 from fsspec.implementations.http import HTTPFileSystem
 
 import archive
-from archive.base import patience, places
 from archive.base.deadline import LateError, ending_in
 from archive.base.errors import ArchiveError
-from archive.base.location import Location
-from archive.base.patience import SECONDS, SLOWEST, Patience, SilentError
-from archive.base.remote import opened_remote
-from archive.base.s3 import files_below
 from archive.batches.manifest import Growing
+from archive.io import patience, places
+from archive.io.location import Location
+from archive.io.patience import SECONDS, SLOWEST, Patience, SilentError
+from archive.io.remote import opened_remote
+from archive.io.s3 import files_below
 from archive.store.bucket import Bucket
 from archive.store.objects import Objects
 from tests.support.commands import run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from s3fs import S3FileSystem
 
-from archive.base import patience, places, s3
 from archive.base.errors import ArchiveError
-from archive.base.location import Location
-from archive.base.remote import opened_remote
+from archive.io import patience, places, s3
+from archive.io.location import Location
+from archive.io.remote import opened_remote
 from archive.store.objects import Objects
 from tests.support.stalling import http_answer, stalling_bucket
 

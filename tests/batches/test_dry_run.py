@@ -100,7 +100,7 @@ def test_after_the_work_a_dry_run_says_that_nothing_is_left(folder: Path) -> Non
 
 
 def test_a_folder_that_takes_no_files_is_told(folder: Path) -> None:
-    with mock.patch("archive.base.places.os.access", return_value=False):
+    with mock.patch("archive.io.places.os.access", return_value=False):
         found = archive.batch("shrink", "models", "out", jobs=1, dry_run=True)
     assert {one.reason for one in found} == {f"{folder}: Permission denied"}
 

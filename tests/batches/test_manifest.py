@@ -36,7 +36,7 @@ from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from archive import Limits
-    from archive.base.output import Sink
+    from archive.io.output import Sink
 
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "split": ({"keep": ("traces", "origins")}, {"handles": "keep"}),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive import Limits
-    from archive.base.output import Sink
+    from archive.io.output import Sink
 
 MINE = b"a user's own file"
 

@@ -254,7 +254,7 @@ if __name__ == "__main__":
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from archive.base.output import replacing
+from archive.io.output import replacing
 from archive.batches.jobs import plan
 from archive.batches.working import Task
 from archive.cli.making import CommandTexts, FileMaker

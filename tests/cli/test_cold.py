@@ -29,11 +29,10 @@ FOR_NONE = {"torch", "rich", "numpy.ma", "numpy.random", "shutil", "secrets", "a
 """What no command about a single archive needs whose output no terminal shows."""
 FOR_SEVERAL = {"archive.batches", "pathlib", "tempfile", "urllib.parse", "queue"}
 """What is for files in folders, at URLs, and for processes."""
-FOR_WRITERS = {"archive.rewrite", "archive.normalform", "archive.base.drafts"}
+FOR_WRITERS = {"archive.rewrite", "archive.normalform", "archive.io.drafts"}
 READERS = FOR_NONE | FOR_SEVERAL | FOR_WRITERS | {"archive.companion.parse"}
 WITHOUT = {
-    ("--help",): READERS
-    | {"numpy", "dataclasses", "archive.reader", "archive.base.mapped", "signal", "json"},
+    ("--help",): READERS | {"numpy", "dataclasses", "archive.reader", "archive.io.mapped", "signal", "json"},
     ("symbolicate", MODEL, "1445"): READERS | {"json", "archive.check", "archive.privacy"},
     ("inspect", MODEL): READERS | {"archive.check", "archive.privacy", "archive.compare"},
     ("verify", MODEL): READERS | {"json", "archive.privacy", "archive.describe"},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
-from archive.base.places import below
+from archive.io.places import below
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.documents import files_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from archive import ArchiveError
-from archive.base.drafts import DRAFT_NAME
+from archive.io.drafts import DRAFT_NAME
 from archive.rewrite.join import join
 from archive.rewrite.split import split
 from tests.support.corpus import RELEASES

@@ -13,7 +13,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.base import mapped
+from archive.io import mapped
 from tests.support.commands import run
 from tests.support.corpus import RELEASES
 from tests.support.faults import VERBS, contents, fill

@@ -25,8 +25,8 @@ from tests.support.sampling import examples
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.base.mapped import Source
     from archive.compare.changes import Diff
+    from archive.io.mapped import Source
 
 ARRAYS: dict[str, np.ndarray] = {
     "fc.weight": np.arange(6, dtype=np.float32).reshape(3, 2),

@@ -15,7 +15,6 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
-from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.deflate import deflate, deflated_size
 from archive.container.write import (
@@ -36,6 +35,7 @@ from archive.formats.record_kinds import (
     METHOD_HANDLES,
     PACKAGE_CODE,
 )
+from archive.io.mapped import Mapped
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.zips import map_of, write_again
 

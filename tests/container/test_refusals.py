@@ -11,11 +11,11 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
-from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end, read_end
 from archive.container.headers import END, padding_field, widened, zip64_field, zip64_values
 from archive.container.write import new_member
+from archive.io.mapped import Mapped
 from tests.support.zips import PLAIN, SMALL, put, read, refused, write_again, written, zipped
 
 # Positions of fields, from PKWARE's APPNOTE.TXT, independent of the code under test.

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.base.mapped import Mapped
+from archive.io.mapped import Mapped
 from archive.page.document import packed
 from archive.page.facts import page_facts
 from archive.page.folding import LEAST, folded

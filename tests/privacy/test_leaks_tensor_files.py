@@ -25,7 +25,7 @@ from tests.support.sampling import examples
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.privacy.leaks import Finding
 
 WEIGHT = np.ones(2, np.float32)

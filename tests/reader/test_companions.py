@@ -10,11 +10,11 @@ import pytest
 import archive
 from archive import Archive, ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.write import member_from, write_archive
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, code_of, kind_of
+from archive.io.mapped import Mapped
 from archive.reader.lacking import why_no_handles, why_no_ranges
 from archive.reader.recognition import check_companion, opened_archive
 from tests.support.corpus import ARCHIVES, KINDS, ORACLES, RELEASES

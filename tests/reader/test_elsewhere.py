@@ -14,11 +14,11 @@ import pytest
 
 import archive
 from archive import ArchiveError, FileKind, LimitError, Limits
-from archive.base.mapped import Mapped
-from archive.base.remote import WHOLE
 from archive.check.verify import verify
 from archive.describe.inspect import inspect
 from archive.describe.listing import listed
+from archive.io.mapped import Mapped
+from archive.io.remote import WHOLE
 from archive.reader.recognition import recognise
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, ORACLES
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
 
 STACK = ORACLES / "plain_stack.ptl"
 HANDLE = 1452

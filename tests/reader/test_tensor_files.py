@@ -15,10 +15,10 @@ from safetensors.numpy import save
 
 import archive
 from archive import ArchiveError, FileKind
-from archive.base.mapped import in_memory
 from archive.check.verify import verify
 from archive.cli.status import ExitStatus
 from archive.describe.tensor_listing import listed_tensors
+from archive.io.mapped import in_memory
 from tests.support.commands import called, told
 from tests.support.corpus import FIXTURES, KINDS
 from tests.support.object_store import BUCKET, s3

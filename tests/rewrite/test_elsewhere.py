@@ -11,8 +11,8 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.base.location import Location
-from archive.base.output import EXISTS, replacing, replacing_all
+from archive.io.location import Location
+from archive.io.output import EXISTS, replacing, replacing_all
 from tests.support.corpus import ORACLES
 from tests.support.object_store import BUCKET, s3
 from tests.support.range_server import served

@@ -8,12 +8,12 @@ import pytest
 
 import archive
 from archive.base.limits import DEFAULT_LIMITS
-from archive.base.mapped import Mapped
 from archive.check.verify import verify
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.listing import listed
 from archive.formats.record_kinds import RecordKind
+from archive.io.mapped import Mapped
 from archive.reader.recognition import FileKind, opened_zip, recognise
 from archive.rewrite.compact.check import same_facts
 from archive.rewrite.migrate.migrate import migrate

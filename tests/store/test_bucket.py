@@ -14,7 +14,7 @@ import pytest
 from archive import split
 from archive.app.sources import models_at, models_in, own_store
 from archive.base.errors import ArchiveError
-from archive.base.location import Location
+from archive.io.location import Location
 from archive.reader.facts import facts_of
 from archive.store.adding import NoDebugInfoError, TakenError
 from archive.store.bucket import COMPANIONS, INDEX, PREFIXES, STALE, Bucket

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 import archive
-from archive.base import drafts, errors
-from archive.base.drafts import DRAFT_NAME
+from archive.base import errors
+from archive.io import drafts
+from archive.io.drafts import DRAFT_NAME
 from tests.support.halves import embedded, halves
 from tests.support.sampling import Suite
 
@@ -31,7 +32,7 @@ BUFFER = 10_000
 """Bytes that are held back; few, so that files grow in several steps."""
 CALLS = (
     *("os.open", "os.link", "os.replace", "os.unlink", "os.chmod", "os.fsync", "fcntl.flock", "shutil.copy2"),
-    "archive.base.drafts._renamed",
+    "archive.io.drafts._renamed",
 )
 """The functions that a write calls to change files, besides ``write`` itself."""
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

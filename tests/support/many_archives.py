@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive import Limits
-    from archive.base.output import Sink
+    from archive.io.output import Sink
 
 STACK = ORACLES / "plain_stack.ptl"
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from archive import Archive, Migration
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
 
 
 OLD = ["1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11"]

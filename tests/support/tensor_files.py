@@ -10,7 +10,7 @@ from archive.describe.sizes import View
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.reader.archive import Archive
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
-from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.write import Member, member_from, new_member, write_archive
+from archive.io.mapped import Mapped
 
 if TYPE_CHECKING:
     import mmap

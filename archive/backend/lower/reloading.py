@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
-    from archive.base.mapped import Source as File
+    from archive.io.mapped import Source as File
     from archive.reader.archive import Archive
 
 

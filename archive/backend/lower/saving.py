@@ -35,8 +35,6 @@ from archive.backend.lower.loading import check_loading
 from archive.backend.lower.wrappers import EFFECTS_STATE
 from archive.backend.pytorch import temporary_archive
 from archive.base.errors import ArchiveError, one_line
-from archive.base.mapped import PartsRead, same_bytes
-from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.container.write import member_from, new_member, write_archive
@@ -46,6 +44,8 @@ from archive.formats import bytecode
 from archive.formats.archive_id import WOULD_CHANGE, counts
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS
+from archive.io.mapped import PartsRead, same_bytes
+from archive.io.output import replacing
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
-    from archive.base.output import Target
     from archive.container.record import Record
     from archive.container.write import Member
     from archive.debuginfo.sites import Site
+    from archive.io.output import Target
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import one_line
-from archive.base.output import check_target
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
+from archive.io.output import check_target
 
 if TYPE_CHECKING:
     from types import ModuleType

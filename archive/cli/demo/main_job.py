@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.output import replacing
 from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
 from archive.failures.explainer import LogExplainer
+from archive.io.output import replacing
 from archive.reader.recognition import FileKind
 from archive.render.making import Sized, join_text, split_text
 

@@ -30,11 +30,11 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
 from archive.compare.digest.parts import model_parts
 from archive.compare.digest.weights import weights
 from archive.debuginfo.model import NO_TAG
 from archive.formats.exported.canonical import IdNumbering
+from archive.io.mapped import Mapped
 from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
 from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS
@@ -42,9 +42,9 @@ from archive.reader.recognition import OPENED_KINDS, TENSOR_KINDS, ZIP_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from archive.base.mapped import Source
     from archive.debuginfo.model import InlinedCall
     from archive.debuginfo.tables import RangeTable
+    from archive.io.mapped import Source
     from archive.reader.archive import Archive
 
 # --- debug

@@ -25,20 +25,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.amounts import human_amount
 from archive.base.errors import ArchiveError, one_line
 from archive.base.notebooks import shown_by
-from archive.base.output import replacing
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
 from archive.debuginfo.profiles.places import NO_SOURCE
 from archive.debuginfo.profiles.stacks import folded_stacks, speedscope
 from archive.debuginfo.profiles.timeline import VIEWS, Timeline
+from archive.io.output import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from archive.base.output import Target
     from archive.debuginfo.model import Source
     from archive.debuginfo.profiles.places import ModuleLevel, OperationPlace
     from archive.debuginfo.profiles.timeline import MemoryChange, ProfileRow, Recording, Segment, View
+    from archive.io.output import Target
 
     Event = dict[str, Any]
 

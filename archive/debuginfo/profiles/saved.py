@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
-from archive.base.mapped import Mapped
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
+from archive.io.mapped import Mapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
 
 MOST_BYTES = 64 << 20
 """Size of the largest file that is read: of a profile of some 300,000 rows."""

@@ -14,7 +14,7 @@ from archive.reader.recognition import FileKind, recognise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
 
 
 @dataclass(frozen=True, slots=True)

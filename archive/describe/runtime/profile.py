@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import by_ranges
 from archive.debuginfo.profiles.places import (
     NO_MODULES,
     ModuleLevel,
@@ -32,6 +31,7 @@ from archive.describe.runtime.recorded import RecordedRuns
 from archive.describe.runtime.runs import read_etdump
 from archive.formats.etdump import DELEGATE_CALL, is_dump
 from archive.formats.etrecord import node_handles
+from archive.io.mapped import by_ranges
 from archive.reader.lookups.instructions import runs
 from archive.reader.lookups.nodes import TOP
 from archive.reader.opening import open as open_archive
@@ -40,9 +40,9 @@ from archive.reader.recognition import FileKind
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from archive.base.mapped import Source
     from archive.describe.runtime.runs import Call, Ran, Run
     from archive.formats.etdump import ProfileEvent
+    from archive.io.mapped import Source
     from archive.reader.lookups.nodes import ProgramNode
 
 RUNTIME = "ExecuTorch"

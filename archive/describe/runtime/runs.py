@@ -9,7 +9,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file, one_line
-from archive.base.mapped import Mapped
 from archive.formats.etdump import (
     CALLS,
     KERNEL,
@@ -20,14 +19,15 @@ from archive.formats.etdump import (
     is_dump,
     parse_etdump,
 )
+from archive.io.mapped import Mapped
 from archive.reader.recognition import recognise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.limits import Limits
-    from archive.base.mapped import Source
     from archive.formats.etdump import DumpBlock
+    from archive.io.mapped import Source
 
 
 BYTES_AN_OPERATION = 1024

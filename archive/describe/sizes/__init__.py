@@ -61,17 +61,17 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import by_ranges
 from archive.companion.magic import is_companion
 from archive.container.directory import has_end
 from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View, Weight, WeightSize
 from archive.describe.sizes.pieces import companion_pieces, pieces, tensor_pieces
+from archive.io.mapped import by_ranges
 from archive.reader.archive import Archive
 from archive.reader.opening import opened
 from archive.reader.recognition import TENSOR_KINDS, head_kind, opened_zip
 
 if TYPE_CHECKING:
-    from archive.base.mapped import Fetched, Mapped, Source
+    from archive.io.mapped import Fetched, Mapped, Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "Weight", "WeightSize", "sizes"]
 

@@ -17,15 +17,15 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from archive.base import settings
 from archive.base.amounts import AMOUNT, parsed_amount
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.base.facts import dataclass
-from archive.base.globs import Globs, check_amount
-from archive.base.urls import is_url
 from archive.describe.sizes.account import STRUCTURE, Part, View
 from archive.formats.exported.node_metadata import KIND_BY_KEY
 from archive.formats.record_kinds import MetadataKind, RecordKind, SpareKind
+from archive.io import settings
+from archive.io.globs import Globs, check_amount
+from archive.io.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,9 +15,9 @@ from archive.describe.sizes.stacks import stacks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.base.mapped import Source
     from archive.describe.sizes.account import Account, Size, SizeChange
     from archive.describe.sizes.budgets import BudgetRule, SizeBudget, Verdict
+    from archive.io.mapped import Source
 
 VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
 """Views that tell the bytes inside of records apart."""

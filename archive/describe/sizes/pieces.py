@@ -33,11 +33,11 @@ from archive.reader.records import INSIDE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from archive.base.ranged import Bytes
     from archive.container.container import Container
     from archive.container.record import Record
     from archive.describe.sizes.cells import RecordCells
     from archive.describe.sizes.weights import Stretch
+    from archive.io.ranged import Bytes
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 

@@ -16,8 +16,8 @@ from archive.base.deadline import LateError, ending_in, seconds_left
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
-from archive.base.urls import is_elsewhere
 from archive.debuginfo.unique_handles import prefix_at_end
+from archive.io.urls import is_elsewhere
 from archive.reader import opening
 from archive.reader.facts import HandleOwners, facts_of
 from archive.reader.lacking import is_split

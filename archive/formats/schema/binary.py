@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     from construct import Construct, Struct
 
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 LITTLE, BIG = "<", ">"
 """Orders of the bytes of a number, as :mod:`struct` writes them."""

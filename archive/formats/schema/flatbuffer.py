@@ -44,7 +44,7 @@ from archive.formats.schema.binary import NUMPY_TYPES, Reader
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 SIZE = 4
 """Bytes of a size, a length or a reference."""

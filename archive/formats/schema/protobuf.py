@@ -56,7 +56,7 @@ from archive.formats.schema.varints import MORE, MOST_BYTES, build_varint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 FIXED = {FIXED64: 8, FIXED32: 4}

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
     from archive.formats.record_kinds import RecordKind
     from archive.formats.tensors.tensor import Tensor
+    from archive.io.ranged import Bytes
 
     T = TypeVar("T")
 

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from construct import Container
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
     from archive.formats.schema.binary import Row
     from archive.formats.tensor_files.described import Value
+    from archive.io.ranged import Bytes
 
 VERSIONS = (2, 3)
 PAIRS, TABLE = "pairs", "tensors"

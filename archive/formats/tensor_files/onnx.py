@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
     from archive.formats.schema.protobuf import Field, Message
     from archive.formats.tensor_files.described import Value
+    from archive.io.ranged import Bytes
 
 GRAPH_RECORD = "graph"
 """The record of all that is not elements."""

@@ -40,7 +40,7 @@ from archive.formats.tensors.tensor import Tensor, check_shape, row_major
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 MOST = 100_000_000
 """Bytes of the header, at most."""

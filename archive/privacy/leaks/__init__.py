@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.compiled.spare import spare_records
 from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
+from archive.io.mapped import Mapped
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import TELLING, entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
@@ -44,7 +44,7 @@ from archive.reader.recognition.kinds import COMMAND_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.leaks.words import FoundWords
     from archive.privacy.pieces.piece import FilePiece, RecordEntry

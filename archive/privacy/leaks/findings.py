@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from archive.base import settings
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
-from archive.base.globs import check_amount, wild
 from archive.base.notebooks import shown_by
 from archive.formats.record_kinds import RecordKind
+from archive.io import settings
+from archive.io.globs import check_amount, wild
 from archive.privacy.leaks.vocabulary import NAMES, OTHERWISE, PATHS, LeakKind
 from archive.privacy.pieces.piece import MAPPED
 from archive.reader.recognition import (

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Limits
-    from archive.base.mapped import Mapped
     from archive.debuginfo.tables import SourceTable
+    from archive.io.mapped import Mapped
     from archive.reader.archive import Archive
 
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')

@@ -14,13 +14,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, LimitError, in_file, one_line
-from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
 from archive.formats.elf.weights import weights_span
 from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
+from archive.io.mapped import Mapped
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.packed import (
     PackedStream,

@@ -36,10 +36,10 @@ import numpy as np
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, LimitError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, DATA_FOLDER, RecordKind
+from archive.io.mapped import Mapped
 from archive.privacy.leaks.sources import lines_of
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
@@ -57,10 +57,10 @@ from archive.reader.rewriting import rewriting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
     from archive.formats.effects.model import Literal
     from archive.formats.tensors.tensor import Tensor
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.privacy.redact.names import Renamed
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import (

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import same_bytes
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.record_kinds import DATA
 from archive.formats.saved_texts import SavedText, check_same_but, texts_of, with_texts
+from archive.io.mapped import same_bytes
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.limits import Allowance
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
     from archive.container.container import Container
     from archive.container.write import Member
     from archive.formats.saved_texts import SavedTexts
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
 
 __all__ = ["CheckpointRedaction", "redact_checkpoint"]
 

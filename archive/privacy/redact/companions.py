@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents, raw_columns
 from archive.companion.layout import CompanionLayout
@@ -23,6 +22,7 @@ from archive.container.container import Container
 from archive.container.write import new_member, write_archive
 from archive.formats.exported.program import Program
 from archive.formats.record_kinds import RecordKind, kind_in_exported
+from archive.io.mapped import Mapped
 from archive.normalform.builder import FormBuilder
 from archive.normalform.programs import ProgramPacker
 from archive.privacy.redact.compiled import redacted_compiled
@@ -39,8 +39,8 @@ from archive.reader.rewriting import rewriting_companion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.normalform.column_names import ColumnName
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed

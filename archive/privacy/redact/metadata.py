@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, same_bytes
-from archive.base.output import write_all
 from archive.formats.tensor_files.safetensors import build_header, header_of, metadata_of
+from archive.io.mapped import Mapped, same_bytes
+from archive.io.output import write_all
 from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
@@ -39,8 +39,8 @@ from archive.reader.rewriting import rewriting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import PathChoice, Preset
 

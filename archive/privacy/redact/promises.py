@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Limits
-    from archive.base.mapped import Mapped
+    from archive.io.mapped import Mapped
     from archive.privacy.leaks import Finder, Finding
     from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.redact.rules import Rules

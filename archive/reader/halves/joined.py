@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import same_bytes
 from archive.companion.members import FILE_DIGEST, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.serialization_id import RECORD_NAME, serialization_id
@@ -22,6 +21,7 @@ from archive.container.write import (
 )
 from archive.formats.archive_id import check_same_id, counted_names
 from archive.formats.record_kinds import records_of_program
+from archive.io.mapped import same_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -28,8 +28,6 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import by_ranges, in_memory
-from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end
@@ -61,6 +59,8 @@ from archive.formats.record_kinds import (
     is_code,
     kind_of,
 )
+from archive.io.mapped import by_ranges, in_memory
+from archive.io.urls import is_url
 from archive.reader.recognition.kinds import (
     ADVICE,
     ARCHIVE_KINDS,
@@ -90,10 +90,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from archive.base.mapped import Fetched, Mapped, Source
-    from archive.base.ranged import Bytes
     from archive.container.record import Record
     from archive.formats.tensors.tensor import Tensor
+    from archive.io.mapped import Fetched, Mapped, Source
+    from archive.io.ranged import Bytes
     from archive.reader.records import ReadableRecord
 
 __all__ = [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
-    from archive.base.ranged import Bytes
+    from archive.io.ranged import Bytes
 
 HEAD = 4096
 """Bytes at the beginning of a file that are looked at."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, in_file
-from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import MIGRATED, RecordKind, kind_of
+from archive.io.mapped import Mapped
 from archive.reader.collect import collect
 from archive.reader.halves.joined import joined_to, with_digest
 

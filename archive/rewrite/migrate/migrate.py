@@ -23,8 +23,6 @@ from archive.base.columns import distinct_values
 from archive.base.errors import ArchiveError, ImpossibleError, in_file
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, same_bytes
-from archive.base.output import scratch
 from archive.container.write import write_archive
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, RangeLayout
@@ -32,6 +30,8 @@ from archive.formats.archive_id import counts
 from archive.formats.record_kinds import DELEGATED, MIGRATED, range_records_of
 from archive.formats.releases import number_of
 from archive.formats.stale_methods import after_cuts, before_cuts, without
+from archive.io.mapped import Mapped, same_bytes
+from archive.io.output import scratch
 from archive.normalform.columns import NO_ROW
 from archive.reader import opening
 from archive.reader.loading import refusals_as_before
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.mapped import Source
-    from archive.base.output import Sink
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.tables import RangeTable
     from archive.formats.stale_methods import Cut
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.reader.archive import Archive
     from archive.reader.rewriting import Rewriting
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from archive.base.errors import ImpossibleError, shown
-from archive.base.mapped import same_bytes
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.container.write import member_from, new_member
 from archive.debuginfo.mending import completed, mended
@@ -35,6 +34,7 @@ from archive.formats.record_kinds import (
 )
 from archive.formats.releases import LOADED_BYTECODE, release
 from archive.formats.stale_methods import may_be_stale, stale_methods, without
+from archive.io.mapped import same_bytes
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.reader.recognition import FileKind

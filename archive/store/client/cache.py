@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
-from archive.base.output import replacing
+from archive.io.output import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,8 +31,8 @@ from urllib.response import addinfourl
 from archive.base.deadline import LateError, has_deadline, seconds_left
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import parsed_json
-from archive.base.patience import SECONDS, prolonged, too_slow
-from archive.base.urls import shown
+from archive.io.patience import SECONDS, prolonged, too_slow
+from archive.io.urls import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ class RequestBudget:
     """What is left of a request's time and bytes: for its tries, redirections, headers and bodies together.
 
     Args:
-        seconds: that it may be silent, or slow (:mod:`archive.base.patience`).
+        seconds: that it may be silent, or slow (:mod:`archive.io.patience`).
         clock: tells seconds.
     """
 

@@ -21,7 +21,7 @@ from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.base.mapped import Source
+    from archive.io.mapped import Source
     from archive.reader.archive import Archive
     from archive.store.entries import Outcome
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.base.ranged import RangedBytes
 from archive.formats.elf.headers import headers_of
 from archive.formats.schema.binary import Layout, Reader, build, parse
+from archive.io.ranged import RangedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

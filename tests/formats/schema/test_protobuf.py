@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.base.ranged import RangedBytes
 from archive.formats.schema.binary import build, parse
 from archive.formats.schema.protobuf import (
     BYTES,
@@ -29,6 +28,7 @@ from archive.formats.schema.protobuf import (
     Numbered,
     Repeated,
 )
+from archive.io.ranged import RangedBytes
 from tests.support.protobuf import field, varint
 from tests.support.sampling import examples
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.limits import Limits
-from archive.base.ranged import RangedBytes
 from archive.formats.tensor_files import described
 from archive.formats.tensor_files.described import ArrayOf
 from archive.formats.tensor_files.gguf import DTYPES, read_gguf
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS
+from archive.io.ranged import RangedBytes
 from archive.reader.recognition import TENSOR_KINDS
 from tests.support.sampling import examples
 from tests.support.tensor_files import bytes_of, labels_of

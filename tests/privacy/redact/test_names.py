@@ -12,11 +12,11 @@ import pytest
 import archive
 from archive.base.errors import ImpossibleError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, unbounded
-from archive.base.mapped import Mapped
 from archive.companion.hashed_names import hashed
 from archive.container.container import Container
 from archive.failures.code_records import RenamedLines
 from archive.formats.record_kinds import code_of
+from archive.io.mapped import Mapped
 from archive.privacy.redact.names.code import parse_code
 from archive.privacy.redact.names.words import ModelNames
 from archive.privacy.redact.proof import prove

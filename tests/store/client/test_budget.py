@@ -17,7 +17,7 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.base.json_text import parsed_json
-from archive.base.patience import SECONDS, SLOWEST
+from archive.io.patience import SECONDS, SLOWEST
 from archive.store.client import connection
 from archive.store.client.connection import BESIDE_BODIES, Connection, RequestBudget, _Redirections
 from archive.store.client.server import Server

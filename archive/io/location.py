@@ -2,7 +2,7 @@
 
 fsspec knows ``s3://``, ``gs://``, ``https://``, ``memory://`` and more; the package of a scheme is the user's
 to install. Whatever a file system raises becomes one error that names the URL, without what may be secret.
-How long a request may take, :mod:`~archive.base.patience` says.
+How long a request may take, :mod:`~archive.io.patience` says.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.deadline import LateError
 from archive.base.errors import LONGEST_CAUSE, ArchiveError, one_line
-from archive.base.patience import Patience, SilentError
-from archive.base.s3 import MOST_FILES, TOO_MANY, files_below
-from archive.base.urls import is_url, shown
+from archive.io.patience import Patience, SilentError
+from archive.io.s3 import MOST_FILES, TOO_MANY, files_below
+from archive.io.urls import is_url, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import ArchiveError, named
-from archive.base.globs import Globs
-from archive.base.location import Location
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import is_path, replacing, write_all
-from archive.base.remote import opened_remote
-from archive.base.urls import is_url, name_of
+from archive.io.globs import Globs
+from archive.io.location import Location
+from archive.io.mapped import Mapped, unchanged
+from archive.io.output import is_path, replacing, write_all
+from archive.io.remote import opened_remote
+from archive.io.urls import is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from _typeshed import ReadableBuffer
 
-    from archive.base.output import Sink
+    from archive.io.output import Sink
 
 
 class Fingerprint(NamedTuple):

@@ -21,14 +21,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from archive.base.errors import CHANGED, ArchiveError
-from archive.base.patience import Patience
-from archive.base.ranged import AT_ONCE, BLOCK
-from archive.base.s3 import S3Object
+from archive.io.patience import Patience
+from archive.io.ranged import AT_ONCE, BLOCK
+from archive.io.s3 import S3Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.location import Location, Version
+    from archive.io.location import Location, Version
 
 WHOLE = 1 << 26
 """Bytes of a file, at most, that is read whole where an HTTP server knows no ranges."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import CHANGED, ArchiveError
-from archive.base.patience import Patience
-from archive.base.ranged import BLOCK
+from archive.io.patience import Patience
+from archive.io.ranged import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,10 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.errors import ArchiveError
-from archive.base.remote import KEPT, copied, opened_remote
+from archive.io.remote import KEPT, copied, opened_remote
 
 if TYPE_CHECKING:
-    from archive.base.location import Location, Version
+    from archive.io.location import Location, Version
 
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 """Schemes of stores that can refuse a put over an object."""

@@ -6,7 +6,7 @@ import os.path
 from typing import Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.mapped import read_whole
+from archive.io.mapped import read_whole
 
 NAME = "pyproject.toml"
 TOOL = "debug-archive"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeGuard
 
-    from archive.base.drafts import Draft
-    from archive.base.uploads import Upload
+    from archive.io.drafts import Draft
+    from archive.io.uploads import Upload
 
     Target = str | os.PathLike[str]
     Sink = Target | BinaryIO
@@ -54,7 +54,7 @@ def check_target(path: Target, *, force: bool) -> None:
         ArchiveError: the target is a folder, device, pipe or socket, or it exists and ``force`` is not given.
         OSError: the target cannot be looked at.
     """
-    from archive.base.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
+    from archive.io.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
 
     given, place = placed(path)
     if place is not None:
@@ -83,14 +83,14 @@ def check_target(path: Target, *, force: bool) -> None:
 
 def _draft(path: Target) -> Draft | Upload:
     """A draft of a file, here or elsewhere."""
-    from archive.base.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
+    from archive.io.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
 
     given, place = placed(path)
     if place is None:
-        from archive.base.drafts import Draft  # noqa: PLC0415 (only those who write files pay for it)
+        from archive.io.drafts import Draft  # noqa: PLC0415 (only those who write files pay for it)
 
         return Draft(cast("Target", given))
-    from archive.base.uploads import Upload  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.uploads import Upload  # noqa: PLC0415 (files elsewhere only)
 
     return Upload(place)
 
@@ -197,7 +197,7 @@ def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) ->
 @contextmanager
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     """A file for the time of the block: beside a target, or in memory where there is no target's path."""
-    from archive.base.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
+    from archive.io.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
 
     if is_url(beside):
         import tempfile  # noqa: PLC0415 (files elsewhere only)

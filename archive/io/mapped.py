@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import CHANGED, ArchiveError, named, one_line
-from archive.base.urls import is_elsewhere, is_url, name_of
+from archive.io.urls import is_elsewhere, is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from archive.base.location import Location
-    from archive.base.remote import RemoteFile
+    from archive.io.location import Location
+    from archive.io.remote import RemoteFile
 
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
@@ -52,7 +52,7 @@ def placed(source: Source) -> tuple[Source, Location | None]:
     """
     if not is_elsewhere(source):
         return source, None
-    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.location import Location  # noqa: PLC0415 (files elsewhere only)
 
     place = Location(source)
     return (place.path, None) if place.is_local else (source, place)
@@ -157,7 +157,7 @@ class Fetched:
             source: what it was opened from.
             most: bytes that are fetched of each file that is opened beside it.
         """
-        from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
 
         self.name = one_line(name) if name else file.name
         self._source, self._most = source, most
@@ -176,7 +176,7 @@ class Fetched:
             ArchiveError: it changed meanwhile.
             OSError: it cannot be read, or there is no space for the copy.
         """
-        from archive.base.remote import copied  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.remote import copied  # noqa: PLC0415 (files elsewhere only)
 
         with copied(self._file) as copy:
             self.close()
@@ -223,7 +223,7 @@ def by_ranges(source: Source, name: str | None = None, *, most: int | None = Non
     source, place = placed(source)
     if place is None:
         return Mapped(source, name)
-    from archive.base.remote import CappedFile, opened_remote  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.remote import CappedFile, opened_remote  # noqa: PLC0415 (files elsewhere only)
 
     file = opened_remote(place)
     return Fetched(file if most is None else CappedFile(file, most), name, source, most)
@@ -394,7 +394,7 @@ class _Loaded(NamedTuple):
 def _load(source: Source) -> _Loaded:
     source, place = placed(source)
     if place is not None:
-        from archive.base.remote import copied, opened_remote  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.remote import copied, opened_remote  # noqa: PLC0415 (files elsewhere only)
 
         with closing(opened_remote(place)) as remote, copied(remote) as file:
             return _map(file)
