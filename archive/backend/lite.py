@@ -1,7 +1,7 @@
 """Turns TorchScript archives into archives for the lite interpreter, with the call stacks of all operations.
 
 PyTorch does both steps, loading and saving, but loses calls on the way: see
-:mod:`archive.normalform.relocate`. Here these get their source ranges before PyTorch loads the archive.
+:mod:`archive.backend.lower.relocate`. Here these get their source ranges before PyTorch loads the archive.
 """
 
 from __future__ import annotations

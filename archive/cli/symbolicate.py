@@ -14,12 +14,12 @@ import click
 import archive
 from archive.base.errors import counted, shown
 from archive.cli import options, printing
+from archive.cli.handles import Lookups
 from archive.cli.status import ExitStatus
 from archive.debuginfo.symbolicate import Style
 from archive.io.mapped import source_of
 from archive.io.urls import is_server, is_url, name_of
 from archive.page.shown import Shown
-from archive.reader.lookups.handles import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.symbolicate import symbolication_facts
 from archive.render.texts import runs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits, Symbolication
-    from archive.reader.lookups.handles import Position
+    from archive.cli.handles import Position
     from archive.render.document_facts import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")

@@ -19,10 +19,10 @@ from archive.base.facts import dataclass
 from archive.compare.alignment import unified
 from archive.compare.changes import added, changed, gone, renamed, text_changed
 from archive.compare.debug import SourceTexts
+from archive.compare.generated_code import canonical, constants_sorted
 from archive.compare.pairing import code_in_terms_of, is_allowed
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Inert
-from archive.formats.generated_code import canonical, constants_sorted
 from archive.formats.record_kinds import DATA, RecordKind, is_code, module_of, range_records_of
 from archive.reader.recognition.kinds import kind_in
 

@@ -1,7 +1,7 @@
 """How much the elements of two tensors differ, piece by piece, in memory that does not grow with them.
 
 Figures are computed in arrays that are made once. The largest differences are searched in the type of
-:func:`~archive.formats.tensors.numbers.computed_type` first: rounding keeps the order of differences, and
+:func:`~archive.compare.elements.computed_type` first: rounding keeps the order of differences, and
 that of quotients up to ``ROUNDED``. Only the pairs that may be the largest are computed as float64.
 
 Two numbers of one sign differ by their larger magnitude at most. So as soon as a quotient of 1 was found,
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.facts import dataclass
+from archive.compare.elements import INTEGERS, MOVED, computed_type, exact, into
 from archive.formats.tensors.dtypes import BITS, BLOCKS, WIDTHS
-from archive.formats.tensors.numbers import INTEGERS, MOVED, computed_type, exact, into
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.compare.alignment import aligned
-from archive.formats.generated_code import TOKEN, arguments, variables
+from archive.compare.generated_code import TOKEN, arguments, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archive.compare.elements import FLOAT8, FLOATS, INTEGERS, exact
 from archive.compare.equality import equal, equal_on_cores
 from archive.compare.numbers import PIECE, difference
 from archive.formats.tensors.dtypes import WIDTHS
-from archive.formats.tensors.numbers import FLOAT8, FLOATS, INTEGERS, exact
 from tests.support.sampling import examples
 
 SMALL_PIECE = 1 << 13

@@ -37,9 +37,9 @@ class UsedPattern(NamedTuple):
 
 PASSED = {
     "archive.formats.compiled.kernels.KEY": {"fullmatch"},
-    "archive.formats.exported.places.OBJECT": {"match"},
-    "archive.formats.exported.places.LIST": {"match"},
-    "archive.formats.exported.places.VALUE": {"match"},
+    "archive.describe.sizes.places.OBJECT": {"match"},
+    "archive.describe.sizes.places.LIST": {"match"},
+    "archive.describe.sizes.places.VALUE": {"match"},
     **{f"archive.failures.log.documents.HELD {number}": {"match"} for number in range(4)},
 }
 """Patterns that others are given, and what these call."""

@@ -20,7 +20,7 @@ from archive.base.limits import Limits, unbounded
 from archive.cli.commands import group
 from archive.describe.inspect import inspect
 from archive.describe.sizes import Size, View
-from archive.formats.exported.places import MetadataSize, NodeBytes, node_bytes
+from archive.describe.sizes.places import MetadataSize, NodeBytes, node_bytes
 from archive.formats.exported.program import left_of
 from archive.formats.record_kinds import is_program
 from tests.support.corpus import FIXTURES

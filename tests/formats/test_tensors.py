@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
+from archive.compare.elements import FLOAT8, INTEGERS, MOVED, computed_type, exact, into
 from archive.debuginfo.model import TensorInfo
 from archive.formats.tensors import elements as module
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import exported_tensors
-from archive.formats.tensors.numbers import FLOAT8, INTEGERS, MOVED, computed_type, exact, into
 from archive.formats.tensors.script import script_tensors
 from archive.formats.tensors.tensor import Tensor
 

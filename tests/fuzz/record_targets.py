@@ -20,12 +20,12 @@ from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import build_methods, parse_methods
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA
-from archive.formats.saved_texts import check_same_but, texts_of, with_texts
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles import scan, write
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDERS
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
+from archive.privacy.redact.saved_texts import check_same_but, texts_of, with_texts
 from tests.fuzz.companion_targets import look_up
 from tests.fuzz.mutations import changed_companion, changed_pickle, number
 from tests.fuzz.second_opinions import check_slowly, check_value

@@ -16,8 +16,8 @@ from safetensors.numpy import save as safetensors_of
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.tensor_files.gguf import places_of_texts as texts_of_gguf
-from archive.formats.tensor_files.onnx_texts import places_of_texts as texts_of_onnx
 from archive.privacy.leaks import LeakKind
+from archive.privacy.pieces.onnx_texts import places_of_texts as texts_of_onnx
 from tests.support import onnx_bytes
 from tests.support.onnx_bytes import entry, field
 from tests.support.sampling import examples

@@ -20,6 +20,7 @@ from archive.backend.errors import BackendError
 from archive.backend.lower.carried import carrying, marked, write_sites
 from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.lower.handles import shown_range
+from archive.backend.lower.relocate import Attachment, show_calls
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
 from archive.backend.pytorch import message_of
 from archive.base.errors import ArchiveError
@@ -30,7 +31,6 @@ from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import DELEGATED, code_of
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
-from archive.normalform.relocate import Attachment, show_calls
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from archive.backend.lower.codegen import padding
 from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_range, with_owners
 from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.loading import check_loading
+from archive.backend.lower.relocate import Attachment
 from archive.backend.lower.wrappers import EFFECTS_STATE
 from archive.backend.pytorch import temporary_archive
 from archive.base.errors import ArchiveError, one_line
@@ -48,7 +49,6 @@ from archive.io.mapped import PartsRead, same_bytes
 from archive.io.output import replacing
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
-from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from archive.formats.generated_code import constants_sorted
+from archive.compare.generated_code import constants_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -37,15 +37,15 @@ from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
 from archive.compare.digest.values import TensorDigests, ValueBytes, sha256_of
+from archive.compare.generated_code import canonical
 from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, version_of_operators
+from archive.compare.sourceless import COPIES, sourceless, weights_in
+from archive.compare.sourceless import KINDS as SOURCE_KINDS
 from archive.compare.unkept import strip_unkept
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
-from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
-from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.effects import EFFECTS
 from archive.formats.exported.program import graph_of, nodes
-from archive.formats.generated_code import canonical
 from archive.formats.lowered import is_lowered, without_handles
 from archive.formats.record_kinds import (
     BESIDE,

@@ -18,13 +18,13 @@ from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.cells import UNNAMED_FILE, Cell
+from archive.describe.sizes.places import node_bytes
 from archive.describe.sizes.weights import divided
 from archive.formats.compiled.spare import spare_records
 from archive.formats.elf.model import ObjectPart
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.modules import parse_modules, paths_in_model
 from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
-from archive.formats.exported.places import node_bytes
 from archive.formats.exported.traces import parse_trace
 from archive.formats.record_kinds import RecordKind, SpareKind, label_in
 from archive.reader.recognition import kind_in
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.describe.sizes.cells import RecordCells
+    from archive.describe.sizes.places import NodeBytes
     from archive.describe.sizes.weights import Stretch
-    from archive.formats.exported.places import NodeBytes
     from archive.reader.archive import Archive
 
 TOP_MODULE = "(top)"

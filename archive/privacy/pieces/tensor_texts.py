@@ -61,7 +61,7 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
         yield RecordTexts(TABLE, RecordKind.HEADER, texts[names:])
     elif kind is FileKind.ONNX:
         from archive.formats.tensor_files.onnx import GRAPH_RECORD  # noqa: PLC0415 (the same)
-        from archive.formats.tensor_files.onnx_texts import places_of_texts  # noqa: PLC0415 (the same)
+        from archive.privacy.pieces.onnx_texts import places_of_texts  # noqa: PLC0415 (the same)
 
         found = places_of_texts(file.data, allowance)
         ids = [text for text in found if text.is_id]

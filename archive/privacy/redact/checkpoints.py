@@ -2,8 +2,8 @@
 
 Texts that are data become others: those that are the text to be replaced, or have it in them. Keys of dicts
 and elements of sets become others only if they are that text as a whole, and if no two become the same. What
-loading needs is never changed (:mod:`archive.formats.saved_texts` says what that is): where the text stands
-in that, its place is named, and nothing is written.
+loading needs is never changed (:mod:`archive.privacy.redact.saved_texts` says what that is): where the text
+stands in that, its place is named, and nothing is written.
 
 The pickle is read back and compared instruction by instruction, all other records byte by byte. Then all of
 the result is searched as that of an archive is (``proof``): what stands in bytes, in tensors, or in the name
@@ -22,12 +22,12 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.record_kinds import DATA
-from archive.formats.saved_texts import SavedText, check_same_but, texts_of, with_texts
 from archive.io.mapped import same_bytes
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
+from archive.privacy.redact.saved_texts import SavedText, check_same_but, texts_of, with_texts
 from archive.reader.halves.slim import with_new_id
 from archive.reader.recognition import SAVED_KINDS
 from archive.reader.rewriting import rewriting
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.container import Container
     from archive.container.write import Member
-    from archive.formats.saved_texts import SavedTexts
     from archive.io.mapped import Source
     from archive.io.output import Sink
+    from archive.privacy.redact.saved_texts import SavedTexts
 
 __all__ = ["CheckpointRedaction", "redact_checkpoint"]
 

@@ -12,7 +12,7 @@ from archive.formats.schema.protobuf import STRING, TEXT, Message
 from archive.formats.tensor_files import onnx_messages
 from archive.formats.tensor_files.onnx import DATA_FIELDS, INSIDE, ONCE
 from archive.formats.tensor_files.onnx_messages import ATTRIBUTE, MODEL, TENSOR
-from archive.formats.tensor_files.onnx_texts import places_of_texts
+from archive.privacy.pieces.onnx_texts import places_of_texts
 from tests.support.corpus import FIXTURES
 from tests.support.slow_tensor_files import slow_onnx
 

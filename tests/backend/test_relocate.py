@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import archive
+from archive.backend.lower.relocate import Attachment
 from archive.debuginfo.sites import CallStep, Span
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
-from archive.normalform.relocate import Attachment
 from tests.support.corpus import CALLSTACKS, DELEGATED, RELEASES
 from tests.support.tampering import STACK, tampered
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.formats.saved_texts import check_same_but, texts_of, with_texts
+from archive.privacy.redact.saved_texts import check_same_but, texts_of, with_texts
 from tests.support.sampling import examples
 
 PROTOCOLS = range(2, 6)
