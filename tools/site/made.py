@@ -23,7 +23,7 @@ WIDTH = 80
 SCHEMAS = ROOT / "docs" / "schemas"
 NAMES = {
     "Open and read": ("reader", "base", "debuginfo"),
-    "Failures": ("failures",),
+    "In an application": ("app",),
     "Files made of files": ("rewrite", "batches"),
     "Look, check and compare": ("describe", "page", "check", "compare"),
     "Privacy": ("privacy",),
