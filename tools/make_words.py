@@ -26,12 +26,15 @@ import zstandard
 import archive
 from archive.base.errors import NothingToDoError
 from archive.companion.codecs import DICTIONARIES, Codec
-from archive.companion.packed import alike, stored
+from archive.companion.encodings import Transform, encoded_by, is_varied
+from archive.companion.packed import solid_body, stored
 from archive.reader.collect import collect
 from archive.reader.halves.joined import with_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.normalform.columns import Columns
 
 MODELS = Path(__file__).resolve().parents[1] / "fixtures" / "words"
 KINDS = {"": (False, False), "strict": (True, False), "decomposed": (False, True), "both": (True, True)}
@@ -75,6 +78,13 @@ def samples(folder: Path) -> Iterator[tuple[bytes, bytes]]:
         if len(contents.columns["site.base"]) <= MOST_NODES:
             columns, texts = stored(contents)
             yield alike(columns), MACHINE.sub(b"", texts).replace(f"{MODELS}/".encode(), b"")
+
+
+def alike(columns: Columns) -> bytes:
+    """Columns encoded in the way that is most alike in all companions, so that a dictionary fits them."""
+    transforms = {True: Transform.DELTA, False: Transform.SAME}
+    encoded = {name: encoded_by(transforms[is_varied(values)], values) for name, values in columns.items()}
+    return solid_body(columns, encoded)
 
 
 def main() -> int:

@@ -30,7 +30,6 @@ from archive.base.errors import ArchiveError
 from archive.companion.blocks import BLOCK_ROWS, BlockColumn, build_blocks
 from archive.companion.choosing import chosen, shortest
 from archive.companion.codecs import (
-    SMALL,
     STRONGEST,
     Codec,
     built_objects,
@@ -47,8 +46,6 @@ from archive.companion.encodings import (
     Transform,
     build_lines,
     decoded,
-    encoded_by,
-    is_varied,
     parse_lines,
 )
 from archive.companion.hash_order import ORDERED_BYTES, is_rule
@@ -119,15 +116,14 @@ def build_packed(contents: Contents, level: int) -> bytes:
         for name in apart
         if encoded[name].transform in WHOLE
     }
-    body = _body(columns, {name: encoding for name, encoding in encoded.items() if name not in apart})
+    body = solid_body(columns, {name: encoding for name, encoding in encoded.items() if name not in apart})
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
     longest = max((len(column.data) for column in blocks.values()), default=0)
     if level < STRONGEST:  # at the strongest levels, whole columns are tried first
         longest = min(longest, BLOCK_ROWS * VALUE_BYTES)
     sizes = [len(body) + len(raw), len(texts), longest]
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
-        other = alike(columns) + raw if len(body) <= SMALL and not apart else None
-        sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level, other)]
+        sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level)]
         sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
         sections += [
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
@@ -155,21 +151,11 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
     return columns, divided
 
 
-def alike(columns: Columns) -> bytes:
-    """Columns encoded in the way that is most alike in all companions, so that the dictionary fits them."""
-    transforms = {True: Transform.DELTA, False: Transform.SAME}
-    encoded = {name: encoded_by(transforms[is_varied(values)], values) for name, values in columns.items()}
-    return _body(columns, encoded)
-
-
-def _least_section(
-    number: int, body: bytes, words: Codec, level: int, other: bytes | None = None
-) -> tuple[SectionLine, bytes]:
-    """The smallest section: of a body, with or without the words of a dictionary, or of another with them."""
+def _least_section(number: int, body: bytes, words: Codec, level: int) -> tuple[SectionLine, bytes]:
+    """The smallest section of a body, with or without the words of a dictionary."""
     without = Codec.NONE if len(body) <= TINY and level < STRONGEST else None
-    tried = [(body, *compressed(body, level, codec)) for codec in (without, words)]
-    tried += [] if other is None else [(other, *compressed(other, level, words))]
-    body, codec, data = min(tried, key=lambda section: len(section[2]))
+    tried = [compressed(body, level, codec) for codec in (without, words)]
+    codec, data = min(tried, key=lambda section: len(section[1]))
     return PACKED_LINE.row(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
@@ -182,7 +168,8 @@ def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[C
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
-def _body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
+def solid_body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
+    """The lines and bytes of columns, as SOLID has them."""
     lines = [ColumnLine(name, len(columns[name]), column) for name, column in encoded.items()]
     lines.sort(key=lambda line: BY_NAME[line.name].number)
     return build_lines(lines) + b"".join(line.encoded.data for line in lines)

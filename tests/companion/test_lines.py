@@ -16,14 +16,22 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.companion.build import build_companion
 from archive.companion.codecs import Codec
-from archive.companion.encodings import ColumnLine, EncodedColumn, Transform, build_lines, parse_lines
+from archive.companion.encodings import (
+    ColumnLine,
+    EncodedColumn,
+    Transform,
+    build_lines,
+    encoded_by,
+    is_varied,
+    parse_lines,
+)
 from archive.companion.layout import (
     MAPPED_LINE,
     CompanionLayout,
     read_directory,
     written,
 )
-from archive.companion.packed import alike, stored
+from archive.companion.packed import solid_body, stored
 from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.container.write import new_member
 from archive.formats.schema.varints import build_signed
@@ -106,7 +114,9 @@ def contents_of(path: Path) -> Contents:
 def test_columns_that_are_encoded_alike_are_the_same_columns(path: Path) -> None:
     contents = contents_of(path)
     columns, texts = stored(contents)
-    sections = [(SOLID, alike(columns) + contents.raw), (STRINGS, texts)]
+    transforms = {True: Transform.DELTA, False: Transform.SAME}
+    deltas = {name: encoded_by(transforms[is_varied(values)], values) for name, values in columns.items()}
+    sections = [(SOLID, solid_body(columns, deltas) + contents.raw), (STRINGS, texts)]
     data = written(
         CompanionLayout.PACKED,
         contents.archive_id,

@@ -179,5 +179,7 @@ def test_it_builds_strictly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
         pytest.skip("no Zensical")
     site.main(tmp_path)
     assert capfd.readouterr().out.splitlines()[-1] == f"{tmp_path}/site/index.html"
-    assert "archive.Explainer" in (tmp_path / "site/reference/names/in-an-application.html").read_text("utf-8")
+    assert "archive.Explainer" in (tmp_path / "site/reference/names/in-an-application.html").read_text(
+        "utf-8"
+    )
     shutil.rmtree(tmp_path / "docs")
