@@ -30,7 +30,7 @@ from array import array
 from dataclasses import replace
 from struct import Struct, pack
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -73,10 +73,6 @@ LARGE = 1 << 30
 """Bytes of pickles from which on positions in them, and the numbers of values and children, take 64 bits."""
 JOINED = 1 << 16
 """Bytes up to which neighbouring records are joined, to look up their numbers at once."""
-STRIDE = 1 << 8
-"""Positions of which one is held in full."""
-NARROWED = 16 * STRIDE
-"""Positions that are made narrow at once."""
 NUMBERED = 1 << 12
 """Tokens whose numbers are looked up at once."""
 VALUE_BYTES, MARK_BYTES, ENTRY_BYTES = 49, 121, 64
@@ -125,35 +121,6 @@ FORMS = {
 _u32, _u64 = (Struct(form).unpack_from for form in ("<I", "<Q"))
 
 
-class Positions:
-    """Rising positions (n): every 256th one, and of each how far it is behind the last of these.
-
-    Args:
-        at: the positions (n).
-    """
-
-    __slots__ = ("_coarse", "_fine")
-
-    def __init__(self, at: np.ndarray) -> None:
-        self._coarse = at[::STRIDE].copy()
-        last = np.append(self._coarse[1:], at[-1:])
-        narrow = np.uint16 if (last - self._coarse).max(initial=0) <= np.iinfo(np.uint16).max else at.dtype
-        self._fine = np.empty(len(at), narrow)
-        for low in range(0, len(at), NARROWED):
-            part = at[low : low + NARROWED]
-            self._fine[low : low + NARROWED] = part - np.repeat(part[::STRIDE], STRIDE)[: len(part)]
-
-    def __getitem__(self, which: Any) -> Any:  # noqa: ANN401 (as of an array)
-        if isinstance(which, slice):
-            which = np.arange(*which.indices(len(self._fine)))
-        return self._coarse[which // STRIDE] + self._fine[which]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return self._coarse.nbytes + self._fine.nbytes
-
-
 class Pickle(NamedTuple):
     """A record's name, for messages, and its bytes."""
 
@@ -180,7 +147,7 @@ class Tokens:
     base: np.ndarray
     first: np.ndarray
     op: np.ndarray
-    at: np.ndarray | Positions
+    at: np.ndarray
     arg: np.ndarray
 
     def place(self, token: int) -> tuple[str, int]:
@@ -243,8 +210,7 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
         at[first[number] : first[number + 1]] += base[number]
     tokens = Tokens(tuple(pickles), base, np.array(first), op, at, np.zeros(0, np.int32))
     arg = _arguments(tokens, scanned.longs)
-    tokens = replace(tokens, arg=arg, at=Positions(at))
-    del at
+    tokens = replace(tokens, arg=arg)
     return ScannedValues(
         tokens, np.array(roots, np.int64), *_numbered(tokens, scanned, children, allowance), scanned.states
     )

@@ -6,14 +6,13 @@ import pickletools
 import tracemalloc
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.pickles import scan as scanning
-from archive.pickles.scan import Pickle, Positions, scan
+from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import Tree, read_trees
 from tests.costs.pickled import ANYWHERE, Repeated
 from tests.support import slow_reader
@@ -133,18 +132,6 @@ def test_a_text_may_reach_across_windows() -> None:
 def test_the_slow_reader_sees_what_pickletools_sees(seed: int) -> None:
     data = program(seed, 100, ascii_only=True)  # pickletools decodes what it reads
     assert [at for _, _, at in pickletools.genops(data)] == slow_positions([data])[0] == positions([data])[0]
-
-
-@settings(patient)
-@given(st.lists(st.integers(0, 300), max_size=600), st.integers(0, 1), st.data())
-def test_positions_are_the_same_held_narrow(steps: list[int], long: int, data: st.DataObject) -> None:
-    at = np.cumsum(np.array([step << 12 * long for step in steps], np.int32), dtype=np.int32)
-    narrow = Positions(at)
-    assert (narrow[:].dtype, narrow[:].tolist()) == (at.dtype, at.tolist())
-    assert narrow[3:300].tolist() == at[3:300].tolist()
-    which = data.draw(st.lists(st.integers(0, len(at) - 1), max_size=5)) if len(at) else []
-    assert narrow[np.array(which, np.int64)].tolist() == at[which].tolist()
-    assert [int(narrow[place]) for place in which] == at[which].tolist()
 
 
 # --- Reading a pickle takes the memory that is asked for, whatever its shape, and no more
