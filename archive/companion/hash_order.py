@@ -23,17 +23,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.container.serialization_id import LIBSTDCXX_BUCKETS
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
 
 REVERSED, GROWN = -1, -2
 FIBONACCI = np.uint64(11_400_714_819_323_198_485)
-BUCKETS = (
-    *(13, 29, 59, 127, 257, 541, 1_109, 2_357, 5_087, 10_273, 20_753, 42_043, 85_229, 172_933, 351_061),
-    *(712_697, 1_447_153, 2_938_679),
-)
-"""The bucket counts of libstdc++, one behind the other. A map with more handles keeps its order as it is."""
+BUCKETS = LIBSTDCXX_BUCKETS[:18]
+"""Up to 2,938,679 buckets. A map with more handles keeps its order as it is."""
 ORDERED_BYTES = 128
 """Bytes of memory that each handle costs while an order is computed."""
 

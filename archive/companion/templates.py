@@ -26,13 +26,14 @@ import numpy as np
 from archive.base.columns import firsts, ordinals
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
+from archive.formats.mangling import MANGLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.columns import Ints
 
-MANGLED = b"___torch_mangle_"
+MANGLED = MANGLE.encode()
 AFTER = b"): "
 HOLE, SEPARATOR = b"\1", b"\0"
 MOST_DIGITS = 18

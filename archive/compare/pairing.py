@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.compare.alignment import aligned
 from archive.compare.generated_code import TOKEN, arguments, variables
+from archive.formats import mangling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
-MANGLED = re.compile(r"\.___torch_mangle_\d+(?=\.)")
+MANGLED = re.compile(rf"\.{mangling.MANGLED}(?=\.)")
 CONSTANT = re.compile(r"\bCONSTANTS\.c\d+\b")
 QUALIFIED = re.compile(r"__torch__(?:\.\w{1,1000}){1,100}")
 """A name that is longer than any that a person wrote stays as it is."""

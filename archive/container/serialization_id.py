@@ -43,10 +43,11 @@ U64 = 0xFFFF_FFFF_FFFF_FFFF
 
 # --- order in a set: each function takes hashes in the order of insertion, in time linear in their number
 
-_PRIMES = (
+LIBSTDCXX_BUCKETS = (
     *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229),
     *(172933, 351061, 712697, 1447153, 2938679, 5967347, 12117689, 24607243),
 )
+"""How many buckets a hash table of libstdc++ has, each time it grows."""
 _SMALLEST, _EIGHTFOLD_BELOW = 8, 512
 
 
@@ -59,7 +60,7 @@ def libstdcxx(hashes: Sequence[int]) -> list[int]:
     buckets: Buckets = {}
     for count, value in enumerate(hashes, 1):
         if count > size:
-            size = _PRIMES[bisect_right(_PRIMES, size)]
+            size = LIBSTDCXX_BUCKETS[bisect_right(LIBSTDCXX_BUCKETS, size)]
             buckets = _inserted(_newest_first(buckets), size)
         buckets.setdefault(value % size, []).append(value)
     return _newest_first(buckets)

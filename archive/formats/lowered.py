@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.debuginfo.model import Generation, Global, Handle, Inert, LoweredState
 from archive.formats import blob_programs
+from archive.formats.mangling import MANGLED
 from archive.formats.record_kinds import DATA
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 LOWERED_CLASS = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
-LOWERED_CLASS_1_9 = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
+LOWERED_CLASS_1_9 = re.compile(rf"torch\.jit\.(?:{MANGLED}\.)?(?P<backend>[^.]*)LoweredModule")
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 HANDLE_MARK = "<debug_handle>"
 IN_BLOB = re.compile(HANDLE_MARK + r"(\d{1,18})")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.formats.mangling import MANGLED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Cut = tuple[int, int]
 """Bytes that are taken out: the first one, and the one behind the last one."""
 
-LOWERED_CODE = re.compile(r"code/torch/jit(/___torch_mangle_\d+)?\.py")
+LOWERED_CODE = re.compile(rf"code/torch/jit(/{MANGLED})?\.py")
 """Records that may hold classes of lowered modules, up to PyTorch 1.9."""
 CLASS = re.compile(rb"^class \w*LoweredModule\(Module\):$", re.MULTILINE)
 STALE = re.compile(

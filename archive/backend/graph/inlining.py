@@ -24,6 +24,7 @@ from archive.backend.pytorch import shown
 from archive.debuginfo.model import SourceRange
 from archive.debuginfo.sites import GENERATED_FILE, SELF
 from archive.effects.errors import LoweringError
+from archive.formats.mangling import MANGLED
 
 if TYPE_CHECKING:
     from archive.backend.graph.nodes import GraphNode, GraphValue, NodeBlock
@@ -173,7 +174,7 @@ def _fill_ranges(operations: Iterable[Operation], neighbours: dict[int, Operatio
 
 # --- inlining
 
-MANGLING = re.compile(r"___torch_mangle_\d+\.")
+MANGLING = re.compile(rf"{MANGLED}\.")
 MAX_CALL_DEPTH = 200
 """Most calls within one another: TorchScript has no recursion, but modules may call in circles."""
 

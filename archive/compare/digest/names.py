@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from archive.compare.generated_code import constants_sorted
+from archive.formats.mangling import MANGLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +30,7 @@ TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"?|\'(?:[^\'\\]|\\.)*+\'?|(?<!\w)[^\W\d]\
 of a word: each character is looked at once."""
 LONGEST = 1024
 """Characters of a name that is looked up."""
-MANGLED = re.compile(r"\.___torch_mangle_(\d+)")
+MANGLED = re.compile(rf"\.{MANGLE}(\d+)")
 
 
 class Definitions:

@@ -17,6 +17,7 @@ from archive.base.columns import firsts, windows
 from archive.base.errors import ArchiveError
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
+from archive.formats import mangling
 from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
 from archive.privacy.leaks.vocabulary import CALL, Detection, LeakKind, places_of
 from archive.reader.opening import open as open_archive
@@ -59,7 +60,7 @@ OF_TOOLS = re.compile(
 TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w++)++)")
 PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*+(?:\.\w++)++)\.(?![^\0])")
 """A class in a pickle: see :mod:`archive.privacy.pieces.strings`."""
-MANGLED = re.compile(rb"\.___torch_mangle_\d+")
+MANGLED = re.compile(rf"\.{mangling.MANGLED}".encode())
 MODULE_STACK = re.compile(rb'"nn_module_stack"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)')
 TEXT = re.compile(rb'\s*:\s*"(?=[^"])([^"\\]*+(?:\\.[^"\\]*+)*+)')
 GRAPH_ID = re.compile(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ImpossibleError, counted, shown
 from archive.base.facts import dataclass
 from archive.companion.hashed_names import SALT_BYTES, hashed
+from archive.formats import mangling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from archive.privacy.redact.names.code import CodeNames
 
 ROOT = "__torch__"
-MANGLED = re.compile(r"___torch_mangle_\d+")
+MANGLED = re.compile(mangling.MANGLED)
 OWN = re.compile(r"(?:__torch__\.)?torch\.")
 """Begins the names of PyTorch's own classes."""
 GRAPH_MODULE = re.compile(r"__torch__\.torch\.fx\.graph_module\.")
 """Begins the names of classes that have the name of a model's own class."""
 CONTAINERS = re.compile(
     r"__torch__\.torch\.(?:nn\.modules\.(?:container|module)|fx\..*|jit\..*|nn\.utils\.parametrize)"
-    r"(?:\.___torch_mangle_\d+)?\.\w+"
+    rf"(?:\.{mangling.MANGLED})?\.\w+"
 )
 """Classes of PyTorch whose attributes are the model's own."""
 NAME = re.compile(r"[^\s():<>,\[\]{}=*&]+")
@@ -64,7 +65,7 @@ RESERVED = frozenset(
 )
 """ModelNames with a meaning in code, types or call stacks."""
 FIXED = re.compile(
-    r"(?:<.*)?|_?\d+|_+|__\w+__|___torch_mangle_\d+|_is_full_backward_hook|__forked_function\d*"
+    r"(?:<.*)?|_?\d+|_+|__\w+__|" + mangling.MANGLED + r"|_is_full_backward_hook|__forked_function\d*"
 )
 
 
