@@ -4,6 +4,10 @@
 >>> with archive.open("fixtures/oracles/plain_stack.ptl") as a:
 ...     print(a.symbolicate(1452).module_hierarchy)
 top(Stack)::<unknown>.blocks(Sequential)::forward.1(Block)::forward.SELF(Block)::_inner.prim::GetAttr
+
+Whatever reads bytes raises :class:`ArchiveError`, with the place, for what is wrong in them, its subclass
+:class:`LimitError` where a file asks for more than its :class:`Limits`, and `OSError` where a file cannot be
+read or written; nothing else leaves a public function. Docstrings below the public names do not repeat this.
 """
 
 from __future__ import annotations

@@ -397,9 +397,6 @@ def explainer_of(
         names: the same for the name of a file, or of the top module's class.
         style: the release whose wording explains the lite interpreter's failures.
         limits: ``work`` and ``output`` bound the explanations.
-
-    Raises:
-        ArchiveError: a pattern is no regular expression.
     """
     spending = Spending(limits)
     return LogExplainer(FleetAnswers(models, style, spending, Naming(models, ids=ids, names=names)), spending)

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 
 def models_of(store: AnyStore) -> Models:
-    """The models in a store, here, in a bucket, or behind a server.
-
-    Raises:
-        ArchiveError: the server cannot be reached, or says what cannot be.
-        OSError: the store cannot be read.
-    """
+    """The models in a store, here, in a bucket, or behind a server."""
     opened: Callable[[Any], Archive] = store.opened_of
     entries = store.entries()
     ids = Counter(entry.archive_id for entry in entries)
@@ -66,10 +61,6 @@ def models_at(stores: str, *, limits: Limits = DEFAULT_LIMITS) -> Models:
         stores: folders, URLs of buckets and addresses of servers, separated by blanks; a folder whose path
             has a blank stands alone. A companion that several have is taken from the first.
         limits: what a companion may cost.
-
-    Raises:
-        ArchiveError: the only store is none, or its server cannot be reached.
-        OSError: the only store cannot be read.
     """
     sources = [stores] if Path(stores).exists() else stores.split()
     if len(sources) == 1:
@@ -110,10 +101,6 @@ def store_at(source: str | os.PathLike[str], *, limits: Limits, waiting: Waiting
         source: the folder, the URL, or the address.
         limits: what a companion may cost.
         waiting: how long a process that changes the folder is waited for; by default 60 s, untold.
-
-    Raises:
-        ArchiveError: the folder is no store, or the address none.
-        OSError: the folder cannot be read.
     """
     if is_url(source) and source.lower().startswith(("http://", "https://")):
         from archive.store.client.server import Server  # noqa: PLC0415 (HTTP, which files do without)
@@ -136,10 +123,6 @@ def own_store(
         create: make one where there is none.
         limits: as of :func:`store_at`.
         waiting: likewise.
-
-    Raises:
-        ArchiveError: it is no store.
-        OSError: it cannot be read.
     """
     if is_url(source):
         from archive.store.bucket import Bucket  # noqa: PLC0415 (files of fsspec, which others do without)
@@ -166,11 +149,6 @@ def models_in(
         companion: of the only file, where it was split off.
         limits: what a file may cost.
         mapped: whether files are mapped.
-
-    Raises:
-        ArchiveError: a file is of another kind, or there is no model in a folder; a companion is given, and
-            several files.
-        OSError: a file or folder cannot be read.
     """
     if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))

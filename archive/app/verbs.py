@@ -57,9 +57,6 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
         verb: its name.
         given: its options by name; the others are as usual.
         settings: further fields of the task.
-
-    Raises:
-        ArchiveError: there is no such verb, or it has no such option.
     """
     if verb not in VERBS:
         raise ArchiveError(expected=f"a verb: {', '.join(VERBS)}", found=verb)

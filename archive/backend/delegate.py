@@ -57,7 +57,6 @@ class Delegate:
     Raises:
         LoweringError: there is no such backend.
         BackendError: the backend is not available.
-        ArchiveError: the backend does not compile the state.
     """
 
     def __init__(
@@ -97,7 +96,6 @@ class Delegate:
             LoweringError: ``module`` holds no lowered module, or several; the backend does not exist; or the
                 lowered module was read by ``torch.jit.load``, and no longer knows the model's source.
             BackendError: the backend is not available.
-            ArchiveError: the backend does not compile the state.
         """
         path, lowered = _part(module, part)
 
@@ -126,7 +124,6 @@ class Delegate:
             part: path of the lowered module in the archive's module; needed if there are several.
 
         Raises:
-            ArchiveError: the archive cannot be read, or the backend does not compile the state.
             LoweringError: the archive holds no lowered module, or several, or the backend does not exist.
             BackendError: the backend is not available.
         """

@@ -81,7 +81,6 @@ class Effectful:
         delegate: the lowered module.
 
     Raises:
-        ArchiveError: what the module keeps for its effects is not there.
         LoweringError: the module was not lowered with effects, or has effects that TorchScript cannot run.
         ReplayError: effects name a class or function that is not allowed.
         StateError: the state cannot be made.
@@ -365,11 +364,7 @@ def _is_hook_of_graph(effect: Effect) -> bool:
 
 
 def _of_torchscript(delegate: Delegate, name: str) -> Callable[..., Any]:
-    """A method of TorchScript; never one of Python's class of such modules, as ``save`` is.
-
-    Raises:
-        ArchiveError: the module has no such method.
-    """
+    """A method of TorchScript; never one of Python's class of such modules, as ``save`` is."""
     module: Any = delegate.module._c
     if not module._has_method(name):
         raise ArchiveError(
@@ -380,11 +375,7 @@ def _of_torchscript(delegate: Delegate, name: str) -> Callable[..., Any]:
 
 
 def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
-    """What a module with effects keeps beside its graphs.
-
-    Raises:
-        ArchiveError: the module keeps no such thing.
-    """
+    """What a module with effects keeps beside its graphs."""
     module: Any = delegate.module._c
     value = module.getattr(name) if module.hasattr(name) else None
     items = value if kind is list and isinstance(value, list) else []
@@ -396,11 +387,7 @@ def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
 
 
 def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]]:
-    """The members of the module, and their tensors; none where the archive has none.
-
-    Raises:
-        ArchiveError: they have other types.
-    """
+    """The members of the module, and their tensors; none where the archive has none."""
     module: Any = delegate.module._c
     if not module.hasattr(EFFECTS_MEMBERS):
         return [], []

@@ -199,9 +199,6 @@ class Members:
         own: finds the graph's own tensor for one with the same memory; None if it has none.
         table: the effects, with the state.
         file: names the archive in errors.
-
-    Raises:
-        ArchiveError: the rows contradict each other.
     """
 
     def __init__(

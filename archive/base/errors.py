@@ -173,11 +173,7 @@ class ExhaustedError(LimitError):
 
 @contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the system name a file.
-
-    Raises:
-        OSError: the block's own, about this file.
-    """
+    """Errors of the system name a file."""
     try:
         yield
     except OSError as error:
@@ -188,11 +184,7 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def in_file(file: str, record: str | None = None) -> Iterator[None]:
-    """Errors of the block name a file, and a record of it, unless they name one already.
-
-    Raises:
-        ArchiveError: the block's own, with the place; a :class:`LimitError` where memory or stack ended.
-    """
+    """Errors of the block name a file, and a record of it, unless they name one already."""
     try:
         yield
     except ArchiveError as error:

@@ -48,12 +48,7 @@ def words(value: object) -> str:
 
 
 def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
-    """The value of a JSON record.
-
-    Raises:
-        ArchiveError: it is no JSON, or nested too deeply.
-        LimitError: its values would take more memory than allowed.
-    """
+    """The value of a JSON record."""
     allowance.take(json_cost(data), "JSON values")
     with json_errors("character"), without_collecting():
         return json.loads(str(data, "utf-8"))
@@ -65,9 +60,6 @@ def json_errors(unit: Literal["byte", "character"]) -> Iterator[None]:
 
     Args:
         unit: what ``json`` counts in the text that it is given.
-
-    Raises:
-        ArchiveError: the bytes are no UTF-8, no JSON, or nested too deeply.
     """
     try:
         yield
@@ -104,20 +96,13 @@ def check_values(data: bytes, most: int) -> None:
     Args:
         data: the JSON.
         most: its values and commas, at most. Each costs up to 100 bytes, and as many as a string is long.
-
-    Raises:
-        ArchiveError: it has more.
     """
     if next(islice(TOKEN.finditer(data), most, None), None) is not None:
         raise ArchiveError(f"JSON of more than {most:,} values and commas")
 
 
 def parsed_json(data: bytes, most: int) -> Any:  # noqa: ANN401 (any JSON)
-    """The value of JSON.
-
-    Raises:
-        ArchiveError: it is none, or has too many values.
-    """
+    """The value of JSON."""
     check_values(data, most)
     try:
         return json.loads(data)

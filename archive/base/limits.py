@@ -107,9 +107,6 @@ class Allowance:
             what: the things that they are for, in the plural, for the message.
             record: the record that asks for them.
             place: where in the record.
-
-        Raises:
-            LimitError: more would be in use than allowed.
         """
         wanted = self.taken + count
         if self._whole is not None:
@@ -129,11 +126,7 @@ class Allowance:
     def lent(
         self, count: int, what: str = "", *, record: str | None = None, place: str | None = None
     ) -> Iterator[None]:
-        """Ask for memory that is in use until the block ends.
-
-        Raises:
-            LimitError: more would be in use than allowed.
-        """
+        """Ask for memory that is in use until the block ends."""
         self.take(count, what, record=record, place=place)
         try:
             yield
@@ -180,7 +173,6 @@ class Steps:
 
         Raises:
             LateError: the deadline of the work has passed.
-            LimitError: there are more than allowed.
         """
         check_time()
         self.taken += steps

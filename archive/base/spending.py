@@ -67,11 +67,7 @@ class Spending:
         return FAILURES_OF_OUTPUT * self._limits.output + OUTPUT_A_BYTE * self.read
 
     def count(self, steps: int, size: int) -> None:
-        """Count the steps and bytes of one explanation.
-
-        Raises:
-            LimitError: the steps or the bytes of all explanations are more than allowed.
-        """
+        """Count the steps and bytes of one explanation."""
         self.steps += steps
         self.output += size
         if self.steps > self._most_steps:

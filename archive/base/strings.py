@@ -119,11 +119,7 @@ def decoded(data: bytes | memoryview) -> str:
 
 
 def charged(data: bytes | memoryview, allowance: Allowance) -> str:
-    """UTF-8 as ``str``, whose memory is asked for.
-
-    Raises:
-        LimitError: it costs more than the allowance has.
-    """
+    """UTF-8 as ``str``, whose memory is asked for."""
     with allowance.lent(WIDEST * len(data), "texts"):
         text = decoded(data)
     allowance.take(getsizeof(text), "texts")

@@ -32,10 +32,6 @@ def outcomes(
 
     Yields:
         The outcomes in the order of the jobs. The manifest has each as soon as it is there.
-
-    Raises:
-        ArchiveError: the manifest is no regular file.
-        OSError: it cannot be written.
     """
     with Manifest(work.manifest, task) as manifest:
         jobs = work.jobs

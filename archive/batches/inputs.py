@@ -71,10 +71,6 @@ def recognised(
     Returns:
         The files, without the shards of models whose index is among them, but with each index, whatever
         others name; and how many others there are of each kind, manifests excluded.
-
-    Raises:
-        ArchiveError: nothing matches a glob.
-        OSError: a folder cannot be read.
     """
     files: list[InputFile] = []
     others = Counter[FileKind]()
@@ -118,10 +114,6 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     Args:
         inputs: files, folders to search, and globs.
         skipped: folders that are not searched, without links.
-
-    Raises:
-        ArchiveError: nothing matches a glob.
-        OSError: a folder cannot be read.
     """
     inputs = list(inputs)
     known, given_itself = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
@@ -147,11 +139,7 @@ def names_several(given: str) -> bool:
 
 
 def _matching(pattern: str, skipped: Collection[str]) -> Iterator[InputFile]:
-    """The files that a glob names, and those in folders that it names.
-
-    Raises:
-        ArchiveError: there are none.
-    """
+    """The files that a glob names, and those in folders that it names."""
     if is_url(pattern):
         yield from _elsewhere(pattern, list(places.matching(pattern)), skipped)
         return
@@ -200,11 +188,7 @@ def _below(top: str, skipped: Collection[str]) -> Iterator[InputFile]:
 
 
 def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection[str]) -> Iterator[InputFile]:
-    """The files that a URL stands for.
-
-    Raises:
-        ArchiveError: there are none.
-    """
+    """The files that a URL stands for."""
     if not files:
         raise ArchiveError("nothing matches" if is_glob(given) else "no file is there", file=name_of(given))
     for file, relative in files:

@@ -218,11 +218,6 @@ def plan(
             written, and where none are, beside the folder ``out``, with its name.
         mapped: whether files are mapped to recognise them.
         several: whether ``out`` is a folder even for a single file.
-
-    Raises:
-        ArchiveError: there is nothing to do, a file is where a folder is needed, companions would lie among
-            what is shipped, or a target would overwrite an input or another target.
-        OSError: a folder cannot be read.
     """
     if "" in (*inputs, out, companion, manifest):
         raise ArchiveError(expected="a path", found="an empty one")
@@ -272,11 +267,7 @@ def _target(path: str, name: str, *, many: bool) -> str:
 
 
 def _manifest(given: str | None, out: str, companions: str | None, *, many: bool) -> str:
-    """The path of the manifest, which is not in the folder that is shipped unless that is asked for.
-
-    Raises:
-        ArchiveError: it is given for a single file, or is named as no manifest is; or it needs to be given.
-    """
+    """The path of the manifest, which is not in the folder that is shipped unless that is asked for."""
     if given is not None:
         if not many:
             raise ArchiveError("a manifest tells of several files", file=name_of(given))
@@ -307,9 +298,6 @@ def _check_jobs(
         inputs: as they were given.
         wanted: the kinds of files that have jobs.
         others: the numbers of all other files, by their kind.
-
-    Raises:
-        ArchiveError: the plan is one.
     """
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:

@@ -146,9 +146,6 @@ class Growing:
     Args:
         url: its URL.
         data: what is in it.
-
-    Raises:
-        ArchiveError: no file can be written there.
     """
 
     def __init__(self, url: str, data: bytes) -> None:
@@ -159,11 +156,7 @@ class Growing:
         self._is_put = True
 
     def write(self, line: bytes, /) -> int:
-        """Add a line.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Add a line."""
         self._data += line
         self._is_put = False
         if time.monotonic() - self._put_at > PUT_EVERY:
@@ -171,11 +164,7 @@ class Growing:
         return len(line)
 
     def close(self) -> None:
-        """Put what was added.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Put what was added."""
         if not self._is_put:
             self._put()
 
@@ -240,11 +229,7 @@ class LineFile:
                     os.fsync(file.fileno())
 
     def write(self, line: bytes) -> None:
-        """Add a line, with its end.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Add a line, with its end."""
         assert self._file is not None  # noqa: S101 (inside of the with statement)
         with named(name_of(self.path)):
             if self._file.write(line) < len(line):
@@ -280,11 +265,7 @@ class Manifest(LineFile):
         return KnownTargets(line.verb, line.options, line.sources, targets, not outputs, line.clean)
 
     def add(self, outcome: Outcome) -> None:
-        """Add a line about a file, unless the manifest has the same already.
-
-        Raises:
-            OSError: the manifest cannot be written.
-        """
+        """Add a line about a file, unless the manifest has the same already."""
         job = outcome.job
         paths = [path_from(self.folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))

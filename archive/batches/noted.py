@@ -75,11 +75,7 @@ class Notes(LineFile, Generic[FactsT]):
         return self._known.get(path_from(self.folder, file.name), b"")
 
     def add(self, file: InputFile, version: Version, facts: FactsT) -> None:
-        """Note the facts about a version of a file.
-
-        Raises:
-            OSError: the manifest cannot be written.
-        """
+        """Note the facts about a version of a file."""
         dumped = self._dump(facts)
         if version and dumped is not None:
             line = {"version": version, "asked": self._asked, "facts": dumped}
@@ -145,12 +141,7 @@ def _look(
 
 
 def version_of(file: str) -> Version:
-    """Facts that tell versions of a file apart; none where no certain ones are known.
-
-    Raises:
-        ArchiveError: a URL leads nowhere.
-        OSError: the file is not there.
-    """
+    """Facts that tell versions of a file apart; none where no certain ones are known."""
     source, place = placed(file)
     if place is None:
         status = os.stat(source)  # type: ignore[arg-type] # noqa: PTH116 (a Path costs more)

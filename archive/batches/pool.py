@@ -352,9 +352,6 @@ def dask_executor(address: str) -> Iterator[Executor]:
 
     Args:
         address: of the scheduler: ``tcp://host:8786``.
-
-    Raises:
-        ArchiveError: the extra is not installed, no scheduler answers, or it is gone before the block ends.
     """
     try:
         from distributed import Client  # noqa: PLC0415 (an extra)

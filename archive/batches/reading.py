@@ -78,10 +78,6 @@ def listing(
         kinds: of files in folders and of globs that are wanted.
         skipped: folders that are not searched.
         mapped: whether files are mapped to recognise them.
-
-    Raises:
-        ArchiveError: folders were given, and no file is there.
-        OSError: a folder cannot be read.
     """
     if "" in inputs:
         raise ArchiveError(expected="a path", found="an empty one")
@@ -97,10 +93,6 @@ def found_files(inputs: Sequence[str]) -> FoundFiles:
 
     None is looked into but indexes of shards, by the name that Hugging Face's libraries give them. Of others,
     there are only empty folders, links to folders, and pipes and the like, which are never opened.
-
-    Raises:
-        ArchiveError: nothing matches a glob, or folders were given, and no file is there.
-        OSError: a folder cannot be read.
     """
     files = [file for file in found(inputs) if not file.searched or not is_manifest(last_part(file.name))]
     indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]

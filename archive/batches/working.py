@@ -101,8 +101,6 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
 
     Raises:
         ImpossibleError: what is asked does not go with this file.
-        ArchiveError: the file is broken, or a target exists.
-        OSError: a file cannot be read or written, or a folder cannot be made.
     """
     read = job.sources[:1] if _lacks_companion(task, job) else job.sources
     sources = tuple(places.fingerprint(path, digest=task.many) for path in read)
@@ -134,8 +132,6 @@ def _lacks_companion(task: Task, job: Job) -> bool:
 
     Raises:
         ImpossibleError: it needs one, since its debug info was split off.
-        ArchiveError: it should be a model and isn't one, or it cannot be opened.
-        OSError: it cannot be read.
     """
     if job.use is not CompanionUse.READ or not job.searched or places.exists(job.companion):
         return False
@@ -250,12 +246,7 @@ class _Work(NamedTuple):
         return self.replacing(contents) if is_lacking else made
 
     def planned(self, *, force: bool) -> Outcome:
-        """What would be made, after all the checks of the work itself.
-
-        Raises:
-            ArchiveError: a target exists or is no regular file, or the verb refuses the file.
-            OSError: a target's folder could not be made.
-        """
+        """What would be made, after all the checks of the work itself."""
         for target in () if self.job.streamed else self.job.targets:
             check_target(target, force=force)
             places.check_folder_of(target)
@@ -282,11 +273,7 @@ class _Work(NamedTuple):
         return Outcome(self.job, kind, reason, facts, self.sources, outputs)
 
     def _facts(self, targets: Sequence[Sink], *, force: bool) -> object:
-        """Call the library's function. In a folder, options are for archives that have what they are about.
-
-        Raises:
-            ArchiveError: the function refuses the file.
-        """
+        """Call the library's function; in a folder, archives without what an option is about do without it."""
         job, task = self.job, self.task
         read = job.sources if task.mapped else [in_memory(path) for path in job.sources]
         call = partial(task.call, *read, *targets, force=force, limits=task.limits)

@@ -168,11 +168,7 @@ class _ProgramCheck:
         return rows
 
     def program(self, record: str, payloads: Payloads) -> None:
-        """Check a program.
-
-        Raises:
-            ArchiveError: the record is no program.
-        """
+        """Check a program."""
         data = self._records[record].view()
         tree = read_json(data, self._allowance)
         is_refused = self._report.add_all(program_faults(tree, payloads), record)
@@ -351,9 +347,6 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
     The pickle is read as inert values. PyTorch 2.13 reads it with ``weights_only`` first; a pickle that asks
     for more than tensors is then read without, so what it names runs. Source: ``deserialize_torch_artifact``
     in ``torch/_export/serde/serialize.py``.
-
-    Raises:
-        ArchiveError: its pickle cannot be read.
     """
     data = record.view()
     if not len(data):

@@ -231,11 +231,7 @@ UNREAD = (
 
 
 def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
-    """Parse the source ranges of some records.
-
-    Raises:
-        ArchiveError: one of them cannot be read.
-    """
+    """Parse the source ranges of some records."""
     return parse_source_ranges(archive.tree(names), archive.allowance)
 
 

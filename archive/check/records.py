@@ -125,11 +125,7 @@ def check_bytes(archive: Archive, name: str, build: Callable[..., object], repor
 
 
 def _is_value(archive: Archive, name: str) -> bool:
-    """Read a pickle.
-
-    Raises:
-        ArchiveError: it cannot be read.
-    """
+    """Read a pickle."""
     _ = archive.data if name == DATA else shared_value(archive, name)
     return True
 

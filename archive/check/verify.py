@@ -75,11 +75,7 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
 @bounded
 def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> Verification:
-    """:func:`verify`, and what it has looked at: nothing of it could not be read.
-
-    Raises:
-        OSError: the source cannot be read.
-    """
+    """:func:`verify`, and what it has looked at: nothing of it could not be read."""
     if isinstance(source, Archive):
         return _diagnostics(source)
     try:

@@ -170,13 +170,7 @@ class _PairQuestion:
         return self.of_pair(file.name, other) if exists(other) else None
 
     def of_pair(self, old: str, new: str) -> Diff:
-        """The difference of two files.
-
-        Raises:
-            ArchiveError: one is of a kind that is not read, or contradicts itself; or a companion is of
-                neither.
-            OSError: one cannot be read.
-        """
+        """The difference of two files."""
         with ExitStack() as stack:
             files = [stack.enter_context(self._opened(name)) for name in (old, new)]
             paired = [files[0], files[1]]

@@ -149,11 +149,7 @@ def _digest(
 
 
 def _read_list(file: str) -> dict[str, Expected]:
-    """The digests in a list, by file.
-
-    Raises:
-        ArchiveError: a line is none of a list, or there is none, or too many.
-    """
+    """The digests in a list, by file."""
     expected: dict[str, Expected] = {}
     text = read_whole(file).decode("utf-8", "surrogateescape")
     for number, line in enumerate(text.split("\n"), 1):

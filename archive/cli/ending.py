@@ -87,11 +87,7 @@ def status_of(run: Callable[[], int]) -> int:
 
 
 def _check_descriptors() -> None:
-    """Occupy closed standard descriptors, and refuse a closed standard output.
-
-    Raises:
-        ArchiveError: standard output is closed.
-    """
+    """Occupy closed standard descriptors, and refuse a closed standard output."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= LAST_STANDARD_DESCRIPTOR:
         pass
     os.close(descriptor)

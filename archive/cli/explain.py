@@ -84,10 +84,6 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
         files: archives, companions, folders of some, stores and servers; none where the log has a store.
         companion: the companion of the only file, where it was split off; else None.
         is_one: whether the files are one model, and neither a folder nor a server.
-
-    Raises:
-        ArchiveError: the log was packed, and is broken somewhere; what came before is printed. Or the page
-            exists.
     """
     broken: list[ArchiveError] = []
     with ExitStack() as stack:
@@ -137,11 +133,7 @@ def answer_messages(log: LogTask, files: Sequence[str], companion: str | None, *
 def _asked(
     log: LogTask, files: Sequence[str], companion: str | None, stack: ExitStack, *, is_one: bool
 ) -> tuple[Archive | Models, Callable[[], LogExplainer]]:
-    """The model or models that explain a log, closed by the stack; and what makes an explainer of a log.
-
-    Raises:
-        ArchiveError: the only file cannot be read.
-    """
+    """The model or models that explain a log, closed by the stack; and what makes an explainer of a log."""
     if is_one and not (log.ids or log.names):
         opened = stack.enter_context(
             archive.open(
@@ -160,12 +152,7 @@ def _asked(
 
 
 def _opened(file: str) -> BinaryIO:
-    """A log by its path.
-
-    Raises:
-        ArchiveError: it is a device without end, as ``/dev/zero`` is.
-        OSError: it cannot be read.
-    """
+    """A log by its path."""
     log = Path(file).open("rb")  # noqa: SIM115 (the caller closes it)
     if S_ISCHR(os.fstat(log.fileno()).st_mode) and not log.isatty() and not Path(file).samefile(os.devnull):
         log.close()

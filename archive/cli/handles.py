@@ -57,11 +57,7 @@ class Lookups:
         self._texts = Recent[int, bytes](TEXT_KEPT)
 
     def symbolication(self, handles: list[int]) -> Symbolication:
-        """The source behind handles; counted.
-
-        Raises:
-            LimitError: it, or all answers together, would be too long, or take too many steps.
-        """
+        """The source behind handles; counted."""
         key = text_key(*handles)
         if key not in self._found:
             self._found[key] = self._opened.symbolicate(handles, self._style)

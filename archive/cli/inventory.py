@@ -46,10 +46,6 @@ def show_inventory(
         asked: of digest, leaks and verify, which are asked about each file: each reads all of it.
         manifest: where rows are noted; None for nowhere.
         reader: the options.
-
-    Raises:
-        ArchiveError: there is no file, or the manifest is named as none is.
-        OSError: a folder cannot be read, or the manifest not written.
     """
     files = found_files(inputs)
     run = _Run(", ".join(map(name_of, inputs)), files.others, reader)
@@ -139,11 +135,7 @@ class _Run:
         return totals(self._inventory)
 
     def tell(self, inputs: Sequence[str]) -> None:
-        """Print the sums, and what is there besides models.
-
-        Raises:
-            ArchiveError: there are no models at all.
-        """
+        """Print the sums, and what is there besides models."""
         others = self._inventory.others
         if not self._inventory.total.files + self._inventory.unread:
             raise ArchiveError(f"no model in it{other_files(others)}", file=", ".join(map(name_of, inputs)))

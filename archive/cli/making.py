@@ -142,10 +142,6 @@ class FileMaker:
             out: the target, or the folder of targets.
             companion: the same for companions, which are read or written.
             options: the verb's own.
-
-        Raises:
-            ArchiveError: the plan is refused, or a single file; of several files, a failure is printed.
-            OSError: the same.
         """
         use, kinds = VERBS[verb].use, VERBS[verb].kinds
         work = plan(inputs, out, companion, use, kinds, manifest=self.manifest, mapped=self.mapped)
@@ -161,12 +157,7 @@ class FileMaker:
         return self.do(work, task, TEXTS[verb])
 
     def do(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
-        """Do all that is planned, and print what came of it.
-
-        Raises:
-            ArchiveError: a single file is refused; of several files, a failure is printed.
-            OSError: the same.
-        """
+        """Do all that is planned, and print what came of it."""
         if self.dask is not None and not work.many:
             raise ArchiveError("--dask is for several files", file=name_of(work.jobs[0].file))
         with sigterm_as_ctrl_c():

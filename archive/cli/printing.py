@@ -34,41 +34,25 @@ UNLIMITED_WIDTH = 1 << 16
 
 
 def write(data: bytes) -> None:
-    """Write bytes to standard output: as they are, or escaped if it is a terminal.
-
-    Raises:
-        OSError: it cannot be written; the error names standard output.
-    """
+    """Write bytes to standard output: as they are, or escaped if it is a terminal."""
     if sys.stdout.isatty():
         data = for_terminal(data.decode("utf-8", "backslashreplace")).encode()
     write_file(data)
 
 
 def write_file(data: bytes | memoryview) -> None:
-    """Write the bytes of a file to standard output, which is no terminal.
-
-    Raises:
-        OSError: it cannot be written; the error names standard output.
-    """
+    """Write the bytes of a file to standard output, which is no terminal."""
     with naming(STANDARD_OUTPUT):
         write_all(memoryview(data), sys.stdout.buffer)
 
 
 def write_line(text: str) -> None:
-    """Write one line to standard output; what would make it two, or drive a terminal, is escaped everywhere.
-
-    Raises:
-        OSError: it cannot be written; the error names standard output.
-    """
+    """Write one line to standard output; what would make it two, or drive a terminal, is escaped."""
     write(f"{one_line(text)}\n".encode())
 
 
 def write_json(facts: object) -> None:
-    """Write JSON of a form that others have laid down to standard output.
-
-    Raises:
-        OSError: it cannot be written; the error names standard output.
-    """
+    """Write JSON of a form that others have laid down to standard output."""
     from archive.render.as_json import as_json  # noqa: PLC0415 (texts do without)
 
     _put_json(as_json(facts) + "\n", aside=False)
@@ -80,9 +64,6 @@ def write_document(*files: object, aside: bool = False) -> None:
     Args:
         files: the facts of each file.
         aside: write to standard error, for standard output takes a file.
-
-    Raises:
-        OSError: it cannot be written; the error names it.
     """
     document = JsonDocument(aside=aside)
     for facts in files:
@@ -101,19 +82,11 @@ class JsonDocument:
         self._aside = aside
 
     def add(self, facts: object) -> None:
-        """Write the facts of a file.
-
-        Raises:
-            OSError: it cannot be written; the error names it.
-        """
+        """Write the facts of a file."""
         _put_json(self._document.entry(facts), aside=self._aside)
 
     def end(self, totals: Totals | None = None) -> None:
-        """Write what ends the document: the sums of all files, where there are some.
-
-        Raises:
-            OSError: it cannot be written; the error names it.
-        """
+        """Write what ends the document: the sums of all files, where there are some."""
         _put_json(self._document.end(totals), aside=self._aside)
 
 
@@ -140,22 +113,14 @@ class TextDocument:
         _put_text(form.head, aside=False)
 
     def add(self, facts: object) -> None:
-        """Write the lines of a file; one that could not be read has none.
-
-        Raises:
-            OSError: it cannot be written; the error names standard output.
-        """
+        """Write the lines of a file; one that could not be read has none."""
         told = facts if isinstance(facts, dict) else {"file": getattr(facts, "file", "")}
         if "error" not in told:
             for line in self._form.lines(told["file"], facts):
                 write(line.encode())
 
     def end(self, totals: Totals | None = None) -> None:  # noqa: ARG002 (this form has its own)
-        """Write what ends it.
-
-        Raises:
-            OSError: it cannot be written; the error names standard output.
-        """
+        """Write what ends it."""
         write(self._form.tail.encode())
 
 
@@ -177,11 +142,7 @@ def _put_text(text: str, *, aside: bool) -> None:
 
 
 def _put_aside(text: str) -> None:
-    """Write to standard error, at once; what it does not take is forgotten.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write to standard error, at once; what it does not take is forgotten."""
     try:
         write_all(memoryview(text.encode()), sys.stderr.buffer)
         sys.stderr.flush()
@@ -197,9 +158,6 @@ def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> Non
         printed: lines and tables.
         aside: print to standard error, for standard output takes a file.
         may_page: show them in a pager if they are longer than the terminal.
-
-    Raises:
-        OSError: it cannot be written; the error names it.
     """
     from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)
 
@@ -218,9 +176,6 @@ def show_lines(lines: Iterable[tuple[str, str]], *, may_page: bool = True) -> No
     Args:
         lines: each with its style.
         may_page: show them in a pager if they are longer than the terminal.
-
-    Raises:
-        OSError: standard output cannot be written; the error names it.
     """
     if sys.stdout.isatty():
         from archive.render.fitted_table import hanging  # noqa: PLC0415 (terminals only)
@@ -268,11 +223,7 @@ def _show_styled(lines: Iterable[Line], *, aside: bool = False, may_page: bool =
 
 
 def flush() -> None:
-    """Hand on what is written so far.
-
-    Raises:
-        OSError: it cannot be written; the error names standard output.
-    """
+    """Hand on what is written so far."""
     with naming(STANDARD_OUTPUT):
         sys.stdout.flush()
 
@@ -302,11 +253,7 @@ def complain(text: str) -> None:
 
 @contextmanager
 def naming(stream: str) -> Iterator[None]:
-    """Let errors of the block name a stream, unless they name a file.
-
-    Raises:
-        OSError: the block's own.
-    """
+    """Let errors of the block name a stream, unless they name a file."""
     try:
         yield
     except OSError as error:

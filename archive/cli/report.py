@@ -95,12 +95,7 @@ class _Writing:
     reader: FileReader
 
     def single(self, name: str) -> ExitStatus:
-        """Write the page of a file.
-
-        Raises:
-            ArchiveError: it is no archive, contradicts itself, or the page exists.
-            OSError: a file cannot be read or written.
-        """
+        """Write the page of a file."""
         made = report(
             self.reader.source(name),
             self.out,
@@ -121,7 +116,6 @@ class _Writing:
 
         Raises:
             UsageError: a companion is given, or two files would have one page.
-            ArchiveError: a page exists.
         """
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")

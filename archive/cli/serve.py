@@ -149,12 +149,7 @@ def command(
 
 
 def token_of(file: str | None) -> str | None:
-    """The token in a file, or in the environment; None where there is none.
-
-    Raises:
-        ArchiveError: it is too short to be a secret, or no text of one line.
-        OSError: the file cannot be read.
-    """
+    """The token in a file, or in the environment; None where there is none."""
     if file is None and TOKEN_VARIABLE not in os.environ:
         return None
     token = os.environ[TOKEN_VARIABLE] if file is None else read_whole(file).decode("utf-8", "replace")

@@ -187,8 +187,6 @@ class _Measuring:
         """Show where the bytes of a file go, or what changed in it.
 
         Raises:
-            ArchiveError: it or its base is no archive, or contradicts itself, or there is no base.
-            OSError: one of them cannot be read.
             UsageError: a budget of the command line names an unknown label, or bounds growth without a base.
         """
         file = InputFile(name, last_part(name))

@@ -65,12 +65,7 @@ def _is_file(word: str) -> bool:
 
 
 def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
-    """Whether a file has nodes of exported programs or kernels of compiled models.
-
-    Raises:
-        ArchiveError: it is broken, or no archive at all; the user learns that, not that nodes are no handles.
-        OSError: it cannot be read.
-    """
+    """Whether a file has nodes of exported programs or kernels of compiled models."""
     recognised = recognise(source_of(file, mapped=mapped), limits=limits, look=False)
     if recognised.kind is FileKind.COMPANION:
         with archive.open(file, limits=limits, mapped=mapped) as opened:

@@ -102,11 +102,7 @@ class BlockColumn:
         return (self._index.nbytes + np.append(0, np.cumsum(self._index["stored"].astype(np.int64)))).tolist()
 
     def block(self, number: int) -> Ints:
-        """The values of a block, checked.
-
-        Raises:
-            ArchiveError: its bytes were changed.
-        """
+        """The values of a block, checked."""
         _, checksum, before = self._index[number].item()
         stored = self._data[self._places[number] : self._places[number + 1]]
         check_crc(zlib.crc32(stored), checksum)

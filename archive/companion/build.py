@@ -28,10 +28,6 @@ def build_companion(
         contents: of the file.
         layout: small, or fast to open.
         level: of zstd, 1 to 22, for the packed layout; from 19 on it takes longer, and the file is smaller.
-
-    Raises:
-        ArchiveError: there is no such level.
-        LimitError: encoding would cost more memory than the contents may.
     """
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))

@@ -167,11 +167,7 @@ _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
 
 
 def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
-    """The bytes of a section.
-
-    Raises:
-        ArchiveError: the data do not inflate to so many bytes; more are never held.
-    """
+    """The bytes of a section."""
     if codec == Codec.NONE:
         result: bytes | memoryview = data
     elif codec == Codec.ZSTD:
@@ -190,12 +186,7 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
 def inflated_section(
     data: memoryview, directory: Directory, number: int, allowance: Allowance
 ) -> bytes | memoryview:
-    """The bytes of a section that is compressed whole, checked.
-
-    Raises:
-        ArchiveError: they were changed.
-        LimitError: they take more memory than allowed.
-    """
+    """The bytes of a section that is compressed whole, checked."""
     section, (start, end) = directory.sections[number], directory.places[number]
     place = f"section {number}"
     allowance.take(section.inflated, "bytes", place=place)
@@ -209,11 +200,7 @@ def inflated_section(
 def unzstd(
     data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None, *, magic: bool = True
 ) -> bytes:
-    """A zstd frame, inflated: at most one byte more than ``size``.
-
-    Raises:
-        ArchiveError: this is no zstd frame, or one that was changed.
-    """
+    """A zstd frame, inflated: at most one byte more than ``size``."""
     engine = zstandard.ZstdDecompressor(
         dict_data=words,
         max_window_size=1 << 27,
@@ -249,9 +236,6 @@ def built_objects(
         behind: its bytes. Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
         level: of zstd for more: see :func:`~archive.companion.codecs.compressed`.
         allowance: the memory that it may cost.
-
-    Raises:
-        LimitError: it would take more memory than allowed.
     """
     if not behind:
         return []
@@ -263,12 +247,7 @@ def built_objects(
 
 
 def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance) -> bytes | memoryview:
-    """The bytes of the section; none where it is not there.
-
-    Raises:
-        ArchiveError: they were changed.
-        LimitError: they take more memory than allowed.
-    """
+    """The bytes of the section; none where it is not there."""
     if OBJECTS not in directory.sections:
         return b""
     return inflated_section(data, directory, OBJECTS, allowance)

@@ -42,11 +42,7 @@ def raw_columns(raw: Mapping[str, bytes], pool: Pool) -> Columns:
 
 
 def redacted_id(digits: str | None) -> bytes | None:
-    """An archive id of its digits.
-
-    Raises:
-        ArchiveError: they are none of one.
-    """
+    """An archive id of its digits."""
     if digits is None:
         return None
     if not ID_TEXT.fullmatch(digits):
@@ -86,11 +82,7 @@ class Contents:
         return replace(self, form=self.form.with_columns(columns))
 
     def with_strings(self, columns: Mapping[ColumnName, Sequence[bytes]]) -> Contents:
-        """The same with further columns, whose values are strings.
-
-        Raises:
-            LimitError: the strings take more memory than allowed.
-        """
+        """The same with further columns, whose values are strings."""
         pool = Pool(self.form.allowance)
         pool.numbers(self.strings.copies())
         made = {name: pool.numbers(strings) for name, strings in columns.items()}
@@ -99,20 +91,12 @@ class Contents:
 
     @cached_property
     def records(self) -> DebugRecords:
-        """The debug records by name, each made when it is asked for.
-
-        Raises:
-            ArchiveError: two records have one name, or the raw ones are not as long as columns say.
-        """
+        """The debug records by name, each made when it is asked for."""
         return DebugRecords(self.form, self.raw_records)
 
     @cached_property
     def objects(self) -> list[tuple[SectionTable, memoryview]]:
-        """Of each shared object where its section headers were, and what stood behind its segments.
-
-        Raises:
-            ArchiveError: they are not as long as columns say.
-        """
+        """Of each shared object where its section headers were, and what stood behind its segments."""
         from archive.formats.elf.model import SectionTable  # noqa: PLC0415 (few archives have compiled models)
 
         columns = [self.columns[name].tolist() for name in OBJECT_TABLE if name in self.columns]
@@ -131,11 +115,7 @@ class Contents:
 
     @property
     def redacted_id(self) -> bytes | None:
-        """The archive id of the redacted archive; None where it is the archive's own, or there is none.
-
-        Raises:
-            ArchiveError: it is no archive id.
-        """
+        """The archive id of the redacted archive; None where it is the archive's own, or there is none."""
         return redacted_id(self._string("file.redacted"))
 
     @cached_property
@@ -155,11 +135,7 @@ class Contents:
 
     @cached_property
     def raw_records(self) -> dict[str, memoryview | bytes]:
-        """The records that are kept as they were, by name.
-
-        Raises:
-            ArchiveError: two have one name, or they are not as long as columns say.
-        """
+        """The records that are kept as they were, by name."""
         if "raw.length" not in self.columns:
             numbers, bounds = [], [0]
         else:

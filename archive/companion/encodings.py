@@ -169,11 +169,7 @@ def encoded_by(transform: Transform, values: Ints, residuals: Ints | None = None
 
 
 def decoded(encoded: EncodedColumn, count: int) -> Ints:
-    """The values of a column (count).
-
-    Raises:
-        ArchiveError: the bytes are not those of so many values.
-    """
+    """The values of a column (count)."""
     transform, zigzag, width, start, data = encoded
     if not (width <= VALUE_BYTES and len(data) == width * count):
         raise ArchiveError(expected=f"{count} values of {width} bytes", found=f"{len(data)} bytes")
@@ -261,11 +257,7 @@ def build_lines(lines: Sequence[ColumnLine]) -> bytes:
 
 
 def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
-    """The lines of a solid section, and where they end.
-
-    Raises:
-        ArchiveError: they are cut short, or say what no column can have.
-    """
+    """The lines of a solid section, and where they end."""
     try:
         numbers, at = _numbers(body)
         codings, at = LINE.read_field("coding", body, at, len(numbers))

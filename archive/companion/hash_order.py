@@ -56,11 +56,7 @@ def is_rule(stored: Ints) -> bool:
 
 
 def places_by(stored: Ints, handles: Ints) -> Ints:
-    """The handle in each row of a call-stack map (n), of what :func:`rule_of` gives.
-
-    Raises:
-        ArchiveError: there is no such rule.
-    """
+    """The handle in each row of a call-stack map (n), of what :func:`rule_of` gives."""
     if not is_rule(stored):
         return stored
     rule = int(stored[0])

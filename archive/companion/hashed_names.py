@@ -31,11 +31,7 @@ def hashed(name: str, salt: bytes) -> str:
 
 
 def salt_of(digits: str) -> bytes:
-    """A salt of its digits.
-
-    Raises:
-        ArchiveError: they are none of one.
-    """
+    """A salt of its digits."""
     if not SALT.fullmatch(digits):
         expected = f"{2 * SALT_BYTES} hexadecimal digits"
         raise ArchiveError(place="file.salt", expected=expected, found=shown(digits))

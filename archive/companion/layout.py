@@ -45,11 +45,7 @@ class CompanionLayout(IntEnum):
 
     @classmethod
     def named(cls, name: CompanionLayout | str) -> CompanionLayout:
-        """A layout by its name: ``packed`` or ``mapped``.
-
-        Raises:
-            ArchiveError: there is no layout of that name.
-        """
+        """A layout by its name: ``packed`` or ``mapped``."""
         if isinstance(name, CompanionLayout):
             return name
         names = [layout.name.lower() for layout in cls]
@@ -126,11 +122,7 @@ class Directory(NamedTuple):
 
 
 def check_crc(found: int, stated: int, place: str | None = None) -> None:
-    """Refuse bytes whose crc32 is not the one that the file states.
-
-    Raises:
-        ArchiveError: they were changed.
-    """
+    """Refuse bytes whose crc32 is not the one that the file states."""
     if found != stated:
         raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
 
@@ -155,12 +147,7 @@ def written(
 
 
 def read_directory(data: memoryview, allowance: Allowance) -> Directory:
-    """Header and directory of a file, checked against its size.
-
-    Raises:
-        ArchiveError: this is no companion, one of another version, cut short, or changed.
-        LimitError: its sections would inflate to more than allowed.
-    """
+    """Header and directory of a file, checked against its size."""
     if not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
     header = HEADER.read(data)

@@ -60,11 +60,7 @@ class ColumnReader(Protocol):
     def __len__(self) -> int: ...
 
     def at(self, row: int) -> int:
-        """The value of a row.
-
-        Raises:
-            ArchiveError: there is no such row, or the bytes around it were changed.
-        """
+        """The value of a row."""
 
     def find(self, value: int) -> int:
         """The first row that has a value, in a column that is in order; -1 where none has."""
@@ -99,11 +95,7 @@ class WholeColumn:
 
 
 def inside(row: int, rows: int) -> int:
-    """A row number that is within bounds.
-
-    Raises:
-        ArchiveError: there are not so many rows.
-    """
+    """A row number that is within bounds."""
     if not 0 <= row < rows:
         raise ArchiveError(expected=f"one of {rows} rows", found=str(row))
     return row
@@ -160,31 +152,18 @@ class CompanionLookup:
         return HandleForm(common_prefix(ends), tabled=True)
 
     def at(self, name: ColumnName, row: int) -> int:
-        """The value of a column's row.
-
-        Raises:
-            ArchiveError: there is none, or the bytes around it were changed.
-        """
+        """The value of a column's row."""
         try:
             return self._columns[name].at(row)
         except ArchiveError as problem:
             raise problem.within(place=f"{name}, row {row}") from problem.__cause__
 
     def all(self, name: ColumnName) -> np.ndarray:
-        """All values of a column, checked.
-
-        Raises:
-            ArchiveError: there is no such column, or it was changed.
-        """
+        """All values of a column, checked."""
         return self._columns[name].all()
 
     def entry_of(self, handle: int) -> HandleEntry | None:
-        """Tag, operator and call stack of a debug handle, in either form; None for an unknown one.
-
-        Raises:
-            ArchiveError: the file was changed there, or contradicts itself.
-            LimitError: the call stack is too long, or comes back to itself.
-        """
+        """Tag, operator and call stack of a debug handle, in either form; None for an unknown one."""
         row = self._row(handle)
         if row < 0:
             return None
@@ -210,22 +189,14 @@ class CompanionLookup:
         return InlinedCall(instance, Tag(tag), self._string(function))
 
     def string(self, index: int) -> StringView:
-        """A string.
-
-        Raises:
-            ArchiveError: there are not so many.
-        """
+        """A string."""
         return StringView(self.strings, inside(index, len(self.strings)))
 
     def _string(self, index: int) -> StringView | None:
         return None if index < 0 else self.string(index)
 
     def range_of(self, tag: int) -> SourceRange | None:
-        """The first range that has a tag; None where none has.
-
-        Raises:
-            ArchiveError: the file was changed there, or contradicts itself.
-        """
+        """The first range that has a tag; None where none has."""
         tags = self._columns["range.tag"]
         if tag < 0:
             return None
@@ -239,11 +210,7 @@ class CompanionLookup:
         return None if row < 0 else self.range_at(row)
 
     def range_at(self, row: int) -> SourceRange:
-        """The range of a row of the table ``range``.
-
-        Raises:
-            ArchiveError: there is none, the file was changed there, or contradicts itself.
-        """
+        """The range of a row of the table ``range``."""
         number = self.at("range.source", row)
         filename, line = self._file_and_line(number)
         null = self.at("source.null", number) > 0
@@ -338,12 +305,7 @@ class CodePlaces:
 
     @cached_property
     def records(self) -> Mapping[str, range]:
-        """The rows of each record of source ranges, by its name.
-
-        Raises:
-            ArchiveError: the file was changed there, or contradicts itself.
-            LimitError: there are too many.
-        """
+        """The rows of each record of source ranges, by its name."""
         numbers, rows = self._lookup.all("record.name").tolist(), self._lookup.all("record.rows")
         names = record_names(self._lookup.strings, numbers, self._allowance)
         return dict(zip(names, starmap(range, pairwise(firsts(rows).tolist())), strict=True))

@@ -54,11 +54,7 @@ PAGE_SUM = Layout("page checksum" / Struct("crc32" / Int32ul * "of the page's by
 
 
 def build_mapped(contents: Contents) -> bytes:
-    """A mapped companion.
-
-    Raises:
-        LimitError: it would take more memory than the contents may.
-    """
+    """A mapped companion."""
     strings = contents.strings
     columns: Columns = {**contents.columns, "string.end": np.cumsum(strings.length)}
     kinds = {name: _least(values) for name, values in columns.items()}
@@ -109,23 +105,14 @@ def _least(values: Ints) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedint
 
 
 def check_sections(directory: Directory) -> None:
-    """Refuse a mapped companion without strings, or without the place for raw records.
-
-    Raises:
-        ArchiveError: a section is missing.
-    """
+    """Refuse a mapped companion without strings, or without the place for raw records."""
     for number in (STRINGS, RAW, BY_NAME["string.end"].number):
         if number not in directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="none")
 
 
 def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
-    """All that a mapped companion holds, checked; strings stay where they lie.
-
-    Raises:
-        ArchiveError: its bytes were changed, or contradict one another.
-        LimitError: it asks for more than allowed.
-    """
+    """All that a mapped companion holds, checked; strings stay where they lie."""
     check_sections(directory)
     columns: Columns = {}
     for number, section in directory.sections.items():
@@ -148,11 +135,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
 
 
 def values(data: memoryview, section: SectionLine) -> np.ndarray:
-    """A column where it lies, as an array of its own width.
-
-    Raises:
-        ArchiveError: the section does not hold as many values as the directory says.
-    """
+    """A column where it lies, as an array of its own width."""
     width = section.coding % SIGNED
     if width not in (1, 2, 4, 8) or width * section.rows != len(data) or section.coding > 2 * SIGNED:
         raise ArchiveError(

@@ -93,11 +93,7 @@ def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
 
 
 def restored(stored: Columns, templates: Templates, lengths: Ints) -> Columns:
-    """The columns again, of stored ones whose references have been checked.
-
-    Raises:
-        ArchiveError: columns that do not fit together.
-    """
+    """The columns again, of stored ones whose references have been checked."""
     columns = dict(stored)
     if "record.rows" in stored:
         is_first = _first_rows(stored)

@@ -198,12 +198,7 @@ class _PlacedLine(NamedTuple):
 
 
 class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
-    """The columns of a packed companion as they are kept, each decoded when it is asked for.
-
-    Raises:
-        ArchiveError: the solid section was changed, or its lines contradict one another.
-        LimitError: it asks for more than allowed.
-    """
+    """The columns of a packed companion as they are kept, each decoded when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory, allowance: Allowance) -> None:
         self._data = data
@@ -327,12 +322,7 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Pl
 
 
 def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
-    """All that a packed companion holds, checked.
-
-    Raises:
-        ArchiveError: its bytes were changed, or contradict one another.
-        LimitError: it asks for more than allowed.
-    """
+    """All that a packed companion holds, checked."""
     packed = PackedColumns(data, directory, allowance)
     rows = {name: packed.rows(name) for name in packed}
     again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)

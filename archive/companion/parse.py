@@ -22,22 +22,12 @@ SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksum
 
 
 def parse_companion(data: memoryview, allowance: Allowance) -> Contents:
-    """All that a companion holds, checked.
-
-    Raises:
-        ArchiveError: this is no companion, one of an unknown version, or one that was changed.
-        LimitError: it asks for more than allowed.
-    """
+    """All that a companion holds, checked."""
     return OpenedCompanion(data, allowance).contents
 
 
 class OpenedCompanion:
-    """A companion of which nothing but header and directory is read yet.
-
-    Raises:
-        ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
-        LimitError: its sections would inflate to more than allowed.
-    """
+    """A companion of which nothing but header and directory is read yet."""
 
     def __init__(self, data: memoryview, allowance: Allowance) -> None:
         self._data = data
@@ -87,9 +77,6 @@ def section_parts(
     """Name, bytes and inflated bytes of each part of a section.
 
     The parts of the solid section are compressed together; here each counts as if compressed by itself.
-
-    Raises:
-        ArchiveError: the section was changed.
     """
     section = directory.sections[number]
     if directory.layout is CompanionLayout.MAPPED or number not in {SOLID, STRINGS}:

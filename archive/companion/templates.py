@@ -92,22 +92,14 @@ class Templates:
         return np.where(framed, files[self.which], NO_FILE), line
 
     def _bounds(self) -> Ints:
-        """Where the numbers of each template begin, and where those of the last one end (t + 1).
-
-        Raises:
-            ArchiveError: there are more or fewer numbers than holes.
-        """
+        """Where the numbers of each template begin, and where those of the last one end (t + 1)."""
         first = firsts(np.bincount(self.which, minlength=len(self.texts)) * self.holes)
         if first[-1] != len(self.numbers):
             raise ArchiveError(expected=f"{first[-1]} numbers for templates", found=f"{len(self.numbers)}")
         return first
 
     def filled(self) -> list[bytes]:
-        """The strings again.
-
-        Raises:
-            ArchiveError: there are more or fewer numbers than holes.
-        """
+        """The strings again."""
         if not len(self.numbers):
             return [self.texts[template] for template in self.which.tolist()]
         bounds = self._bounds()[:-1]
@@ -188,11 +180,7 @@ def _values(blob: bytes, start: Ints, stop: Ints) -> Ints:
 
 
 def cut(data: bytes | memoryview, length: Ints) -> list[bytes]:
-    """Cut strings apart that stand one behind the other.
-
-    Raises:
-        ArchiveError: together the strings are not as long as the data.
-    """
+    """Cut strings apart that stand one behind the other."""
     bounds = firsts(length).tolist()
     if bounds[-1] != len(data):
         raise ArchiveError(expected=f"strings of {bounds[-1]} bytes together", found=f"{len(data)}")

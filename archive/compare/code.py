@@ -114,12 +114,7 @@ class UnitSource(NamedTuple):
 
 
 def units(archive: Archive) -> dict[str, Unit]:
-    """The units of all code of an archive, by name. Of several of one name, the later ones have a number.
-
-    Raises:
-        ArchiveError: a record is broken.
-        LimitError: there are more than the file may cost.
-    """
+    """The units of all code of an archive, by name. Of several of one name, the later ones have a number."""
     by_name: dict[str, Unit] = {}
     same: dict[str, int] = {}
     for name, record in archive.records.items():
@@ -164,11 +159,7 @@ class UnitSources:
         self._read: dict[int, UnitSource | None] = {}
 
     def of(self, unit: Unit) -> list[UnitSource]:
-        """The source texts that a unit's ranges lead to, in the order of its code; those with a file.
-
-        Raises:
-            ArchiveError: a record is broken, or texts are longer than ``compared_bytes`` in all.
-        """
+        """The source texts that a unit's ranges lead to, in the order of its code; those with a file."""
         table = self._archive.range_table
         number = next(
             (table.numbers[name] for name in range_records_of(unit.record) if name in table.numbers), None

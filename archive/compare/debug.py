@@ -30,11 +30,7 @@ EXAMPLES = 3
 
 
 def range_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
-    """How many source ranges of each record of code differ; of records that differ.
-
-    Raises:
-        ArchiveError: texts are longer than ``compared_bytes`` in all.
-    """
+    """How many source ranges of each record of code differ; of records that differ."""
     was, now = old.range_table, new.range_table
     texts = SourceTexts(old), SourceTexts(new)
     current = {_in_old_terms(name, names): number for name, number in now.numbers.items()}
@@ -75,11 +71,7 @@ class SourceTexts:
         self._known: dict[int, tuple[str, int, bytes]] = {}
 
     def __getitem__(self, number: int) -> tuple[str, int, bytes]:
-        """A source; the null source has no file and no text.
-
-        Raises:
-            ArchiveError: a record is broken, or texts are longer than ``compared_bytes`` in all.
-        """
+        """A source; the null source has no file and no text."""
         if number not in self._known:
             sources = self._archive.range_table.sources
             self._left -= int(sources.lengths[number])

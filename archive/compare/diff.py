@@ -66,11 +66,7 @@ NUMBERED = re.compile(r"((?:.*:)?CONSTANTS\.c|(?:.+[:.])?lifted_tensor_|bytecode
 
 
 def pairs_of_tensors(old: Tensors, new: Tensors) -> dict[str, str]:
-    """The new archive's names of the tensors that both have, by the old one's.
-
-    Raises:
-        ArchiveError: there is no such storage.
-    """
+    """The new archive's names of the tensors that both have, by the old one's."""
     was, now = _groups(old), _groups(new)
     pairs = {name: name for name in old if name in new and NUMBERED.fullmatch(name) is None}
     for group in was.keys() & now.keys():

@@ -87,12 +87,7 @@ def _length(text: str) -> str:
 
 
 def methods(archive: Archive) -> tuple[int, dict[str, str]]:
-    """The version of the bytecode, and as lines, each method's instructions and all else that is said of it.
-
-    Raises:
-        ArchiveError: the record is no bytecode.
-        LimitError: instructions cost more than the file may.
-    """
+    """The version of the bytecode and, as lines, each method's instructions and other parts."""
     value = shared_value(archive, BYTECODE)
     if not isinstance(value, tuple):
         raise ArchiveError(file=archive.file, record=BYTECODE, expected="a tuple", found=shown(value))
@@ -165,11 +160,7 @@ def _entry(archive: Archive, kind: str, entry: object) -> str:
 
 
 def _plain(archive: Archive, value: object) -> str:
-    """A constant, a type or a schema on one line.
-
-    Raises:
-        LimitError: it is longer than the file may cost: a tuple may hold another one many times.
-    """
+    """A constant, a type or a schema on one line."""
     texts: list[str] = []
     stack: list[object] = [value]
     while stack:

@@ -67,11 +67,7 @@ class Storages:
         self._ahead = Cores().map(_read_all, self._batches(pairs))
 
     def are_same(self, old: str, new: str) -> bool:
-        """Whether two storages have the same bytes. Not, if too much was read already.
-
-        Raises:
-            ArchiveError: there is no such storage, or one that is deflated is broken.
-        """
+        """Whether two storages have the same bytes. Not, if too much was read already."""
         pair = old, new
         while pair not in self._known:
             batch = next(self._ahead, None)
@@ -369,11 +365,7 @@ def _aliased(tensors: Mapping[str, Tensor]) -> dict[str, list[AliasedTensor]]:
 def _together(
     old: Iterator[memoryview], new: Iterator[memoryview]
 ) -> Iterator[tuple[memoryview, memoryview]]:
-    """Two streams of as many bytes, cut at the same places.
-
-    Raises:
-        ArchiveError: one of them ends before the other.
-    """
+    """Two streams of as many bytes, cut at the same places."""
     was = now = memoryview(b"")
     while True:
         was, now = was or next(old, was), now or next(new, now)

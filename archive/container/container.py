@@ -52,9 +52,6 @@ class Container(Closing):
             mapped: the file, mapped or read by ranges.
             allowance: the memory and sizes that the file may ask for.
             rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
-
-        Raises:
-            ArchiveError: the file is no archive, or contradicts itself. Then it is closed.
         """
         self.file, self.by_place, self.allowance = mapped.name, mapped.data, allowance
         self._mapped = mapped
@@ -77,10 +74,6 @@ class Container(Closing):
             source: a path, a bytes-like object, or a binary file: see :class:`~archive.io.mapped.Mapped`.
             limits: what hostile input may cost.
             name: of the file, for messages; by default the source's own.
-
-        Raises:
-            ArchiveError: the source is no archive, or contradicts itself.
-            OSError: it cannot be read.
         """
         mapped = Mapped(source, name)
         return cls(mapped, limits.allowance(mapped.weight))
@@ -101,20 +94,12 @@ class Container(Closing):
         return self.by_place[:]
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read some records of a file elsewhere in few requests, for use right after; else do nothing.
-
-        Raises:
-            ArchiveError: they cannot be read.
-        """
+        """Read some records of a file elsewhere in few requests, for use right after; else do nothing."""
         if isinstance(self.by_place, RangedBytes):
             self.by_place.prefetch(self.records[name].span for name in names)
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Compare names with those before the records, if local headers were not read yet.
-
-        Raises:
-            ArchiveError: a local header contradicts the directory.
-        """
+        """Compare names with those before the records, if local headers were not read yet."""
         if isinstance(self.by_place, RangedBytes):
             records = [self.records[name] for name in names]
             self.by_place.prefetch(record.head for record in records)
@@ -122,11 +107,7 @@ class Container(Closing):
                 _ = record.place
 
     def check_sizes(self) -> None:
-        """Refuse sizes that no deflate stream can have: a size that is not inflated is a claim.
-
-        Raises:
-            ArchiveError: a record is said to be longer than its stored bytes can inflate to.
-        """
+        """Refuse sizes that no deflate stream can have: a size that is not inflated is a claim."""
         for record in self.records.values():
             most = record.stored_size * MOST_PER_BYTE
             if record.entry.deflated and record.size > most:
@@ -139,11 +120,7 @@ class Container(Closing):
                 )
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was written to since it was mapped.
-
-        Raises:
-            ArchiveError: it was.
-        """
+        """Refuse a file that was written to since it was mapped."""
         self._mapped.check_unchanged()
 
     def close(self) -> None:

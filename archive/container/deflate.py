@@ -32,11 +32,7 @@ def deflated_size(data: bytes | memoryview) -> int:
 
 
 def inflate(stream: memoryview, size: int) -> bytearray:
-    """Inflate a raw deflate stream, piece by piece and to no more than one byte beyond ``size``.
-
-    Raises:
-        ArchiveError: the bytes are no such stream, inflate to another size, or go on behind its end.
-    """
+    """Inflate a raw deflate stream, piece by piece and to no more than one byte beyond ``size``."""
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     data = bytearray(size)  # one that grows would take up to an eighth more
     fed = made = 0

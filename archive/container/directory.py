@@ -87,9 +87,6 @@ def read_end(data: Bytes, size: int | None = None) -> Row:
     Args:
         data: the file.
         size: bytes of the zip, where others follow it.
-
-    Raises:
-        ArchiveError: there is no end record, or it contradicts itself.
     """
     at = _find_end(data, size)
     end = END.read(data, at)
@@ -242,10 +239,6 @@ def read_directory(
         rooted: whether all files must be in one folder, as PyTorch's are; else the root is "" if they are
             not.
         placed: read all local headers, too.
-
-    Raises:
-        ArchiveError: the bytes are no such zip, or contradict themselves.
-        LimitError: the zip has a longer name than allowed.
     """
     end = read_end(data)
     allowance.take(ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size), "entries")
@@ -344,9 +337,6 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
         data: the zip.
         entry: the file's.
         stop: byte before which the file must end.
-
-    Raises:
-        ArchiveError: the headers contradict one another, or the file ends later.
     """
     start = entry.start
     local = LOCAL.read(data, start, stop)

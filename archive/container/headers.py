@@ -212,11 +212,7 @@ def zip64_values(extra: memoryview) -> list[int]:
 
 
 def widened(values: tuple[int, ...], extra: memoryview) -> tuple[int, ...]:
-    """The values, each saturated u32 replaced by the next value of the zip64 field.
-
-    Raises:
-        ArchiveError: the field is missing or too short.
-    """
+    """The values, each saturated u32 replaced by the next value of the zip64 field."""
     if U32_MAX not in values:
         return values
     wide = zip64_values(extra)

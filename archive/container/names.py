@@ -50,7 +50,6 @@ def inside(root: str, path: str, *, rooted: bool = True) -> str:
 
     Raises:
         OutsideError: the path is elsewhere.
-        ArchiveError: it is absolute, goes up, or holds a NUL.
     """
     prefix = f"{root}/" if root or rooted else ""
     within = path.startswith(prefix)

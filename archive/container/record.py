@@ -109,11 +109,7 @@ class Record:
 
     @property
     def place(self) -> StoredSpan:
-        """Where its stored bytes are in the file.
-
-        Raises:
-            ArchiveError: its local header contradicts the directory.
-        """
+        """Where its stored bytes are in the file."""
         placed = self._placed
         if placed.place is None:
             with in_file(self._file.name, one_line(self.name)):
@@ -139,12 +135,7 @@ class Record:
         return self._file.data[begin : begin + self.entry.stored_size]
 
     def view(self) -> memoryview:
-        """The record's bytes, read only. Inflated and checked on the first call, kept from then on.
-
-        Raises:
-            ArchiveError: the bytes do not have the size or the crc that the archive declares.
-            LimitError: they would inflate to more memory than the file may cost.
-        """
+        """The record's bytes, read only. Inflated and checked on the first call, kept from then on."""
         if self._view is None:
             try:
                 with in_file(self._file.name, one_line(self.name)):
@@ -156,11 +147,7 @@ class Record:
         return self._view
 
     def pieces(self) -> Iterator[memoryview]:
-        """The record's bytes, in pieces. Of a long one in a file elsewhere, none is kept.
-
-        Raises:
-            ArchiveError: as for :meth:`view`; of a crc that is not the declared one, behind the last piece.
-        """
+        """The record's bytes, in pieces. Of a long one in a file elsewhere, none is kept."""
         if self._view is not None or self.entry.deflated or not self._file.is_elsewhere:
             yield self.view()
             return

@@ -166,9 +166,6 @@ def write_archive(
         members: the records.
         slim: leave out all that PyTorch writes but doesn't need.
         alignment: what the first byte of each aligned member is a multiple of.
-
-    Raises:
-        ArchiveError: a name is given twice or leads out of the root folder.
     """
     writer = _ZipWriter(out, root, slim or not root, alignment)
     for member in members:

@@ -166,9 +166,6 @@ def bounded_excerpt(span: SourceRange, function: bytes, limits: Limits, steps: S
         function: the name behind "in".
         limits: ``output`` bounds its length.
         steps: what counts its steps.
-
-    Raises:
-        LimitError: it would be too long, or take too many steps.
     """
     cost = cost_of(span, function)
     steps.take(cost.steps)

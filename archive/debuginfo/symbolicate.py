@@ -172,9 +172,6 @@ def symbolicate(
         classes: qualified names of the archive's own classes; for ``Style.V1_9``, which has no name for
             instances of other classes (frozen models have them).
         limits: ``output`` bounds the text, and ``work`` the steps to make it.
-
-    Raises:
-        LimitError: the text would be too long, or take too many steps: call stacks repeat long sources.
     """
     rows = [known.entry_of(handle) for handle in handles]
     missing = tuple(handle for handle, entry in zip(handles, rows, strict=True) if entry is None)
@@ -210,11 +207,7 @@ class _Cost:
 
     @contextmanager
     def of(self, entry: HandleEntry) -> Iterator[None]:
-        """Errors of the block name a handle; its operator's name is counted.
-
-        Raises:
-            LimitError: the block's own, with the handle.
-        """
+        """Errors of the block name a handle; its operator's name is counted."""
         try:
             self._add(0 if entry.op is None else len(entry.op))
             yield

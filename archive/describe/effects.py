@@ -100,11 +100,7 @@ class EffectsInspection:
 
 @bounded
 def inspect_effects(archive: Archive) -> EffectsInspection:
-    """List the side effects of an archive's methods.
-
-    Raises:
-        ArchiveError: the archive has no record of effects, or it is broken.
-    """
+    """List the side effects of an archive's methods."""
     table = archive.effects
     if table is None:
         raise ArchiveError(f"no effects ({EFFECTS}) in it", file=archive.file)

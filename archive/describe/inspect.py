@@ -128,11 +128,7 @@ class Inspection:
 
 @bounded
 def inspect(archive: Archive) -> Inspection:
-    """List the contents of an archive.
-
-    Raises:
-        ArchiveError: a debug record is broken, or the size of a record is forged.
-    """
+    """List the contents of an archive."""
     if archive.has_code:
         archive.container.check_sizes()
     holds = dict(_holds(archive))

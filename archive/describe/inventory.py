@@ -170,10 +170,6 @@ def inventoried(
         source: a path, a URL, a bytes-like object, or a binary file.
         more: is asked of each model, in this order, and reads all of the file.
         limits: what hostile input may cost.
-
-    Raises:
-        ArchiveError: the file cannot be opened as what it is, or it changed meanwhile.
-        OSError: it cannot be read.
     """
     with unchanged(source):
         with closing(by_ranges(source, most=FETCHED)) as mapped:
@@ -345,11 +341,7 @@ def _exported(archive: Archive) -> Mapping[str, object]:
 
 
 def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
-    """Tensors and their elements, and the bytes of tensors, code and debug info.
-
-    Raises:
-        ArchiveError: what names the tensors cannot be read, or what has debug info.
-    """
+    """Tensors and their elements, and the bytes of tensors, code and debug info."""
     tensors = len(archive.tensors)
     broken = next((piece.record for piece in pieces if piece.part == Part.UNREADABLE), None)
     if broken is not None:

@@ -105,10 +105,6 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
     Args:
         source: a path, a bytes-like object, or a binary file.
         limits: what hostile input may cost.
-
-    Raises:
-        ArchiveError: the file is no zip (the message says what it is) or contradicts itself.
-        OSError: the file cannot be read.
     """
     mapped = by_ranges(source)
     with opened_zip(mapped, limits.allowance(mapped.weight)) as container:

@@ -44,11 +44,7 @@ class ProgramSummary:
 
 
 def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramSummary]:
-    """The facts about each program, by name.
-
-    Raises:
-        ArchiveError: a program is broken.
-    """
+    """The facts about each program, by name."""
     facts = {}
     for name, program in programs.items():
         sites = program.sites.values()
@@ -80,11 +76,7 @@ class InstructionFacts:
 
 
 def method_facts(source: Records) -> dict[str, InstructionFacts]:
-    """The facts about each method of an ETRecord, by name.
-
-    Raises:
-        ArchiveError: a map of instructions is broken.
-    """
+    """The facts about each method of an ETRecord, by name."""
     from archive.reader.instructions import read_instructions  # noqa: PLC0415 (few files have some)
 
     return {
@@ -126,9 +118,6 @@ def compiled_facts(models: Mapping[str, CompiledModel], *, read: bool) -> dict[s
 
     Args:
         read: whether shared objects are read.
-
-    Raises:
-        ArchiveError: a model is broken.
     """
     facts = {}
     for name, model in models.items():

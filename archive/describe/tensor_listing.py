@@ -73,10 +73,6 @@ def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Tensor
     Args:
         source: a path, a bytes-like object, or a binary file.
         limits: what hostile input may cost.
-
-    Raises:
-        ArchiveError: the file is of another kind (the message says which), or is not as its format asks.
-        OSError: the file cannot be read.
     """
     with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as archive:
         told = cast("TensorRecords", archive.tensor_file)

@@ -78,11 +78,7 @@ class ArchiveAnswers:
         return unhashed(line, self._names) if self._has_hashes and HASH.search(line) else line
 
     def answer(self, failure: Failure) -> Answer | None:
-        """The answer to a failure; None where the log has its source, or it is of no kind of this file.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-        """
+        """The answer to a failure; None where the log has its source, or it is of no kind of this file."""
         if isinstance(failure, LiteFailure):
             return self.lite.answer(failure)
         if isinstance(failure, SerializedFailure):
@@ -158,11 +154,7 @@ class ArchiveAnswers:
         return answer
 
     def _original(self, traceback: Traceback) -> bytes:
-        """The traceback of the original code.
-
-        Raises:
-            LimitError: it would be too long, or take too many steps.
-        """
+        """The traceback of the original code."""
         with self._spending.one_failure() as steps:
             return traceback.original(self.archive.limits, steps)
 

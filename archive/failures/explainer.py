@@ -76,9 +76,6 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
 
     Yields:
         The log with its failures explained, in pieces.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
     """
     return LogExplainer.of(archive, style=style).explain(log)
 
@@ -141,11 +138,7 @@ class LogExplainer:
 
     @bounded
     def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
-        """Explain the failures in a log, as :func:`explain` does.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-        """
+        """Explain the failures in a log, as :func:`explain` does."""
         return in_utf8(
             self.spending.counted(log),
             lambda log: self._explained(Lines(log, is_quiet=self._is_quiet), MOST_NESTED, Above()),

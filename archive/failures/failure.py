@@ -151,19 +151,11 @@ class Answers(Protocol):
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
 
     def answer(self, failure: Failure) -> Answer | None:
-        """The answer to a failure; None where the log has its source, or it has nothing of a model.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-        """
+        """The answer to a failure; None where the log has its source, or it has nothing of a model."""
 
 
 def why_left(error: LimitError) -> str:
-    """A note about a failure that is left unexplained.
-
-    Raises:
-        LimitError: the error, where its bound is none of explanations.
-    """
+    """A note about a failure that is left unexplained."""
     if error.resource not in EXPLAINED_BY:
         raise error
     what = "the explanation would be too long" if error.resource == "output" else "too many steps"

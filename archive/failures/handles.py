@@ -143,10 +143,6 @@ class HandleSplits:
         Returns:
             Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes
             it, inner handles first. At most 1,000 readings are looked at, of no more than 16 handles each.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-            LimitError: the search takes more steps than allowed.
         """
         form = self.form(digits)
         printed = Digits(digits, len(form.split(digits)[0]), form)

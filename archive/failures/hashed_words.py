@@ -30,9 +30,6 @@ def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
     """The words of a companion by their hashes; none where its archive has its names.
 
     A hash that two words have is left out.
-
-    Raises:
-        LimitError: they take more memory than allowed.
     """
     if not companion.salt:
         return {}

@@ -206,11 +206,7 @@ def _fits(shape: bytes, given: ProgramInput) -> bool:
 
 
 def answer(archive: Archive, failure: InputFailure) -> Answer:
-    """An ETRecord's answer to a failure.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
-    """
+    """An ETRecord's answer to a failure."""
     methods = sorted(archive.instructions)
     if failure.missing:
         return _of_missing(failure, methods)

@@ -186,12 +186,7 @@ class InstructionFailure(Failure):
 
 
 def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:
-    """An ETRecord's answer to a failure.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
-        LimitError: more steps are taken than allowed.
-    """
+    """An ETRecord's answer to a failure."""
     from archive.reader.lookups.instructions import ADDED, ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
 
     if failure.chain != ONLY_CHAIN:

@@ -273,11 +273,7 @@ class KernelSource(NamedTuple):
 
 
 def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource:
-    """What an archive knows of a line that names code or a kernel.
-
-    Raises:
-        ArchiveError: a model that is needed is broken.
-    """
+    """What an archive knows of a line that names code or a kernel."""
     known = {name: found for name, model in models.items() if any(found := named.found(model))}
     if not known:
         has_code = any(model.sources for model in models.values())

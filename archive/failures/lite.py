@@ -151,11 +151,7 @@ class LiteAnswers:
         return Answer(failure, explanation.text, notes, is_named, is_possible=True, cause=cause)
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:
-        """The explanation of handles, kept for the next failure with the same ones.
-
-        Raises:
-            LimitError: it would be too long, or take too many steps.
-        """
+        """The explanation of handles, kept for the next failure with the same ones."""
         known = self._explanations.get(handles)
         if known is not None:
             return known

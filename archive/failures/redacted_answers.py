@@ -105,9 +105,6 @@ class RedactedHandles:
             hierarchy: the module hierarchy above.
             like: tells whether a line of the log stands for one of the text.
             steps: counts the steps of the search.
-
-        Raises:
-            LimitError: it takes more.
         """
         choices, at = list[list[int]](), 1
         while stops := self._at(stream, at, like, steps):

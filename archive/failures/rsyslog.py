@@ -92,11 +92,7 @@ class MessageFilter:
 
 
 def _message(record: bytes) -> bytes:
-    """The message of a record.
-
-    Raises:
-        ArchiveError: it is no such record, or not in UTF-8: rsyslog writes other bytes as they are.
-    """
+    """The message of a record."""
     value = parsed_json(record, MOST_VALUES)
     message = value.get("msg") if isinstance(value, dict) else None
     if not isinstance(message, str):

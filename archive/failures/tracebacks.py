@@ -237,11 +237,7 @@ class Traceback:
         return Cause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
-        """The traceback of the original code: each frame's original source, or else its own lines.
-
-        Raises:
-            LimitError: it would be too long, or take too many steps.
-        """
+        """The traceback of the original code: each frame's original source, or else its own lines."""
         text = bytearray(ORIGINAL_HEADING)
         for frame in self.frames:
             if frame.original is None:

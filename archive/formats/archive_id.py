@@ -48,10 +48,6 @@ def archive_id(
         left: the exported programs without metadata, by the names of their records, where they are known;
             programs whose whole record counts are not among them.
         allowance: the memory that values of programs may cost; of records that were checked, none is needed.
-
-    Raises:
-        ArchiveError: a record cannot be inflated.
-        LimitError: the values of a program would take more memory than allowed.
     """
     import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
 
@@ -77,11 +73,7 @@ def archive_id(
 
 
 def check_same_id(before: bytes, after: bytes, file: str | None = None) -> None:
-    """Refuse what would be written if its archive id is another one than before.
-
-    Raises:
-        ArchiveError: the ids differ.
-    """
+    """Refuse what would be written if its archive id is another one than before."""
     if before != after:
         raise ArchiveError(
             WOULD_CHANGE,

@@ -85,12 +85,7 @@ class Bytecode:
 
 
 def parse_bytecode(tree: Tree, pickle: int, allowance: Allowance) -> Bytecode:
-    """The methods of one record of a tree.
-
-    Raises:
-        ArchiveError: a value is not as declared.
-        LimitError: the methods cost more memory than the allowance has.
-    """
+    """The methods of one record of a tree."""
     counts: dict[int, int] = {}  # by table: methods may share one
     instructions = {}
     with at_byte(tree):
@@ -103,12 +98,7 @@ def parse_bytecode(tree: Tree, pickle: int, allowance: Allowance) -> Bytecode:
 
 
 def parse_operators(tree: Tree, pickle: int, allowance: Allowance) -> dict[str, list[bytes]]:
-    """For each method, the operator that each instruction calls; b"" where it calls none.
-
-    Raises:
-        ArchiveError: a value is not as declared.
-        LimitError: the methods and instructions cost more memory than the allowance has.
-    """
+    """For each method, the operator that each instruction calls; b"" where it calls none."""
     with at_byte(tree):
         tables = dict(_named(tree, _methods(tree, pickle)[1], allowance))
         distinct = list(dict.fromkeys(tables.values()))
@@ -121,9 +111,6 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
 
     PyTorch numbers them by a counter of its process, which nothing reads, so that a model saved twice
     differs.
-
-    Raises:
-        ArchiveError: a value is not as declared.
     """
     data = bytes(tree.tokens.pickles[pickle].data)
     with at_byte(tree):
@@ -214,9 +201,6 @@ class InstructionTable:
         tree: values of pickles.
         pickle: the number of the bytecode among them.
         allowance: the memory that looking through the methods may cost.
-
-    Raises:
-        LimitError: there are more methods than that.
     """
 
     def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:

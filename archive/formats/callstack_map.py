@@ -87,11 +87,7 @@ def generation(table: HandleTable) -> Generation:
 
 
 def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> HandleTable:
-    """The handles of one record of a tree.
-
-    Raises:
-        ArchiveError: a value is not as declared; names its row and field.
-    """
+    """The handles of one record of a tree."""
     layout = CALLSTACK_SCHEMAS[generation_of(tree, int(tree.roots[pickle]))]
     fields = parse(layout, tree, np.array([pickle]), allowance).items
     stack: Links = fields["stack"]
@@ -127,9 +123,6 @@ def build_callstack_map(
         generation: the layout.
         allowance: the memory that the writing may cost; without bounds if none is given.
         receive: takes the bytes, a part at a time; they are returned without it.
-
-    Raises:
-        LimitError: the writing would cost more.
     """
     modules = {"type": table.module_type, "instance": table.module_instance}
     frames = {"module": Indexed(table.module, modules), "tag": table.call_tag, "function": table.function}

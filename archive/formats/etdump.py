@@ -126,12 +126,7 @@ def is_dump(data: Bytes | bytes) -> bool:
 
 
 def parse_etdump(data: memoryview, allowance: Allowance) -> tuple[DumpBlock, ...]:
-    """The blocks of an ETDump, in the order of the file.
-
-    Raises:
-        ArchiveError: the bytes are no ETDump of version 0, or lead out of the file; with the byte.
-        LimitError: it takes more memory than allowed, or a name is too long.
-    """
+    """The blocks of an ETDump, in the order of the file."""
     buffer = FlatBuffer(data, IDENTIFIER, allowance)
     root = buffer.root(ETDUMP)
     version = int(root.numbers("version")[0])

@@ -123,20 +123,12 @@ def node_handles(metadata: Mapping[str, str]) -> list[int]:
 
 
 def parse_handles(tree: object) -> dict[str, dict[int, tuple[int, ...]]]:
-    """The handles of each method's instructions.
-
-    Raises:
-        ArchiveError: the value is no map of handles; the place is its JSON path.
-    """
+    """The handles of each method's instructions."""
     return _by_instruction(checked(tree, HANDLE_MAP), _several)
 
 
 def parse_delegates(tree: object) -> dict[str, dict[int, DelegateCall]]:
-    """The backends that each method's instructions call.
-
-    Raises:
-        ArchiveError: the value is no map of delegates; the place is its JSON path.
-    """
+    """The backends that each method's instructions call."""
 
     def call(facts: dict[str, Any]) -> DelegateCall:
         events = facts.get("delegate_map") or {}
@@ -146,11 +138,7 @@ def parse_delegates(tree: object) -> dict[str, dict[int, DelegateCall]]:
 
 
 def parse_outputs(tree: object) -> dict[str, dict[int, int]]:
-    """How many values each method's calls of backends return.
-
-    Raises:
-        ArchiveError: the value is no map of numbers; the place is its JSON path.
-    """
+    """How many values each method's calls of backends return."""
     return _by_instruction(checked(tree, OUTPUT_MAP), int)
 
 

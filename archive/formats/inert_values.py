@@ -75,11 +75,6 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
         tree: values of pickles.
         root: the node.
         allowance: the memory that the value may cost, its depth, and the dimensions of a tensor.
-
-    Raises:
-        ArchiveError: a value holds itself, or a dict has a key that cannot be one.
-        LimitError: values cost more memory or are nested deeper than allowed, or a tensor has too many
-            dimensions.
     """
     name = tree.tokens.place(root)[0]
     allowance.take(_bytes_of_values(tree), "values", record=name)

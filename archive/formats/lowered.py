@@ -51,11 +51,7 @@ def is_lowered(name: str) -> bool:
 
 
 def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
-    """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: "".
-
-    Raises:
-        LimitError: values are shared so often that paths or blobs would grow without bounds.
-    """
+    """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: ""."""
     states: dict[str, LoweredState] = {}
     seen: set[int] = set()
     blobs = _Blobs(allowance)

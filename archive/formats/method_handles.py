@@ -61,11 +61,7 @@ METHOD_SCHEMAS: dict[Generation, Schema] = {
 
 
 def parse_methods(tree: Tree, pickle: int, generation: Generation, allowance: Allowance) -> MethodTable:
-    """The methods of one record of a tree.
-
-    Raises:
-        ArchiveError: a value is not as declared; names its row and field.
-    """
+    """The methods of one record of a tree."""
     columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), allowance)
     value = columns.items["table"]["entry"]["value"]
     rows: Ragged = value["handles"] if generation is Generation.METHOD_HANDLES else value
@@ -87,9 +83,6 @@ def build_methods(
         table: the methods.
         allowance: the memory that the writing may cost; without bounds if none is given.
         receive: takes the bytes, a part at a time; they are returned without it.
-
-    Raises:
-        LimitError: the writing would cost more.
     """
     rows = Ragged(table.first, table.value)
     value = {"handles": rows} if table.generation is Generation.METHOD_HANDLES else rows

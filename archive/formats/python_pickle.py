@@ -132,10 +132,6 @@ def plain_value(
         at: where the pickle begins.
         allowance: the memory that values may cost.
         named: takes the values that are ``persistent``, in the pickle's order.
-
-    Raises:
-        ArchiveError: the bytes are no pickle.
-        LimitError: the values would cost more memory than that.
     """
     machine = Machine([] if named is None else named)
     end = machine.run(data, at, allowance)
@@ -191,12 +187,7 @@ class Machine:
         self.memo: dict[int, object] = {}
 
     def run(self, data: memoryview, at: int, allowance: Allowance) -> int:
-        """Take all instructions of a pickle, which leaves its value on the stack; return the byte behind it.
-
-        Raises:
-            ArchiveError: the bytes are no pickle.
-            LimitError: its values cost more memory than allowed.
-        """
+        """Take all instructions of a pickle, which leaves its value on the stack; return where it ends."""
         stream = _PickleFile(data[at:])
         self.at = at
         try:

@@ -109,11 +109,7 @@ def writers_of_ranges(layout: RangeLayout) -> tuple[Number, Number]:
 
 
 def number_of(name: str) -> Number:
-    """A release by its name: ``1.9``, ``1.9.0``, ``latest``.
-
-    Raises:
-        ArchiveError: no release has that name, or it is not in the table.
-    """
+    """A release by its name: ``1.9``, ``1.9.0``, ``latest``."""
     if name == "latest":
         return LATEST
     match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:\+\w+)?", name, re.ASCII)

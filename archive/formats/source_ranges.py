@@ -136,12 +136,7 @@ def layout_of(tree: Tree, root: int) -> RangeLayout:
 
 
 def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
-    """The rows of all records of a tree, in the tree's order of records.
-
-    Raises:
-        ArchiveError: a value is not as its layout declares, or an index is outside its string table.
-        LimitError: the rows or a text ask for more memory than the file may cost.
-    """
+    """The rows of all records of a tree, in the tree's order of records."""
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
     for layout in dict.fromkeys(layouts or [RangeLayout.EMPTY]):
@@ -259,9 +254,6 @@ def build_source_ranges(
         layout: by default the record's own; for another one, the columns must hold all it needs.
         allowance: the memory that the writing may cost; without bounds if none is given.
         receive: takes the bytes, a part at a time; they are returned without it.
-
-    Raises:
-        LimitError: the writing would cost more.
     """
     layout = layout or table.layouts[record]
     rows = table.rows(record)
@@ -306,9 +298,6 @@ def record_of(
         layout: of the record.
         allowance: the memory that the writing may cost.
         receive: takes the bytes, a part at a time; they are returned without it.
-
-    Raises:
-        LimitError: the writing would cost more.
     """
     columns: Any = Ragged(np.array([0, len(fields["offset"])]), fields)
     if table is not None:

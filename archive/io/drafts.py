@@ -56,11 +56,7 @@ class Draft:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open a draft, with the permissions of the target if there is one.
-
-        Raises:
-            OSError: the target's folder takes no file; the error names the target.
-        """
+        """Open a draft, with the permissions of the target if there is one."""
         self.path = path = Path(path)
         self._name: Path | None = None
         self._kept: Path | None = None
@@ -217,7 +213,6 @@ def _renamed(name: Path, free: Path) -> bool:
 
     Raises:
         FileExistsError: a file has the new name.
-        OSError: the system's own.
     """
     import ctypes  # noqa: PLC0415 (only file systems without links need it)
 
@@ -257,11 +252,7 @@ def remove_dead(folder: Path | int) -> int:
 
 
 def _remove_dead(path: str, pid: int, handle: int | None) -> bool:
-    """Remove a draft unless its process lives; whether it is gone.
-
-    Raises:
-        OSError: a process has opened or locked it.
-    """
+    """Remove a draft unless its process lives; whether it is gone."""
     if fcntl is None:  # no open file can be removed; and to ask for a process there would end it
         os.unlink(path, dir_fd=handle)
         return True
@@ -299,9 +290,6 @@ def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) ->
 
     Returns:
         Its state.
-
-    Raises:
-        OSError: it cannot be written; the error names it.
     """
     draft, name = (
         str(place) if handle is None else place.name  # within the folder

@@ -30,11 +30,7 @@ ANY_FOLDERS = "**"
 
 
 def check_amount(globs: Sequence[str], place: str) -> None:
-    """Refuse globs that are too many, or too long.
-
-    Raises:
-        ArchiveError: they are.
-    """
+    """Refuse globs that are too many, or too long."""
     longest, together = max(map(len, globs), default=0), sum(map(len, globs))
     for what, amount, most in (
         ("patterns", len(globs), MOST_GLOBS),

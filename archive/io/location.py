@@ -83,10 +83,6 @@ class Location:
         fs: the file system.
         path: the path in it.
         schemes: the schemes of the file system.
-
-    Raises:
-        ArchiveError: fsspec, or the package of the scheme, is not installed; or there is no such scheme.
-        OSError: the place cannot be reached.
     """
 
     def __init__(self, source: Any) -> None:  # noqa: ANN401 (an fsspec file has no type)
@@ -145,7 +141,6 @@ class Location:
             depth: folders inside one another, at most.
 
         Raises:
-            ArchiveError: there are more than a million.
             SilentError: they are not listed in time.
         """
         self.fs.invalidate_cache()
@@ -169,11 +164,7 @@ class Location:
         return bool(self.kind())
 
     def check_writable(self) -> None:
-        """Refuse a place that takes no files.
-
-        Raises:
-            ArchiveError: it is an HTTP server's.
-        """
+        """Refuse a place that takes no files."""
         if self.is_http:
             raise ArchiveError("HTTP is for reading; write a file here and upload it", file=self.name)
 
@@ -184,13 +175,7 @@ class Location:
 
     @contextmanager
     def naming_errors(self, doing: str = "read") -> Iterator[None]:
-        """Turn whatever a file system raises into one error that names the URL and shows no secrets.
-
-        Raises:
-            ArchiveError: the block's own, or the file changed.
-            OSError: the file cannot be read or written; ``FileNotFoundError``: there is none;
-                ``TimeoutError``: its place is silent, or too slow.
-        """
+        """Turn whatever a file system raises into one error that names the URL and shows no secrets."""
         try:
             yield
         except (ArchiveError, LateError, MemoryError, RecursionError):

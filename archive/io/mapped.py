@@ -44,12 +44,7 @@ UNNAMED = "archive in memory"
 
 
 def placed(source: Source) -> tuple[Source, Location | None]:
-    """A source, and its place if it is elsewhere: None on this machine, where a ``file://`` URL is a path.
-
-    Raises:
-        ArchiveError: a URL leads nowhere, or its package is not installed.
-        OSError: the place cannot be reached.
-    """
+    """A source, and its place if it is elsewhere: None on this machine, where a ``file://`` URL is a path."""
     if not is_elsewhere(source):
         return source, None
     from archive.io.location import Location  # noqa: PLC0415 (files elsewhere only)
@@ -75,10 +70,6 @@ class Mapped:
             source: a path or URL, a bytes-like object, or a binary file, read as a whole from its beginning
                 where it can seek. Files on disk are mapped, those elsewhere are copied first.
             name: the file's name; by default the source's own.
-
-        Raises:
-            ArchiveError: the path is no file.
-            OSError: the source cannot be read.
         """
         self.name = one_line(name or _label(source))
         self.data, self._map, self._status = _load(source)
@@ -94,12 +85,7 @@ class Mapped:
         return self
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None where none is there, or this has no folder.
-
-        Raises:
-            ArchiveError: the path is no file.
-            OSError: it cannot be read.
-        """
+        """Open a file by its path below this one's folder; None where there is no file or no folder."""
         here = self._source if isinstance(self._source, (str, os.PathLike)) else _path(self._source)
         if here is None:
             return None
@@ -109,11 +95,7 @@ class Mapped:
         return None
 
     def check_unchanged(self) -> None:
-        """Refuse a mapped file that was written to since; one that has lost its name is as it was.
-
-        Raises:
-            ArchiveError: the file's size or its time of change is another.
-        """
+        """Refuse a mapped file that was written to since; one that has lost its name is as it was."""
         if self._map is None:
             return
         now = None
@@ -170,12 +152,7 @@ class Fetched:
         return min(len(self.data), CLAIMED)
 
     def whole(self) -> Mapped:
-        """The whole file, copied; this one is closed.
-
-        Raises:
-            ArchiveError: it changed meanwhile.
-            OSError: it cannot be read, or there is no space for the copy.
-        """
+        """The whole file, copied; this one is closed."""
         from archive.io.remote import copied  # noqa: PLC0415 (files elsewhere only)
 
         with copied(self._file) as copy:
@@ -183,23 +160,14 @@ class Fetched:
             return Mapped(copy, self.name)
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None where none is there, or this has no URL.
-
-        Raises:
-            ArchiveError: the URL leads nowhere.
-            OSError: it cannot be read.
-        """
+        """Open a file by its path below this one's folder; None where none is there, or this has no URL."""
         if is_url(self._source):
             with suppress(FileNotFoundError):
                 return by_ranges(_joined(self._source, path), most=self._most)
         return None
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened.
-
-        Raises:
-            ArchiveError: it is not.
-        """
+        """Refuse a file that is not the version that was opened."""
         self._file.check_unchanged()
 
     def close(self) -> None:
@@ -215,10 +183,6 @@ def by_ranges(source: Source, name: str | None = None, *, most: int | None = Non
         source: the source.
         name: the file's name, for messages; by default the source's own.
         most: bytes of a file elsewhere that are fetched; more are refused when they are asked for.
-
-    Raises:
-        ArchiveError: the path is no file, or a URL leads nowhere.
-        OSError: the source cannot be read.
     """
     source, place = placed(source)
     if place is None:
@@ -295,10 +259,6 @@ def in_memory(source: Source) -> Source:
 
     Returns:
         The content of a file on disk; any other source as it is, and so URLs.
-
-    Raises:
-        ArchiveError: the path is no file, or the file changed while it was read.
-        OSError: the source cannot be read.
     """
     if is_elsewhere(source):
         return source
@@ -313,12 +273,7 @@ def in_memory(source: Source) -> Source:
 
 
 def source_of(file: str | os.PathLike[str], *, mapped: bool) -> Source:
-    """A file as the library's functions take it: its path, or with ``--no-map`` its content.
-
-    Raises:
-        ArchiveError: the path is no file, or the file changed while it was read.
-        OSError: it cannot be read.
-    """
+    """A file as the library's functions take it: its path, or with ``--no-map`` its content."""
     return file if mapped else in_memory(file)
 
 
@@ -329,10 +284,6 @@ def unchanged(*sources: Source) -> Iterator[None]:
     Args:
         sources: files on disk by path or opened; others are not looked at. Files elsewhere are copied, and
             of one version in any case.
-
-    Raises:
-        ArchiveError: a file changed, or its name is another file's or none's now.
-        OSError: a file is not there at the beginning.
     """
     before = [_status(source) for source in sources]
     yield
@@ -413,12 +364,7 @@ def _load(source: Source) -> _Loaded:
 
 
 def regular_file(path: str | os.PathLike[str]) -> io.FileIO:
-    """A regular file, opened.
-
-    Raises:
-        ArchiveError: the path is another kind of file.
-        OSError: it cannot be opened.
-    """
+    """A regular file, opened."""
     mode = os.stat(path).st_mode  # noqa: PTH116 (a Path costs more than all the rest)
     if not stat.S_ISREG(mode):
         raise ArchiveError(expected="a file", found=stat.filemode(mode), file=one_line(_label(path)))
@@ -429,10 +375,6 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
     """All bytes of a small file beside those that a command is about: a list, settings, secrets.
 
     Of a pipe, all bytes up to its end; none where nobody writes into it.
-
-    Raises:
-        ArchiveError: there are more than `SMALL_BYTES`.
-        OSError: it cannot be read.
     """
 
     def opened(path: str, flags: int) -> int:

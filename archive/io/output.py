@@ -48,12 +48,7 @@ _MAY_REPLACE: ContextVar[Callable[[str], None] | None] = ContextVar("_MAY_REPLAC
 
 
 def check_target(path: Target, *, force: bool) -> None:
-    """Refuse a target that is no regular file, or exists, unless it may be replaced.
-
-    Raises:
-        ArchiveError: the target is a folder, device, pipe or socket, or it exists and ``force`` is not given.
-        OSError: the target cannot be looked at.
-    """
+    """Refuse a target that is no regular file, or exists, unless it may be replaced."""
     from archive.io.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
 
     given, place = placed(path)
@@ -116,10 +111,6 @@ def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
     Args:
         target: a path; or a file, which is written only then.
         force: replace an existing file.
-
-    Raises:
-        ArchiveError: the target exists and ``force`` is not given, or it is no regular file.
-        OSError: it cannot be written.
     """
     with replacing_all(target, force=force) as (out,):
         yield out
@@ -132,10 +123,6 @@ def replacing_all(*targets: Sink, force: bool) -> Iterator[list[BinaryIO]]:
     Args:
         targets: paths; or files, which are written last.
         force: replace existing files.
-
-    Raises:
-        ArchiveError: a target exists and ``force`` is not given, or it is no regular file.
-        OSError: one cannot be written.
     """
     for target in targets:
         if is_path(target):
@@ -218,9 +205,6 @@ def write_all(data: memoryview, file: BinaryIO) -> None:
     """Write bytes in pieces, so that a file which keeps them needs no second copy at once.
 
     A file without a buffer (``python -u``, the last bytes of a disk) may take a part of a piece.
-
-    Raises:
-        OSError: the file takes no more, or not now.
     """
     for start in range(0, len(data), CHUNK):
         piece = data[start : start + CHUNK]

@@ -91,11 +91,7 @@ class Patience:
         return f"{problem}; {longer} waits longer" if longer else problem
 
     async def gathered(self, pieces: AsyncIterable[bytes], most: int, name: str) -> bytes:
-        """The pieces of an answer, each of which gives more time.
-
-        Raises:
-            ArchiveError: they are more bytes than ``most``; ``name`` is that of the file.
-        """
+        """The pieces of an answer, each of which gives more time."""
         whole, size = [], 0
         async for piece in pieces:
             whole.append(piece)

@@ -85,11 +85,7 @@ class Measured(io.RawIOBase):
 
 
 def exists(place: str) -> bool:
-    """Whether the name is taken, even by a link to nothing.
-
-    Raises:
-        OSError: nobody can tell of a URL.
-    """
+    """Whether the name is taken, even by a link to nothing."""
     if not is_url(place):
         return os.path.lexists(place)
     location = Location(place)
@@ -162,10 +158,6 @@ def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
     Args:
         place: its path.
         digest: read it for its digest, too.
-
-    Raises:
-        ArchiveError: the path is another kind of file.
-        OSError: the file cannot be read.
     """
     measured = Measured()
     if is_url(place):
@@ -194,32 +186,19 @@ def look(place: str) -> Fingerprint | None:
 
 
 def content(url: str) -> bytes:
-    """All bytes of a file elsewhere, as they are now.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """All bytes of a file elsewhere, as they are now."""
     with closing(opened_remote(Location(url))) as remote:
         return remote.read(0, remote.size)
 
 
 def make_folder_of(place: str) -> None:
-    """Make the folder that a file is to lie in.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make the folder that a file is to lie in."""
     if not is_url(place):  # elsewhere, a put makes it
         Path(place).parent.mkdir(parents=True, exist_ok=True)
 
 
 def check_folder_of(place: str) -> None:
-    """Refuse a place whose folder is not there and could not be made, or takes no files.
-
-    Raises:
-        ArchiveError: it is an HTTP server's.
-        OSError: it is another one.
-    """
+    """Refuse a place whose folder is not there and could not be made, or takes no files."""
     if is_url(place):
         Location(place).check_writable()
         return
@@ -239,10 +218,6 @@ def copy(place: str, target: Sink, *, force: bool) -> None:
         place: the file.
         target: a path, or a binary file.
         force: replace an existing file.
-
-    Raises:
-        ArchiveError: the target exists and ``force`` is not given, or the file changed meanwhile.
-        OSError: one of both cannot be read or written.
     """
     if is_url(place):
         with closing(Mapped(place)) as mapped, replacing(target, force=force) as out:
@@ -258,11 +233,7 @@ def copy(place: str, target: Sink, *, force: bool) -> None:
 
 
 def below(folder: str) -> Iterator[tuple[str, str]]:
-    """The URLs of all files in a folder elsewhere, sorted, each with its path from there.
-
-    Raises:
-        OSError: the folder cannot be listed.
-    """
+    """The URLs of all files in a folder elsewhere, sorted, each with its path from there."""
     location = Location(folder)
     with location.naming_errors("listed"):
         paths = sorted(location.files())
@@ -273,11 +244,7 @@ def below(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def matching(pattern: str) -> Iterator[tuple[str, str]]:
-    """The URLs of all files that a glob names, sorted, each with its path from the folder without patterns.
-
-    Raises:
-        OSError: the folder cannot be listed.
-    """
+    """The URLs of all files that a glob names, sorted, each with its path below the fixed folder."""
     fixed = pattern[: pattern.index("*")].rpartition("/")[0]
     location, folder = Location(pattern), Location(fixed)
     top = folder.path.rstrip("/")

@@ -62,12 +62,7 @@ class RangedBytes:
         return self._size
 
     def __getitem__(self, places: slice, /) -> memoryview:
-        """The bytes of a slice without a step. Slices within one block share its memory.
-
-        Raises:
-            ArchiveError: the file changed.
-            OSError: they cannot be read.
-        """
+        """The bytes of a slice without a step. Slices within one block share its memory."""
         start, stop, _ = places.indices(self._size)
         if start >= stop:
             return memoryview(b"")
@@ -89,10 +84,6 @@ class RangedBytes:
 
         Args:
             spans: first byte of each, and the one behind its last.
-
-        Raises:
-            ArchiveError: the file changed.
-            OSError: they cannot be read.
         """
         most = self._most // 2
         wanted = {

@@ -40,11 +40,7 @@ KEPT_BYTES, KEPT_FILES = 1 << 30, 8
 
 
 def check_whole(name: str, data: bytes, size: int) -> None:
-    """Refuse an answer that was cut short, or is longer than asked for.
-
-    Raises:
-        ArchiveError: it is.
-    """
+    """Refuse an answer that was cut short, or is longer than asked for."""
     if len(data) != size:
         raise ArchiveError(
             "the answer is not whole", expected=f"{size:,} bytes", found=f"{len(data):,}", file=name
@@ -67,32 +63,17 @@ class RemoteFile(Protocol):
     version: Version
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes from one place to another, all of them.
-
-        Raises:
-            ArchiveError: the file changed, or the answer is not whole.
-            OSError: they cannot be read.
-        """
+        """The bytes from one place to another, all of them."""
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened.
-
-        Raises:
-            ArchiveError: it is not.
-            OSError: it cannot be read any more.
-        """
+        """Refuse a file that is not the version that was opened."""
 
     def close(self) -> None:
         """Close it."""
 
 
 def opened_remote(place: Location) -> RemoteFile:
-    """Open a file, which costs one or two requests.
-
-    Raises:
-        ArchiveError: the server's answer makes no sense, or is a large file as a whole.
-        OSError: it cannot be read.
-    """
+    """Open a file, which costs one or two requests."""
     return HttpFile(place) if place.is_http else _StoredFile(place)
 
 
@@ -310,12 +291,7 @@ KEPT = CopyCache(KEPT_BYTES, KEPT_FILES)
 
 @contextmanager
 def copied(remote: RemoteFile) -> Iterator[BinaryIO]:
-    """A copy of a file elsewhere, to be mapped.
-
-    Raises:
-        ArchiveError: the file changed meanwhile.
-        OSError: the file cannot be read, or there is no space for the copy.
-    """
+    """A copy of a file elsewhere, to be mapped."""
     kept = KEPT.opened(remote.version)
     if kept is not None:
         with kept:

@@ -44,7 +44,6 @@ class S3Object:
         """The bytes from one place to another, as far as the answer has them.
 
         Raises:
-            ArchiveError: the object changed, or the answer has more bytes.
             SilentError: it takes too long.
             LateError: the deadline of the work has passed.
         """
@@ -76,7 +75,6 @@ def files_below(fs: Any, path: str, depth: int | None, name: str) -> dict[str, d
         name: its URL, for messages.
 
     Raises:
-        ArchiveError: there are more than a million objects and folders.
         SilentError: it takes too long.
         LateError: the deadline of the work has passed.
     """

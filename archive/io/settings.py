@@ -30,13 +30,7 @@ class Table(NamedTuple):
 
 
 def nearest(name: TableName) -> Table | None:
-    """The table of the nearest ``pyproject.toml`` that has it: here, or in a folder above.
-
-    Raises:
-        ArchiveError: one on the way is no regular file or no TOML, or something else stands in place of the
-            table.
-        OSError: one on the way cannot be read.
-    """
+    """The table of the nearest ``pyproject.toml`` that has it: here, or in a folder above."""
     try:
         folder, below = os.getcwd(), ""  # noqa: PTH109 (pathlib costs start-up)
     except FileNotFoundError:  # somebody has removed it
@@ -53,12 +47,7 @@ def nearest(name: TableName) -> Table | None:
 
 
 def read(path: str, name: TableName) -> Table:
-    """The table of a TOML file.
-
-    Raises:
-        ArchiveError: it is no TOML, or has no such table.
-        OSError: it cannot be read.
-    """
+    """The table of a TOML file."""
     values = _values(path, name)
     if values is None:
         raise ArchiveError(f"has no table {header(name)}", file=path)
@@ -71,12 +60,7 @@ def header(name: TableName) -> str:
 
 
 def _values(path: str, name: TableName) -> dict[str, Any] | None:
-    """A table of a TOML file; None if it has none.
-
-    Raises:
-        ArchiveError: the file is no TOML or too large, or something else stands in place of the table or
-            beside it.
-    """
+    """A table of a TOML file; None if it has none."""
     data = read_whole(path)
     if _steps(data) > MOST_STEPS:
         raise ArchiveError("has keys of too many parts", file=path)

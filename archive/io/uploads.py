@@ -30,10 +30,6 @@ class Upload:
     Attributes:
         file: the file.
         path: the target's URL, for messages.
-
-    Raises:
-        ArchiveError: files cannot be written there.
-        OSError: there is no space for a file on this machine.
     """
 
     def __init__(self, place: Location) -> None:
@@ -53,7 +49,6 @@ class Upload:
 
         Raises:
             FileExistsError: there is one.
-            OSError: it cannot be written.
         """
         place = self._place
         with place.naming_errors("written"):
@@ -62,22 +57,14 @@ class Upload:
             self._put(self.file.name, {"mode": "create"} if place.schemes & EXCLUSIVE else {})
 
     def keep(self) -> None:
-        """Keep a copy of the file that is the target, for :meth:`give_back`.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """Keep a copy of the file that is the target, for :meth:`give_back`."""
         self._kept = _named_file()
         with closing(opened_remote(self._place)) as remote, copied(remote) as copy:
             shutil.copyfileobj(copy, self._kept)
         self._kept.flush()
 
     def replace(self) -> None:
-        """Become the target in the place of the file that it is.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Become the target in the place of the file that it is."""
         with self._place.naming_errors("written"):
             self._put(self.file.name, {})
 
@@ -97,11 +84,7 @@ class Upload:
         return self._version is not None
 
     def give_back(self) -> None:
-        """Let the target be what it was before this became it, unless it is another file by now.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Let the target be what it was before this became it, unless it is another file by now."""
         place = self._place
         with place.naming_errors("written"):
             if self._version is None or place.version(place.facts()) != self._version:

@@ -173,9 +173,6 @@ class FormBuilder:
             methods: the debug handles of each method's instructions, if they are recorded.
             paths: the module paths of each method's operators, if they are recorded.
             allowance: the memory that the form may cost; without bounds if none is given.
-
-        Raises:
-            LimitError: its rows, or the lines of its texts, would cost more memory than allowed.
         """
         allowance = allowance or unbounded()
         pool = Pool(allowance)

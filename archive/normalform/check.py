@@ -59,10 +59,6 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
         strings: number of strings.
         allowance: the memory and sizes that the file may ask for.
         unread: columns that are still modelled: their values are not checked.
-
-    Raises:
-        ArchiveError: naming the column and row.
-        LimitError: a call stack or text would be longer than allowed.
     """
     _check_tables(columns)
     sizes = _sizes({name: columns[name] for name in columns if name not in FEWER_ROWS or name not in unread})

@@ -47,20 +47,12 @@ class NormalForm:
 
     @property
     def range_table(self) -> RangeTable:
-        """The source ranges, laid out as the records have them.
-
-        Raises:
-            LimitError: they would take more memory than allowed.
-        """
+        """The source ranges, laid out as the records have them."""
         return self.range_records.table
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
-        """The call-stack map; None where there is none.
-
-        Raises:
-            LimitError: it would take more memory than allowed.
-        """
+        """The call-stack map; None where there is none."""
         if "handle.handle" not in self.columns:
             return None
         self.allowance.take(HANDLE_BYTES * len(self.columns["handle.handle"]), "debug handles")

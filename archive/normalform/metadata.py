@@ -66,12 +66,7 @@ class Metadata:
         return {name: range(first[at], first[at + 1]) for at, name in enumerate(names)}
 
     def of(self, site: int) -> dict[str, str]:
-        """The metadata of a site.
-
-        Raises:
-            ArchiveError: a text is missing.
-            LimitError: the texts would take more memory than allowed.
-        """
+        """The metadata of a site."""
         return {key: self._text_of(site, key) for key in self._keysets[self._list("site.keys")[site]]}
 
     def name(self, site: int) -> str:
@@ -90,11 +85,7 @@ class Metadata:
             scope = self._list("scope.parent")[scope]
 
     def text(self, number: int) -> str:
-        """A string.
-
-        Raises:
-            ArchiveError: its bytes are not UTF-8, which programs' strings are.
-        """
+        """A string."""
         text = self._texts.get(number)
         if text is None:
             try:

@@ -41,11 +41,7 @@ class Pool:
         self._allowance = allowance
 
     def number(self, data: bytes) -> int:
-        """The number of a string, which is added if it is new.
-
-        Raises:
-            LimitError: the strings take more memory than allowed.
-        """
+        """The number of a string, which is added if it is new."""
         number = self._numbers.get(data)
         if number is not None:
             return number
@@ -83,9 +79,6 @@ def record_names(strings: Strings, numbers: Iterable[int], allowance: Allowance)
         strings: a companion's.
         numbers: those of the names; one may be there several times.
         allowance: the memory that the names may cost.
-
-    Raises:
-        LimitError: they would take more.
     """
     names = []
     for number in numbers:

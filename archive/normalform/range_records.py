@@ -92,11 +92,7 @@ class RecordTexts:
         return line_bounds(self._node, self._parent)
 
     def pieces(self, strings: StringTable, allowance: Allowance) -> LaidOutTexts:
-        """The pieces of all texts.
-
-        Raises:
-            LimitError: texts are repeated so often that they would take more memory than allowed.
-        """
+        """The pieces of all texts."""
         whole = np.append(sums_along(self._parent, strings.length[self._line]), 0)
         size = int(whole[self._node[~self.in_lines]].sum())
         allowance.take(size, "texts", place="source.text")
@@ -138,11 +134,7 @@ class RecordTexts:
 
 
 def nothing(strings: StringTable) -> int:
-    """The number of the string "".
-
-    Raises:
-        ArchiveError: a companion has strings, and none is empty.
-    """
+    """The number of the string ""."""
     empty = np.flatnonzero(strings.length == 0)
     if not len(empty):
         raise ArchiveError(place="strings", expected='one that is ""', found="none")
@@ -197,9 +189,6 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
         columns: by name.
         strings: what columns of names refer to; "" among them.
         allowance: the memory that this may cost.
-
-    Raises:
-        LimitError: the columns ask for more memory than allowed.
     """
     span = columns["row.range"]
     allowance.take(KEPT_ROW_BYTES * len(span), "source ranges")
@@ -327,11 +316,7 @@ class RangeRecords:
 
     @cached_property
     def laid_out(self) -> LaidOut:
-        """The sources of all records.
-
-        Raises:
-            LimitError: they would take more memory than allowed.
-        """
+        """The sources of all records."""
         return laid_out(self.columns, self.strings, self.allowance)
 
     @property
@@ -340,11 +325,7 @@ class RangeRecords:
         return RangeSummary(self.names, self.layouts, self.columns["record.rows"], len(self.laid_out.source))
 
     def build(self, record: int) -> bytes:
-        """One record as PyTorch writes it.
-
-        Raises:
-            LimitError: it would take more memory than allowed.
-        """
+        """One record as PyTorch writes it."""
         columns, laid, layout = self.columns, self.laid_out, self.layouts[record]
         rows = slice(int(laid.row_first[record]), int(laid.row_first[record + 1]))
         own = slice(int(laid.own_first[record]), int(laid.own_first[record + 1]))
@@ -387,11 +368,7 @@ class RangeRecords:
 
     @cached_property
     def table(self) -> RangeTable:
-        """The rows of all records.
-
-        Raises:
-            LimitError: it would take more memory than allowed.
-        """
+        """The rows of all records."""
         columns, laid = self.columns, self.laid_out
         span, source = columns["row.range"], laid.source
         counts = np.diff(laid.pieces.first)[laid.text]

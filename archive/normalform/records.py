@@ -27,9 +27,6 @@ class DebugRecords(Mapping[str, bytes]):
     Attributes:
         raw: the same.
         range_names: the records of source ranges.
-
-    Raises:
-        ArchiveError: two records have the same name, or one of source ranges has a name of others.
     """
 
     def __init__(self, form: NormalForm, raw: Mapping[str, memoryview | bytes] | None = None) -> None:

@@ -105,10 +105,6 @@ def page_facts(
         companion: the archive's debug info, if that was split off.
         base: the account of an older file that its sizes are compared with.
         limits: what a hostile file may cost.
-
-    Raises:
-        ArchiveError: the file is of another kind, or contradicts itself.
-        OSError: the companion cannot be read.
     """
     beside = None if companion is None else Mapped(companion)
 

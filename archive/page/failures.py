@@ -249,12 +249,7 @@ class _Asked:
         return [*notes, *(f"not read: {file}: {why}" for file, why in unread.items())]
 
     def made(self, number: int, make: Callable[[Archive], Facts]) -> Facts:
-        """What is made of a model.
-
-        Raises:
-            ArchiveError: it contradicts itself.
-            OSError: it cannot be read.
-        """
+        """What is made of a model."""
         if not isinstance(self._asked, Models):
             return make(self._asked)
         model = next(model for model in self._asked.all if model.file == self._files[number])

@@ -31,11 +31,7 @@ class Call(NamedTuple):
 
 
 def calls_of_kernels(opened: Archive) -> dict[str, Call]:
-    """Where each kernel is called, by its label; none of those whose C++ code is not there.
-
-    Raises:
-        ArchiveError: a record cannot be read.
-    """
+    """Where each kernel is called, by its label; none of those whose C++ code is not there."""
     calls = {}
     for model in opened.compiled.values():
         for file in model.sources:
@@ -54,9 +50,6 @@ class CompiledCode:
 
     Attributes:
         records: as the page has them: see :mod:`archive.page.facts`.
-
-    Raises:
-        ArchiveError: a record cannot be read.
     """
 
     def __init__(self, opened: Archive, spans: Mapping[str, Span | None]) -> None:

@@ -158,9 +158,6 @@ def _add_tensors(rows: _Rows, tensors: Tensors, account: Account) -> None:
 
     A program whose tensors are not all attributes of modules that its nodes name may name modules otherwise.
     Nothing is known then of those that seem to have no tensor.
-
-    Raises:
-        ArchiveError: the tensors cannot be read.
     """
     stored, inflated = Counter[str](), Counter[str]()
     for piece in account.pieces:

@@ -186,10 +186,6 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
     Args:
         pickles: records with their bytes.
         allowance: the memory that they may cost, and the length of names.
-
-    Raises:
-        ArchiveError: at the first instruction that is unknown or does not add up, or behind the last one.
-        LimitError: more memory than allowed, or a global too long.
     """
     base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))
     scanned = _Scanned("i" if base[-1] < LARGE else "q", allowance)

@@ -103,10 +103,6 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
         pickles: records with their bytes.
         borrowed: for each record, whether its bytes lie in the mapped file.
         allowance: the memory that they may cost, and the length of names.
-
-    Raises:
-        ArchiveError: a record is no pickle of known opcodes, or its values don't add up.
-        LimitError: there are more tokens, or longer names, than allowed.
     """
     with allowance.part() as meanwhile:
         values = scan(pickles, meanwhile)

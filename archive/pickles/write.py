@@ -228,19 +228,11 @@ class Writer:
         self._by_value: dict[bytes, int] = {}
 
     def take(self, count: int, each: int) -> None:
-        """Ask for memory for so many values, of so many bytes each.
-
-        Raises:
-            LimitError: the writing may not cost so much.
-        """
+        """Ask for memory for so many values, of so many bytes each."""
         self._allowance.take(count * each, "values that are written")
 
     def count(self) -> None:
-        """Ask for the memory of what was written since the last call: to be called now and then in a loop.
-
-        Raises:
-            LimitError: the pickle may not be so long.
-        """
+        """Ask for the memory of what was written since the last call: to be called now and then in a loop."""
         size = self.out.tell() * 9 // 8  # a buffer that grows is up to an eighth larger
         self.take(self._known + size - self._counted, 1)
         self._counted, self._known = size, 0

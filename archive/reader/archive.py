@@ -513,8 +513,5 @@ def shared_value(archive: Archive, name: str) -> object:
     """A pickle record as :meth:`Archive.value` gives it, for readers within the library, which share it.
 
     Small ones are made once and kept: nobody changes them.
-
-    Raises:
-        ArchiveError: there is no such record, or it cannot be read.
     """
     return archive._pickles.shared_value(name)  # noqa: SLF001 (no name of the public class)

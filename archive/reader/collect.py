@@ -57,9 +57,6 @@ def collect(
         others: names of further records to add raw.
         fingerprints: add digests of the lines of its generated code.
         allowance: the memory that the contents may cost; that of the archive if none is given.
-
-    Raises:
-        ArchiveError: it cannot be read.
     """
     records = archive.container.records
     form = FormBuilder.of(
@@ -154,10 +151,6 @@ def line_digests_of(archive: Archive) -> dict[str, Ints]:
     """The digests of the lines of each code record that has source ranges (n each).
 
     There are none of an archive without code, or with more than ``MOST_LINES`` lines of it.
-
-    Raises:
-        ArchiveError: a record cannot be read.
-        LimitError: the lines would cost more memory than allowed.
     """
     names = (
         [code_of(name) for name in archive.range_records if holds_ranges(name)] if archive.has_code else []

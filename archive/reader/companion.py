@@ -88,10 +88,6 @@ class Companion(Closing):
         data: the file's bytes.
         allowance: as given.
         opened: its header, and what its sections hold.
-
-    Raises:
-        ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
-        LimitError: it asks for more than allowed.
     """
 
     root = ""
@@ -116,11 +112,7 @@ class Companion(Closing):
         """Read some records; they are made when they are asked for, so nothing is done."""
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was written to since it was mapped.
-
-        Raises:
-            ArchiveError: it was.
-        """
+        """Refuse a file that was written to since it was mapped."""
         self._mapped.check_unchanged()
 
     def close(self) -> None:
@@ -134,11 +126,7 @@ class Companion(Closing):
 
     @cached_property
     def redacted_id(self) -> bytes | None:
-        """The archive id of the redacted archive that it is kept beside; None if that has no other one.
-
-        Raises:
-            ArchiveError: the companion has no archive id in its place.
-        """
+        """The archive id of the redacted archive that it is kept beside; None if that has no other one."""
         if not self._has("file.redacted"):
             return None
         with in_file(self.file):
@@ -152,11 +140,7 @@ class Companion(Closing):
 
     @cached_property
     def salt(self) -> bytes:
-        """The key of the hashes that the redacted archive has for names; b"" where it has none.
-
-        Raises:
-            ArchiveError: the companion has no key in its place.
-        """
+        """The key of the hashes that the redacted archive has for names; b"" where it has none."""
         if not self._has("file.salt"):
             return b""
         with in_file(self.file):
@@ -292,11 +276,7 @@ class Companion(Closing):
             return self.opened.places.of_line(name + RANGES_SUFFIX, line, column)
 
     def check_fits(self, records: Mapping[str, Record], file: str) -> None:
-        """Refuse an archive that this is not the companion of.
-
-        Raises:
-            ArchiveError: the archive id is not that of the companion, nor that of the redacted archive.
-        """
+        """Refuse an archive that this is not the companion of."""
         own = archive_id(records, allowance=self.allowance)
         known = [self.archive_id, *([] if self.redacted_id is None else [self.redacted_id])]
         if own not in known:

@@ -183,11 +183,7 @@ class Spare:
 
     @cached_property
     def cuts(self) -> dict[str, Cut]:
-        """The shared objects that have bytes which are never mapped, each in two parts, by name.
-
-        Raises:
-            ArchiveError: one cannot be inflated.
-        """
+        """The shared objects that have bytes which are never mapped, each in two parts, by name."""
         from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (few archives have some)
 
         cuts = {record.name: cut_of(record) for record in self._objects}
@@ -195,11 +191,7 @@ class Spare:
 
     @cached_property
     def whole(self) -> dict[str, str]:
-        """Why shared objects stay whole that may have bytes which are never mapped, in words, by name.
-
-        Raises:
-            ArchiveError: one cannot be inflated.
-        """
+        """Why shared objects stay whole that may have bytes which are never mapped, in words, by name."""
         from archive.formats.compiled.spare import why_whole  # noqa: PLC0415 (few archives have some)
 
         reasons = {record.name: why_whole(record.view()) for record in self._objects}

@@ -146,11 +146,7 @@ class HandleOwners:
 
 
 def facts_of(opened: Archive) -> Facts:
-    """The facts about an archive or a companion.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
-    """
+    """The facts about an archive or a companion."""
     serialization_id = ""
     if opened.has_code and RECORD_NAME in opened.container.records:
         serialization_id = decoded(opened.container.records[RECORD_NAME].view()[:MAX_ID]).strip()
@@ -195,9 +191,6 @@ def handle_digest(opened: Archive) -> bytes:
 
     Returns:
         16 bytes; none for an archive with code, whose instructions count, too.
-
-    Raises:
-        ArchiveError: the companion is broken.
     """
     companion = opened.companion
     if companion is None or opened.has_code:

@@ -24,12 +24,7 @@ BYTES_AN_INSTRUCTION = 512
 
 
 def read_instructions(source: Records) -> Instructions:
-    """The instructions of each method, by number. A record that was not finished has no maps, and then none.
-
-    Raises:
-        ArchiveError: a map is broken; with its JSON path.
-        LimitError: the maps would take more memory than allowed, or have more methods than ``work`` allows.
-    """
+    """The instructions of each method, by number; none where the record was not finished."""
     handles = _map(source, HANDLES, parse_handles)
     delegates = _map(source, DELEGATES, parse_delegates)
     outputs = _map(source, OUTPUTS, parse_outputs)

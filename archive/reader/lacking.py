@@ -30,11 +30,7 @@ REMEDY = " (-c COMPANION)"
 
 
 def why_no_handles(archive: Archive) -> str:
-    """The reason why an archive has no debug handles, or why none of its instructions has one.
-
-    Raises:
-        ArchiveError: a record cannot be read.
-    """
+    """The reason why an archive has no debug handles, or why none of its instructions has one."""
     if archive.instructions:
         return "an ETRecord has instructions and nodes; give the number of an instruction, like 0:17"
     if archive.programs:

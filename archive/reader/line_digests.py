@@ -53,11 +53,7 @@ def packed_digests(digests: Ints) -> bytes:
 
 
 def unpacked_lines(lines: Mapping[str, bytes]) -> dict[str, LineDigests]:
-    """The lines of each code record, of digests that stand one behind the other.
-
-    Raises:
-        ArchiveError: a digest is cut.
-    """
+    """The lines of each code record, of digests that stand one behind the other."""
     unpacked = {}
     for name, data in lines.items():
         if len(data) % BYTES:

@@ -95,12 +95,7 @@ def open_whole(
     limits: Limits = DEFAULT_LIMITS,
     kinds: Collection[FileKind] = ARCHIVE_KINDS,
 ) -> Archive:
-    """:func:`open` for work that reads all of the archive: files elsewhere are copied first.
-
-    Raises:
-        ArchiveError: as for :func:`open`.
-        OSError: a file cannot be read, or there is no space for a copy.
-    """
+    """:func:`open` for work that reads all of the archive: files elsewhere are copied first."""
     return _open_files(Mapped(source), None if companion is None else Mapped(companion), limits, kinds)
 
 
@@ -126,9 +121,6 @@ def opened(
         mapped: the file, mapped or read by ranges.
         allowance: the memory that it may cost; of a file that was made of another one, what that one may.
         kinds: the kinds of archives that are opened; others are refused.
-
-    Raises:
-        ArchiveError: the file is of another kind, or contradicts itself. Then it is closed.
     """
     if is_companion(mapped.data):
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
@@ -179,11 +171,7 @@ def _exists(url: str) -> bool:
 
 
 def archive_in(container: Container) -> Archive:
-    """The archive in a zip, with the companion that it may have inside.
-
-    Raises:
-        ArchiveError: there is something else in the companion's place, or the companion of another archive.
-    """
+    """The archive in a zip, with the companion that it may have inside."""
     place = place_of_companion(container.records)
     if place not in container.records:
         return Archive(container)

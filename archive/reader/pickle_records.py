@@ -57,11 +57,7 @@ class PickleRecords:
     # Any pickle
 
     def tree(self, names: Sequence[str]) -> Tree:
-        """The values of some pickle records, as columns, all in one tree.
-
-        Raises:
-            ArchiveError: there is no such record, or it is no pickle that PyTorch could have written.
-        """
+        """The values of some pickle records, as columns, all in one tree."""
         return self._tree(names, self._allowance)
 
     def _tree(self, names: Sequence[str], allowance: Allowance) -> Tree:
@@ -76,20 +72,12 @@ class PickleRecords:
             return read_trees(pickles, [record.borrowed for record in records], allowance)
 
     def value(self, name: str) -> object:
-        """A pickle record as inert values (:mod:`archive.formats.inert_values`), made anew: the caller's own.
-
-        Raises:
-            ArchiveError: there is no such record, or it cannot be read.
-        """
+        """A pickle record as new inert values (:mod:`archive.formats.inert_values`)."""
         with self._allowance.part() as part:
             return self._read(name, _value, part)
 
     def shared_value(self, name: str) -> object:
-        """The same for readers within the library, which share it: none of them changes it.
-
-        Raises:
-            ArchiveError: there is no such record, or it cannot be read.
-        """
+        """The same for readers within the library, which share it: none of them changes it."""
         if name == DATA and "data" in vars(self):  # it stays in memory
             return self.data
         if name in self._values:

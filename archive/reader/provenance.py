@@ -122,11 +122,7 @@ class Provenance:
 
 
 def provenance(archive: Archive) -> Provenance:
-    """Find the releases that may have written an archive, or a zip by ``torch.save`` or ``torch.package``.
-
-    Raises:
-        ArchiveError: a debug record is broken.
-    """
+    """Find the releases that may have written an archive, or a zip by ``torch.save`` or ``torch.package``."""
     evidence = tuple(_evidence(archive))
     votes = [sum(vote.first <= number <= vote.last for vote in evidence) for number in RELEASE_NUMBERS]
     wins = [count == max(votes) for count in votes]

@@ -61,11 +61,7 @@ class ReadableRecord(Protocol):
         """Whether :meth:`view` is part of the file rather than a copy."""
 
     def view(self) -> memoryview:
-        """The record's bytes, read only.
-
-        Raises:
-            ArchiveError: they are broken.
-        """
+        """The record's bytes, read only."""
 
 
 class Records(Protocol):
@@ -96,18 +92,10 @@ class Records(Protocol):
         """The records by name, without root, in the file's order."""
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read some records of a file elsewhere in few requests, for use right after; else do nothing.
-
-        Raises:
-            ArchiveError: they cannot be read.
-        """
+        """Read some records of a file elsewhere in few requests, for use right after; else do nothing."""
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was written to since it was mapped.
-
-        Raises:
-            ArchiveError: it was.
-        """
+        """Refuse a file that was written to since it was mapped."""
 
     def close(self) -> None:
         """Let go of the file."""

@@ -52,9 +52,6 @@ class Rewriting:
         Args:
             name: what messages call it.
             embedded: read it with the companion that it may have inside.
-
-        Raises:
-            ArchiveError: it contradicts itself.
         """
         written = Mapped(self.drafts[-1], name)
         with self.archive.allowance.part() as part:
@@ -84,11 +81,6 @@ def rewriting(
         force: replace existing files.
         limits: what hostile input may cost.
         kinds: the kinds of archives that are opened; others are refused.
-
-    Raises:
-        ArchiveError: the archive cannot be read or changed meanwhile, two targets have one name, or one
-            exists or is no regular file.
-        OSError: a file cannot be read or written; then no target has been touched.
     """
     paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links are no matter)
     if len(set(paths)) < len(paths):
@@ -105,13 +97,7 @@ def rewriting(
 def rewriting_companion(
     source: Source, target: Sink, *, force: bool, limits: Limits
 ) -> Iterator[tuple[Companion, BinaryIO]]:
-    """The same of a companion: the source, opened, and the draft.
-
-    Raises:
-        ArchiveError: the source is no companion, is broken or changed meanwhile, or the target exists or is
-            no regular file.
-        OSError: a file cannot be read or written; then the target has not been touched.
-    """
+    """The same of a companion: the source, opened, and the draft."""
     with (
         replacing(target, force=force) as draft,
         unchanged(source),
@@ -123,11 +109,7 @@ def rewriting_companion(
 
 
 def check_archive(opened: Archive) -> None:
-    """Refuse a companion, and an archive that has one inside.
-
-    Raises:
-        ArchiveError: it is one of these; the message says what can be done with it.
-    """
+    """Refuse a companion, and an archive that has one inside."""
     if not opened.has_code:
         raise opened.recognised.refusal(opened.file)
     if opened.companion:

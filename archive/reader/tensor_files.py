@@ -82,11 +82,7 @@ class StoredRecord:
         return zlib.crc32(self.view())
 
     def view(self) -> memoryview:
-        """Its bytes.
-
-        Raises:
-            ArchiveError: they are not as many integers as elements, or cost too much memory.
-        """
+        """Its bytes."""
         with in_file(self._file, self.name):
             pieces = [self._data[start:stop] for start, stop in self._told.spans]
             if not self._told.width and len(pieces) == 1:
@@ -197,11 +193,7 @@ class ModelFile:
         """Do nothing: what is read of a file elsewhere is its header, and single tensors."""
 
     def check_unchanged(self) -> None:
-        """Refuse files that were written to since they were opened.
-
-        Raises:
-            ArchiveError: one was.
-        """
+        """Refuse files that were written to since they were opened."""
         for mapped in (self._mapped, *self._beside):
             mapped.check_unchanged()
 
@@ -218,10 +210,6 @@ def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -
         mapped: the file.
         kind: one of ``TENSOR_KINDS``, and no index of shards.
         allowance: the memory that it may cost.
-
-    Raises:
-        ArchiveError: it is not as its format asks. Then it is closed.
-        OSError: a file beside it cannot be read.
     """
     with ExitStack() as stack:
         stack.callback(mapped.close)
@@ -272,11 +260,6 @@ class ShardedModel:
         mapped: the index; it is closed with this.
         opened: opens a shard.
         allowance: the memory that all may cost.
-
-    Raises:
-        ArchiveError: a shard is not there, is broken, or has not the tensors that the index says; or two have
-            one of the same name. Then all are closed.
-        OSError: one cannot be read.
     """
 
     root = ""
@@ -333,11 +316,7 @@ class ShardedModel:
 
     @property
     def is_big_endian(self) -> bool:
-        """Whether the elements are big-endian.
-
-        Raises:
-            ArchiveError: they are in some shards alone.
-        """
+        """Whether the elements are big-endian."""
         orders = {archive.tensors.is_big_endian for archive in self.shards.values()}
         if len(orders) > 1:
             raise ArchiveError("some shards are big-endian, others are not", file=self.file)
@@ -350,22 +329,14 @@ class ShardedModel:
 
     @property
     def data(self) -> memoryview:
-        """Bytes of one file, which there are not.
-
-        Raises:
-            ArchiveError: always.
-        """
+        """Bytes of one file, which there are not."""
         raise ArchiveError("it is in several files: name one of them", file=self.file)
 
     def fetch(self, names: Iterable[str]) -> None:
         """Do nothing: what is read of a file elsewhere is its header, and single tensors."""
 
     def check_unchanged(self) -> None:
-        """Refuse files that were written to since they were opened.
-
-        Raises:
-            ArchiveError: one was.
-        """
+        """Refuse files that were written to since they were opened."""
         self._mapped.check_unchanged()
         for archive in self.shards.values():
             archive._source.check_unchanged()  # noqa: SLF001 (no name of the public class)

@@ -153,18 +153,11 @@ class Tensors(Mapping[str, "Tensor"]):
 
         Args:
             record: as :attr:`Tensor.record <archive.formats.tensors.tensor.Tensor.record>` names it.
-
-        Raises:
-            ArchiveError: there is no such record, or it is broken.
         """
         return self.record(record).view()
 
     def record(self, name: str) -> ReadableRecord:
-        """The record that is a storage.
-
-        Raises:
-            ArchiveError: there is no such record.
-        """
+        """The record that is a storage."""
         _ = self._rows
         storage = self._source.records.get(name) or self._inner.get(name)
         if storage is None:
@@ -189,7 +182,6 @@ class Tensors(Mapping[str, "Tensor"]):
         tensors of equal values give equal bytes, whatever their strides and the machine that saved them.
 
         Raises:
-            ArchiveError: the tensor has no storage or one of another size, or its dtype is unknown.
             KeyError: there is no tensor of that name.
         """
         tensor = self._rows[name]
@@ -300,11 +292,7 @@ class Tensors(Mapping[str, "Tensor"]):
         )
 
     def saved(self, name: str) -> Container:
-        """The zip that such a record is.
-
-        Raises:
-            ArchiveError: it is none.
-        """
+        """The zip that such a record is."""
         if name not in self._saved:
             file = Mapped(self._source.records[name].view(), f"{self._source.file}: {name}")
             self._saved[name] = Container(file, self._source.allowance)
@@ -338,20 +326,12 @@ class Slice:
         return zlib.crc32(self.view())
 
     def view(self) -> memoryview:
-        """Its bytes.
-
-        Raises:
-            ArchiveError: the record is broken.
-        """
+        """Its bytes."""
         return self._record.view()[self._start : self._start + self.size]
 
 
 def _compiled_tensors(source: Records) -> Iterator[tuple[str, list[tuple[str, Tensor, Slice]]]]:
-    """The constants of each compiled model, with their storages; none where code or weights are missing.
-
-    Raises:
-        ArchiveError: the code contradicts itself, or the weights.
-    """
+    """The constants of each compiled model, with their storages; none where code or weights are missing."""
     from archive.formats.tensors.compiled import CompiledConstant, compiled_constants  # noqa: PLC0415 (few archives have some)
 
     for name, model in compiled_models(source).items():

@@ -105,11 +105,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
 
 
 def _rejoined(opened: Archive, file: BinaryIO) -> Join:
-    """Write an archive and its companion as the one file that they were.
-
-    Raises:
-        ArchiveError: there is no companion, or it is broken.
-    """
+    """Write an archive and its companion as the one file that they were."""
     companion = opened.companion
     if companion is None:
         place = place_of_companion(opened.container.records)

@@ -224,10 +224,6 @@ class Service:
     Attributes:
         app: the application.
         workers: explain logs.
-
-    Raises:
-        ArchiveError: the folder is no store.
-        OSError: it cannot be read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -254,11 +250,7 @@ class Service:
         self.app = RequestGuard(app, metrics, settings)
 
     async def start(self) -> None:
-        """Start the workers, each of which opens the store.
-
-        Raises:
-            ArchiveError: one does not start.
-        """
+        """Start the workers, each of which opens the store."""
         try:
             await self.workers.start()
         except HttpProblem as problem:

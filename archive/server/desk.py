@@ -64,7 +64,6 @@ class Desk:
         Raises:
             HttpProblem: the body or the work is refused.
             ClientDisconnect: the client left.
-            OSError: the disk is full.
         """
         with ExitStack() as stack:
             body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))

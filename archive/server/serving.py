@@ -223,9 +223,6 @@ def bound(host: str, port: int) -> socket.socket:
     Args:
         host: a name or an address, of IPv4 or IPv6.
         port: 0 for any that is free.
-
-    Raises:
-        ArchiveError: the address is taken, or none of this machine.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -240,11 +237,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def log_access(file: str) -> None:
-    """Write a line a request to the end of a file; ``-`` is standard error.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a line a request to the end of a file; ``-`` is standard error."""
     handler = logging.StreamHandler() if file == "-" else logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     ACCESS.addHandler(handler)
@@ -257,10 +250,6 @@ def serve(settings: Settings, listening: socket.socket, started: Callable[[], No
 
     Args:
         started: called when all workers are ready.
-
-    Raises:
-        ArchiveError: the folder is no store.
-        OSError: it cannot be read.
     """
     logging.basicConfig(format="debug-archive: %(message)s", level=logging.WARNING)
     service = Service(settings)

@@ -108,7 +108,6 @@ class SpoolFile:
 
         Raises:
             HttpProblem: there is no room.
-            OSError: the disk is full.
         """
         self.count(len(data))
         out.write(data)
@@ -138,7 +137,6 @@ async def receive(request: Request, file: SpoolFile, settings: Settings) -> None
     Raises:
         HttpProblem: it is too long, or arrives too slowly, or there is no room for it.
         ClientDisconnect: the client left before its end.
-        OSError: the disk is full.
     """
     too_long = HttpProblem(
         413, f"a body may have {settings.body:,} bytes; send the log in parts, or packed by gzip"

@@ -114,12 +114,7 @@ class Shelf:
 
     @cached_property
     def store(self) -> Store | Bucket:
-        """The store.
-
-        Raises:
-            ArchiveError: the folder is none.
-            OSError: it cannot be read.
-        """
+        """The store."""
         return own_store(self._path)
 
     @contextmanager

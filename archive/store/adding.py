@@ -94,8 +94,6 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
 
     Raises:
         NoDebugInfoError: it is an archive without debug info.
-        ArchiveError: it is of another kind, or contradicts itself.
-        OSError: it cannot be read.
     """
     file = Mapped(in_memory(source), name or None)
     label = one_line(PurePath(os.fspath(name) or file.name).name)
@@ -139,11 +137,7 @@ class NewCompanion(NamedTuple):
 
 
 def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
-    """A companion that is about to be added, read and checked.
-
-    Raises:
-        ArchiveError: it contradicts itself.
-    """
+    """A companion that is about to be added, read and checked."""
     with in_file(made.file):
         allowance = limits.allowance(len(made.companion))
         recipe = recipe_of(memoryview(made.companion), allowance)
@@ -156,11 +150,7 @@ def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
 
 
 def _now() -> int:
-    """The time to note, in seconds since 1970.
-
-    Raises:
-        ArchiveError: the environment names one that is none, or has no day.
-    """
+    """The time to note, in seconds since 1970."""
     given = os.environ.get(EPOCH, "")
     if not given:
         return int(time.time())
@@ -175,9 +165,6 @@ def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanio
 
     Archives of one id have the same code. Where the new companion adds nothing but its lines, the kept one
     gets them.
-
-    Raises:
-        ArchiveError: the kept one does not come back.
     """
     notes = new.notes
     if not notes.lines and kept.notes.lines:

@@ -120,10 +120,6 @@ class Bucket(Closing):
             url: where it lies.
             create: make one where nothing says that there is one.
             limits: what a companion may cost.
-
-        Raises:
-            ArchiveError: there is none, or one of another version; the bucket cannot create objects safely.
-            OSError: the bucket cannot be reached.
         """
         bucket = cls(url, limits=limits)
         mark = bucket._objects.found(MARK, LARGEST_MARK)
@@ -149,12 +145,7 @@ class Bucket(Closing):
     # What is in it
 
     def entries(self) -> Sequence[BucketEntry]:
-        """All companions that the bucket listed in the last ten seconds, in the order of their ids.
-
-        Raises:
-            ArchiveError: it lists more than is read.
-            OSError: it cannot be listed.
-        """
+        """All companions that the bucket listed in the last ten seconds, in the order of their ids."""
         if time.monotonic() - self._listed >= FRESH:
             self._list()
         return self._entries
@@ -211,12 +202,7 @@ class Bucket(Closing):
             self._objects.replace(INDEX, json.dumps(values, separators=(",", ":")).encode(), version)
 
     def _read(self, key: str) -> Inflated:
-        """What a companion's object holds.
-
-        Raises:
-            ArchiveError: it is not what its name says.
-            OSError: it cannot be read; ``FileNotFoundError``: there is none.
-        """
+        """What a companion's object holds."""
         kept = self._objects.kept(key)
         data = kept or self._objects.read(key, LARGEST)
         with in_file(f"{self.file}/{key}"):
@@ -231,11 +217,7 @@ class Bucket(Closing):
         return inflated
 
     def _entry(self, key: str, inflated: Inflated) -> BucketEntry:
-        """The facts about a companion.
-
-        Raises:
-            ArchiveError: it is of another archive id than its name says.
-        """
+        """The facts about a companion."""
         name, archive_id = f"{self.file}/{key}", PurePosixPath(key).parent.name
         with opened_plain(inflated, name, self.limits) as archive:
             facts = facts_of(archive)
@@ -249,11 +231,7 @@ class Bucket(Closing):
         return meant_by(self.entries(), word)
 
     def one(self, word: str) -> BucketEntry:
-        """The only companion that a word means: see :func:`~archive.store.finding.meant_by`.
-
-        Raises:
-            ArchiveError: it means none, or several.
-        """
+        """The only companion that a word means: see :func:`~archive.store.finding.meant_by`."""
         return one_of(self.entries(), word, self.file)
 
     def listing(self) -> StoreContents[BucketEntry]:
@@ -262,21 +240,11 @@ class Bucket(Closing):
         return StoreContents(entries, self._unread, [PurePosixPath(name) for name in self._foreign], 0)
 
     def given_of(self, entry: BucketEntry) -> Given:
-        """A companion file, as it was added, to the byte; of the same facts, if other libraries compress.
-
-        Raises:
-            ArchiveError: it was changed.
-            OSError: it cannot be read.
-        """
+        """A companion file, as it was added, to the byte; of the same facts, if other libraries compress."""
         return Given.of(self._read(entry.key), self.limits)
 
     def opened_of(self, entry: BucketEntry) -> Archive:
-        """A companion, opened for reading, and found to be what the index says.
-
-        Raises:
-            ArchiveError: it was changed, or contradicts the index.
-            OSError: it cannot be read.
-        """
+        """A companion, opened for reading, and found to be what the index says."""
         archive = opened_plain(self._read(entry.key), f"{self.file}/{entry.key}", self.limits)
         return as_listed(archive, entry, "the index of its bucket")
 
@@ -295,9 +263,6 @@ class Bucket(Closing):
         Raises:
             NoDebugInfoError: it is an archive without debug info.
             TakenError: its prefix is another archive's.
-            ArchiveError: it is of another kind, or contradicts itself; the bucket cannot create objects
-                safely, or did not keep all of it.
-            OSError: it cannot be read, or the bucket cannot be written.
         """
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
@@ -331,23 +296,14 @@ class Bucket(Closing):
             raise taken_prefix(prefix, one_line(owner))
 
     def remove(self, key: str) -> None:
-        """Remove a companion by the name of its object. The claim of its prefix stays until :meth:`gc`.
-
-        Raises:
-            ArchiveError: it is no companion's name.
-            OSError: the bucket cannot be written.
-        """
+        """Remove a companion by the name of its object. The claim of its prefix stays until :meth:`gc`."""
         if not KEY.fullmatch(key):
             raise ArchiveError(f"no companion is called {shown(key)}", file=self.file)
         self._objects.remove(key)
         self._listed = -FRESH
 
     def gc(self) -> Cleaned:
-        """Remove the claims of archives of which nothing is kept, once they are a day old.
-
-        Raises:
-            OSError: the bucket cannot be written.
-        """
+        """Remove the claims of archives of which nothing is kept, once they are a day old."""
         claims = freed = 0
         for key, size in self._objects.listed(PREFIXES).items():
             owner = self._objects.found(key, LARGEST_MARK).decode("utf-8", "replace")
@@ -377,9 +333,6 @@ class Bucket(Closing):
 
         Yields:
             Diagnostics whose ``record`` is an object of the bucket.
-
-        Raises:
-            OSError: the bucket cannot be listed.
         """
         self._listed = -FRESH
         entries = self.entries()

@@ -56,9 +56,6 @@ class Catalogue:
 
         Args:
             certain: list the files even if their folder's time of change says that they are the same.
-
-        Raises:
-            OSError: the folder cannot be read.
         """
         with self._lock:
             changed = self._folder.changed()
@@ -139,21 +136,13 @@ class Catalogue:
 
 
 def entry_of(archive_id: str, inflated: Inflated, signature: Signature, limits: Limits) -> StoreEntry:
-    """The entry of a kept companion.
-
-    Raises:
-        ArchiveError: it contradicts itself.
-    """
+    """The entry of a kept companion."""
     with opened_plain(inflated, archive_id, limits) as archive:
         return StoreEntry.of(facts_of(archive), inflated.notes, inflated.header, signature)
 
 
 def opened_plain(inflated: Inflated, name: str, limits: Limits) -> Archive:
-    """The plain form of a kept companion, opened.
-
-    Raises:
-        ArchiveError: it is no companion, or what is kept of its archive's code is broken.
-    """
+    """The plain form of a kept companion, opened."""
     file = Mapped(FileInMemory(bytes(inflated.plain), name))
     archive = opening.opened(file, limits.allowance(inflated.weight))
     if inflated.notes.lines:

@@ -182,9 +182,6 @@ def as_listed(archive: Archive, entry: CompanionEntry, where: str) -> Archive:
         archive: the companion; closed where it is not.
         entry: which was read somewhere else.
         where: names that place, for the message.
-
-    Raises:
-        ArchiveError: it contradicts the entry.
     """
     # Only the archive itself has the serialization id.
     facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
@@ -229,11 +226,7 @@ def entry_json(entry: AnyEntry, *, complete: bool) -> dict[str, Any]:
 
 
 def parsed_entry(values: object) -> ServerEntry:
-    """An entry of what a server says of a companion, all of it.
-
-    Raises:
-        ArchiveError: it is not what :func:`entry_json` makes.
-    """
+    """An entry of what a server says of a companion, all of it."""
     given: dict[str, Any] = checked(values, ENTRY)
     known = given | {"handles": _runs(given["handles"]), "code": frozenset(given["code"])}
     facts = Facts(**{field.name: known[field.name] for field in fields(Facts)})

@@ -52,12 +52,7 @@ class KeptFiles:
         return KeptFiles(self._folder, self._limits)
 
     def read(self, archive_id: str) -> Inflated:
-        """What is kept of a companion.
-
-        Raises:
-            ArchiveError: its file or one of its bases was changed, or it is another archive's.
-            OSError: one cannot be read.
-        """
+        """What is kept of a companion."""
         path = self._folder.kept_path(archive_id)
         inflated = self.read_file(path)
         with in_file(str(path)):
@@ -92,12 +87,7 @@ class KeptFiles:
                 self._recent.keep(lowest.header.body, base, len(base))
 
     def header(self, path: Path) -> KeptHeader:
-        """The header of a kept companion, whose file is whole.
-
-        Raises:
-            ArchiveError: its file was changed, or is no regular one.
-            OSError: it cannot be read.
-        """
+        """The header of a kept companion, whose file is whole."""
         return self._read(path).header
 
     def has_bases(self, header: KeptHeader, path: Path) -> bool:
@@ -111,21 +101,12 @@ class KeptFiles:
         return True
 
     def base(self, archive_id: str) -> Base:
-        """A companion as the base of others.
-
-        Raises:
-            ArchiveError: its file or one of its bases was changed.
-            OSError: one cannot be read.
-        """
+        """A companion as the base of others."""
         inflated = self.read(archive_id)
         return Base(bytes.fromhex(archive_id), inflated.header.depth, inflated.body)
 
     def _base_of(self, header: KeptHeader, path: Path) -> _File:
-        """The base of a kept companion: another one, or what is left of one that was removed.
-
-        Raises:
-            ArchiveError: there is none, or another.
-        """
+        """The base of a kept companion: another one, or what is left of one that was removed."""
         why = ArchiveError(why_lost(header), file=str(path))
         for place in self._folder.base_paths(header):
             try:
@@ -140,12 +121,7 @@ class KeptFiles:
         raise why
 
     def _read(self, path: Path) -> _File:
-        """A kept companion's file, checked to be whole.
-
-        Raises:
-            ArchiveError: it was changed, or is no regular file.
-            OSError: it cannot be read.
-        """
+        """A kept companion's file, checked to be whole."""
         data = memoryview(self._folder.read(path, begins=MAGIC))
         with in_file(str(path)):
             return _File(path, data, read_header(data))
@@ -200,12 +176,7 @@ class Chains(NamedTuple):
 
 
 def chains_of(folder: Folder, files: KeptFiles) -> Chains:
-    """Read the headers of all files that are kept, each of which is checked to be whole.
-
-    Raises:
-        ArchiveError: a folder of the store is a link.
-        OSError: one cannot be read.
-    """
+    """Read the headers of all files that are kept, each of which is checked to be whole."""
     names, bases = folder.companion_names(), folder.base_names()
     chains = Chains({}, {}, dict(names.unread), dict(bases.unread))
     _read_headers(names.files, folder.kept_path, files, chains.companions, chains.unread)

@@ -70,9 +70,6 @@ def one_of(entries: Sequence[EntryT], word: str, store: str) -> EntryT:
         entries: of the store.
         word: as of :func:`meant_by`.
         store: its path or URL, for messages.
-
-    Raises:
-        ArchiveError: the word means none, or several.
     """
     meant = meant_by(entries, word)
     if len(meant) == 1:

@@ -73,9 +73,6 @@ class Waiting:
         Args:
             is_free: tries to take it.
             lock: its path, for messages.
-
-        Raises:
-            ArchiveError: it was not free in time.
         """
         begin = self._clock()
         while not is_free():
@@ -125,12 +122,7 @@ class Folder:
         self._waiting = waiting or Waiting()
 
     def check(self) -> None:
-        """Refuse a folder that is no store.
-
-        Raises:
-            ArchiveError: it is none, or one of an unknown version.
-            OSError: it cannot be read.
-        """
+        """Refuse a folder that is no store."""
         mark = _mark_of(self.path)
         if mark == MARK_TEXT:
             self._check_folders()
@@ -142,22 +134,12 @@ class Folder:
         raise ArchiveError(f"is no store: there is no mark {MARK} in it", file=str(self.path))
 
     def _check_folders(self) -> None:
-        """Refuse folders of companions and bases that are links: their files are another one's.
-
-        Raises:
-            ArchiveError: one is.
-            OSError: one cannot be read, or there is none of companions.
-        """
+        """Refuse folders of companions and bases that are links: their files are another one's."""
         with OpenFolder(self.companions), suppress(FileNotFoundError), OpenFolder(self.bases):
             pass
 
     def create(self) -> None:
-        """Make the folder a store, unless it is one.
-
-        Raises:
-            ArchiveError: it is a file, holds other files, or is a store of an unknown version.
-            OSError: it cannot be written.
-        """
+        """Make the folder a store, unless it is one."""
         if self.path.exists() and not self.path.is_dir():
             raise ArchiveError("is a file, and a store is a folder", file=str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
@@ -175,22 +157,12 @@ class Folder:
         self.check()
 
     def changed(self) -> int:
-        """When a companion was added, replaced or removed last, in nanoseconds since 1970.
-
-        Raises:
-            ArchiveError: the folder of companions is a link.
-            OSError: it cannot be read.
-        """
+        """When a companion was added, replaced or removed last, in nanoseconds since 1970."""
         with OpenFolder(self.companions) as folder:
             return folder.changed()
 
     def foreign(self) -> list[Path]:
-        """All that lies in the store and is none of its files: drafts, too.
-
-        Raises:
-            ArchiveError: a folder of the store is a link.
-            OSError: one cannot be read.
-        """
+        """All that lies in the store and is none of its files: drafts, too."""
         with OpenFolder(self.path, is_root=True) as folder:
             paths = [self.path / name for name, _ in folder.statuses() if name not in FILES]
         paths += [self.companions / name for name in self.companion_names().foreign]
@@ -198,12 +170,7 @@ class Folder:
         return sorted(paths)
 
     def companion_names(self) -> KeptNames:
-        """What lies in the folder of companions; the id is the archive's.
-
-        Raises:
-            ArchiveError: it is a link.
-            OSError: it cannot be read.
-        """
+        """What lies in the folder of companions; the id is the archive's."""
         return _names_in(self.companions)
 
     def base_names(self) -> KeptNames:
@@ -231,31 +198,17 @@ class Folder:
         Args:
             most: bytes that it may have.
             begins: what it begins with; if it does not, no more of it is read.
-
-        Raises:
-            ArchiveError: it is no regular file, or longer, or lies behind a link.
-            OSError: it cannot be read.
         """
         with self._opened(path) as folder:
             return folder.read(path.name, most, begins)
 
     def exists(self, path: Path) -> bool:
-        """Whether anything has the name of a file of the store, even a link to nothing.
-
-        Raises:
-            ArchiveError: it lies behind a link.
-            OSError: the system's own.
-        """
+        """Whether anything has the name of a file of the store, even a link to nothing."""
         with self._opened(path) as folder:
             return folder.exists(path.name)
 
     def signature(self, path: Path) -> Signature | None:
-        """The state of a file of the store; None where there is none.
-
-        Raises:
-            ArchiveError: it is no regular file, or lies behind a link.
-            OSError: the system's own.
-        """
+        """The state of a file of the store; None where there is none."""
         try:
             with self._opened(path) as folder:
                 status = folder.status(path.name)
@@ -268,10 +221,6 @@ class Folder:
 
         Returns:
             Its state.
-
-        Raises:
-            ArchiveError: it is no regular file, or lies behind a link.
-            OSError: it cannot be written.
         """
         if path.parent == self.bases:
             self.bases.mkdir(exist_ok=True)
@@ -279,12 +228,7 @@ class Folder:
             return folder.write(path.name, data)
 
     def remove(self, path: Path) -> None:
-        """Remove a file of the store, or a link in its place.
-
-        Raises:
-            ArchiveError: it lies behind a link.
-            OSError: it cannot be removed.
-        """
+        """Remove a file of the store, or a link in its place."""
         with suppress(FileNotFoundError), self._opened(path) as folder:
             folder.remove(path.name)
 
@@ -302,12 +246,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Wait until no other process, and no other thread, changes the store; then keep them waiting.
-
-        Raises:
-            ArchiveError: another one does so for too long, or the lock is no regular file.
-            OSError: the store cannot be written.
-        """
+        """Wait until no other process, and no other thread, changes the store; then keep them waiting."""
         path = self.path / LOCK
         with self._opened(path) as folder:
             handle = folder.open(LOCK, os.O_RDWR | os.O_CREAT | NO_LINK | getattr(os, "O_NONBLOCK", 0))
@@ -337,12 +276,7 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 
 def _mark_of(path: Path) -> bytes:
-    """The mark of a folder; empty where it has none.
-
-    Raises:
-        ArchiveError: it is no regular file, or a long one.
-        OSError: it cannot be read.
-    """
+    """The mark of a folder; empty where it has none."""
     with OpenFolder(path, is_root=True) as folder:
         return b"" if folder.status(MARK) is None else folder.read(MARK, 2 * len(MARK_TEXT))
 

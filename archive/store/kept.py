@@ -96,12 +96,7 @@ class CompanionParts(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes, notes: KeptNotes, allowance: Allowance) -> CompanionParts:
-        """Take a companion apart.
-
-        Raises:
-            ArchiveError: this is no companion, or one that was changed.
-            LimitError: it would inflate to more than allowed.
-        """
+        """Take a companion apart."""
         return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe, allowance))
 
 
@@ -160,11 +155,7 @@ def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
 
 
 def read_header(data: memoryview) -> KeptHeader:
-    """The header of a kept companion, whose file is checked to be whole.
-
-    Raises:
-        ArchiveError: it is none, of an unknown version, cut short, or changed.
-    """
+    """The header of a kept companion, whose file is checked to be whole."""
     if bytes(data[: len(MAGIC)]) != MAGIC:
         raise ArchiveError(place="byte 0", expected="a kept companion's header", found="other bytes")
     header = HEADER.read(data)
@@ -222,10 +213,6 @@ def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowa
 
     Args:
         base: the body of its base; empty where it has none.
-
-    Raises:
-        ArchiveError: it was changed, or its base is another.
-        LimitError: it would inflate to more than allowed.
     """
     size = header.inflated if header.depth else header.notes + header.size
     allowance.take(size, "bytes of a kept companion")

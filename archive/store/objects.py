@@ -29,10 +29,6 @@ class Objects:
 
     Attributes:
         name: the URL, for messages.
-
-    Raises:
-        ArchiveError: fsspec, or the package of the scheme, is not installed; or the URL is a folder's here.
-        OSError: the place cannot be reached.
     """
 
     def __init__(self, url: str) -> None:
@@ -44,12 +40,7 @@ class Objects:
             raise ArchiveError("a folder of this machine: give its path", file=self.name)
 
     def listed(self, folder: str) -> dict[str, int]:
-        """The sizes of all objects below a name, by their names.
-
-        Raises:
-            ArchiveError: there are more than a million.
-            OSError: they cannot be listed.
-        """
+        """The sizes of all objects below a name, by their names."""
         place, root = self._at(folder), self._place.path.rstrip("/")
         with place.naming_errors("listed"):
             files = place.files()
@@ -57,11 +48,7 @@ class Objects:
         return {name: size for name, size in sizes.items() if isinstance(size, int)}
 
     def facts(self, name: str) -> Mapping[str, Any]:
-        """What the bucket says of an object.
-
-        Raises:
-            OSError: it cannot be asked.
-        """
+        """What the bucket says of an object."""
         place = self._at(name)
         with place.naming_errors():
             return place.facts()
@@ -71,10 +58,6 @@ class Objects:
 
         Args:
             most: the bytes that it may have.
-
-        Raises:
-            ArchiveError: it has more, or changes meanwhile, or the answer is not whole.
-            OSError: it cannot be read; ``FileNotFoundError``: there is none.
         """
         return self.versioned(name, most)[0]
 
@@ -104,12 +87,7 @@ class Objects:
         return digest_of(f"{self._url}/{name}".encode()).hex()
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create an object where there is none; whether this did.
-
-        Raises:
-            ArchiveError: the bucket's file system would replace one that is there, or kept other bytes.
-            OSError: it cannot be written.
-        """
+        """Create an object where there is none; whether this did."""
         place = self._at(name)
         if not place.schemes & CREATING:
             known = ", ".join(f"{scheme}://" for scheme in sorted(EXCLUSIVE))
@@ -129,11 +107,7 @@ class Objects:
         return True
 
     def replace(self, name: str, data: bytes, version: str) -> None:
-        """Put an object in the place of the one of this ETag, or where there is none.
-
-        Raises:
-            OSError: it cannot be written, or there is another one by now.
-        """
+        """Put an object in the place of the one of this ETag, or where there is none."""
         place = self._at(name)
         with place.naming_errors("written"):
             condition = {"IfMatch": version} if version and place.is_s3 else {}
@@ -142,11 +116,7 @@ class Objects:
             place.ask("pipe_file", place.path, data, moved=len(data), **condition)
 
     def remove(self, name: str) -> None:
-        """Remove an object.
-
-        Raises:
-            OSError: it cannot be removed.
-        """
+        """Remove an object."""
         place = self._at(name)
         with place.naming_errors("removed"):
             place.ask("rm_file", place.path)

@@ -54,12 +54,7 @@ class OpenFolder:
         self._handle: int | None = None
 
     def __enter__(self) -> Self:
-        """Open it.
-
-        Raises:
-            ArchiveError: it is a link, or another file.
-            OSError: it cannot be opened.
-        """
+        """Open it."""
         if not self._is_root and not stat.S_ISDIR((status := self.path.lstat()).st_mode):
             raise ArchiveError(f"is a {_kind(status)}, and no folder of a store is one", file=str(self.path))
         if HAS_HANDLES:
@@ -79,11 +74,7 @@ class OpenFolder:
         return (self.path.stat() if self._handle is None else os.fstat(self._handle)).st_mtime_ns
 
     def statuses(self) -> Iterator[tuple[str, os.stat_result]]:
-        """The name and the state of all that is in it, links as such.
-
-        Raises:
-            OSError: it cannot be listed.
-        """
+        """The name and the state of all that is in it, links as such."""
         with os.scandir(self.path if self._handle is None else self._handle) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):  # it was removed meanwhile
@@ -98,12 +89,7 @@ class OpenFolder:
         return True
 
     def status(self, name: str) -> os.stat_result | None:
-        """The state of a regular file; None where nothing has the name.
-
-        Raises:
-            ArchiveError: it is no regular file.
-            OSError: the system's own.
-        """
+        """The state of a regular file; None where nothing has the name."""
         try:
             state = os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
         except FileNotFoundError:
@@ -112,12 +98,7 @@ class OpenFolder:
         return state
 
     def open(self, name: str, flags: int = READ) -> int:
-        """The descriptor of a regular file.
-
-        Raises:
-            ArchiveError: it is no regular file.
-            OSError: it cannot be opened.
-        """
+        """The descriptor of a regular file."""
         self.status(name)  # its error says what a name is; the flags are sure that it is that
         with named(self.path / name):
             handle = os.open(self._at(name), flags, 0o666, dir_fd=self._handle)
@@ -134,10 +115,6 @@ class OpenFolder:
         Args:
             most: bytes that it may have.
             begins: what it begins with; if it does not, no more of it is read.
-
-        Raises:
-            ArchiveError: it is no regular file, or longer.
-            OSError: it cannot be read.
         """
         path = self.path / name
         with named(path), os.fdopen(self.open(name), "rb", buffering=0) as file:
@@ -155,10 +132,6 @@ class OpenFolder:
 
         Returns:
             Its state.
-
-        Raises:
-            ArchiveError: it is no regular file.
-            OSError: it cannot be written.
         """
         there = self.status(name)
         mode = None if there is None else there.st_mode & MODE_BITS
@@ -169,11 +142,7 @@ class OpenFolder:
         return Signature.of(status)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a link; nothing where there is none.
-
-        Raises:
-            OSError: it cannot be removed.
-        """
+        """Remove a file, or a link; nothing where there is none."""
         with suppress(FileNotFoundError), named(self.path / name):
             os.unlink(self._at(name), dir_fd=self._handle)
 
@@ -186,11 +155,7 @@ class OpenFolder:
         return name if self._handle is not None else str(self.path / name)
 
     def _check(self, name: str, status: os.stat_result) -> None:
-        """Refuse what is no regular file.
-
-        Raises:
-            ArchiveError: it is none.
-        """
+        """Refuse what is no regular file."""
         if not stat.S_ISREG(status.st_mode):
             raise ArchiveError(what_it_is(status), file=str(self.path / name))
 

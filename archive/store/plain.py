@@ -31,12 +31,7 @@ Step = tuple[int, int]
 
 
 def recipe_of(companion: memoryview, allowance: Allowance) -> list[Step]:
-    """How a companion comes back from its plain form: codec and level of each section.
-
-    Raises:
-        ArchiveError: this is no companion, or one that was changed.
-        LimitError: it would inflate to more than allowed.
-    """
+    """How a companion comes back from its plain form: codec and level of each section."""
     directory = read_directory(companion, allowance)
     return [
         (section.codec, _level(section.codec, *data)) for section, *data in _inflated(companion, directory)
@@ -44,12 +39,7 @@ def recipe_of(companion: memoryview, allowance: Allowance) -> list[Step]:
 
 
 def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
-    """The plain form of a companion: all sections whose level is known are inflated.
-
-    Raises:
-        ArchiveError: this is no companion, or one that was changed; or the recipe is another one's.
-        LimitError: it would inflate to more than allowed.
-    """
+    """The plain form of a companion: all sections whose level is known are inflated."""
     directory = read_directory(companion, allowance)
     _check(recipe, directory)
     sections = [
@@ -60,12 +50,7 @@ def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance
 
 
 def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
-    """The companion whose plain form this is.
-
-    Raises:
-        ArchiveError: the plain form was changed, or the recipe is another one's.
-        LimitError: it asks for more than allowed.
-    """
+    """The companion whose plain form this is."""
     directory = read_directory(plain, allowance)
     _check(recipe, directory)
     sections = []
@@ -80,11 +65,7 @@ def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance
 
 
 def _check(recipe: Sequence[Step], directory: Directory) -> None:
-    """Refuse a recipe that is not of this number of sections.
-
-    Raises:
-        ArchiveError: it is none.
-    """
+    """Refuse a recipe that is not of this number of sections."""
     known = all(codec in {*Codec} and level in {AS_STORED, *LEVELS} for codec, level in recipe)
     if len(recipe) != len(directory.sections) or not known:
         raise ArchiveError(place="recipe", expected="codec and level of each section", found="others")

@@ -83,10 +83,6 @@ class Store(Closing):
             create: make a store of an empty folder, or one that is not there.
             limits: what a companion may cost.
             waiting: how long a process that changes the store is waited for; by default 60 s, untold.
-
-        Raises:
-            ArchiveError: the folder is no store, or one of an unknown version, or a folder in it is a link.
-            OSError: it cannot be read, or made.
         """
         folder = Folder(path, waiting)
         if create:
@@ -109,11 +105,7 @@ class Store(Closing):
     # What is in it
 
     def entries(self) -> Sequence[StoreEntry]:
-        """All companions as they are on the disk now, in the order of their ids.
-
-        Raises:
-            OSError: the folder cannot be read.
-        """
+        """All companions as they are on the disk now, in the order of their ids."""
         entries = self._catalogue.entries()
         return [entries[key] for key in sorted(entries)]
 
@@ -129,12 +121,7 @@ class Store(Closing):
         return self._catalogue.damaged
 
     def listing(self) -> StoreContents[StoreEntry]:
-        """All companions, and all names that are none: the headers of all files are read for it.
-
-        Raises:
-            ArchiveError: a folder of the store is a link.
-            OSError: it cannot be read.
-        """
+        """All companions, and all names that are none: the headers of all files are read for it."""
         entries = self.entries()
         chains = chains_of(self.folder, self._files)
         unread = dict(sorted({**self.unread, **chains.unread}.items()))
@@ -149,11 +136,7 @@ class Store(Closing):
         return meant_by(self.entries(), word)
 
     def one(self, word: str) -> StoreEntry:
-        """The only companion that a word means: see :func:`~archive.store.finding.meant_by`.
-
-        Raises:
-            ArchiveError: it means none, or several.
-        """
+        """The only companion that a word means: see :func:`~archive.store.finding.meant_by`."""
         return one_of(self.entries(), word, self.file)
 
     def companion(self, archive_id: str) -> bytes:
@@ -165,22 +148,13 @@ class Store(Closing):
 
         Where the libraries that compress give other bytes than at that time, it is a companion of the same
         facts.
-
-        Raises:
-            ArchiveError: there is none of that archive id, or its file was changed.
-            OSError: it cannot be read.
         """
         inflated = self._files.read(self._checked_id(archive_id))
         with in_file(str(self.folder.kept_path(archive_id))):
             return Given.of(inflated, self.limits)
 
     def opened(self, archive_id: str) -> Archive:
-        """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.
-
-        Raises:
-            ArchiveError: there is none of that archive id, or its file was changed.
-            OSError: it cannot be read.
-        """
+        """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`."""
         inflated = self._files.read(self._checked_id(archive_id))
         return opened_plain(inflated, f"{self.file}/{archive_id}", self.limits)
 
@@ -193,11 +167,7 @@ class Store(Closing):
         return self.opened(entry.archive_id)
 
     def _checked_id(self, archive_id: str) -> str:
-        """An archive id of which a companion may be kept.
-
-        Raises:
-            ArchiveError: it is none, or there is no such companion.
-        """
+        """An archive id of which a companion may be kept."""
         if not ID_TEXT.fullmatch(archive_id) or not self.folder.exists(self.folder.kept_path(archive_id)):
             raise ArchiveError(f"no companion has the archive id {archive_id!r}", file=self.file)
         return archive_id
@@ -217,8 +187,6 @@ class Store(Closing):
         Raises:
             NoDebugInfoError: it is an archive without debug info.
             TakenError: its archive id or prefix is another one's.
-            ArchiveError: it is of another kind, or contradicts itself.
-            OSError: it cannot be read, or the store cannot be written.
         """
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
@@ -286,12 +254,7 @@ class Store(Closing):
         return bool(header.digest != digest_of(parts.data))
 
     def remove(self, archive_id: str) -> None:
-        """Remove a companion; those that are kept by it stay whole.
-
-        Raises:
-            ArchiveError: there is none of that archive id.
-            OSError: the store cannot be written.
-        """
+        """Remove a companion; those that are kept by it stay whole."""
         self._checked_id(archive_id)
         with self._changing():
             set_aside(self.folder, self._files, archive_id)
@@ -299,12 +262,7 @@ class Store(Closing):
         self._catalogue.write(at_least=UNWRITTEN)
 
     def gc(self) -> Cleaned:
-        """Remove what killed processes left and what no companion needs; keep kin by one another.
-
-        Raises:
-            ArchiveError: :meth:`check` finds an error; nothing is removed.
-            OSError: the store cannot be written.
-        """
+        """Remove what killed processes left and what no companion needs; keep kin by one another."""
         errors = [diagnostic for diagnostic in self.check() if diagnostic.severity == "error"]
         if errors:
             why = f"`store check` finds errors, so nothing is removed: {errors[0]}"
@@ -322,9 +280,6 @@ class Store(Closing):
 
         Yields:
             Diagnostics whose ``record`` is a file of the store.
-
-        Raises:
-            OSError: the folder cannot be read.
         """
         is_wrong = False
         for diagnostic in checked(self.folder, self._files.fresh(), self.limits):

@@ -145,12 +145,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles) -> Cleaned:
-    """Clean a store that nobody else changes meanwhile.
-
-    Raises:
-        ArchiveError: a file cannot be read, so that nobody knows which bases are needed.
-        OSError: the store cannot be written.
-    """
+    """Clean a store that nobody else changes meanwhile."""
     chains = _readable_chains(folder, files)
     drafts, unneeded, sizes = folder.remove_drafts(), chains.unneeded, folder.base_names().files
     for digest in unneeded:
@@ -162,11 +157,7 @@ def clean(folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles) -
 
 
 def _readable_chains(folder: Folder, files: KeptFiles) -> Chains:
-    """The chains of a store in which every file can be read.
-
-    Raises:
-        ArchiveError: one cannot be.
-    """
+    """The chains of a store in which every file can be read."""
     chains = chains_of(folder, files.fresh())
     for why in (*chains.unread.values(), *chains.unread_bases.values()):
         raise ArchiveError(f"`store check` finds errors, so nothing is removed: {why}", file=str(folder.path))
@@ -215,11 +206,7 @@ def _smaller(
 
 
 def _rewrite(folder: Folder, files: KeptFiles, archive_id: str, before: bytes, data: bytes) -> None:
-    """Write a companion's file again, and read it back; if that is not the same, it becomes what it was.
-
-    Raises:
-        ArchiveError: it was not the same.
-    """
+    """Write a companion's file again, and read it back; if that is not the same, it becomes what it was."""
     path = folder.kept_path(archive_id)
     body = files.read(archive_id).body
     folder.write(path, data)
@@ -237,12 +224,7 @@ def _rewrite(folder: Folder, files: KeptFiles, archive_id: str, before: bytes, d
 
 
 def set_aside(folder: Folder, files: KeptFiles, archive_id: str) -> None:
-    """Keep a companion that goes as a base, if others are, or may be, kept by it.
-
-    Raises:
-        ArchiveError: the base's place is taken by what is no regular file.
-        OSError: the store cannot be written.
-    """
+    """Keep a companion that goes as a base, if others are, or may be, kept by it."""
     path, files = folder.kept_path(archive_id), files.fresh()
     try:
         header = files.header(path)

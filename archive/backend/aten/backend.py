@@ -82,11 +82,7 @@ class Aten:
         return True
 
     def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-        """The machine of each method. State that the methods write is this runtime's own.
-
-        Raises:
-            ArchiveError: ``processed`` is no state of this backend, or its programs are broken.
-        """
+        """The machine of each method. State that the methods write is this runtime's own."""
         if not _is_state(processed):
             raise ArchiveError(expected="a text and tensors as state", found=type(processed).__name__)
         text, tensors, *more = processed

@@ -95,9 +95,6 @@ def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]
         text: the text.
         tensors: how many tensors the archive keeps beside it.
         held: how many attributes it keeps beside them.
-
-    Raises:
-        ArchiveError: the text is not as the module's docstring says.
     """
     if len(text) > LONGEST_PROGRAM:
         raise ArchiveError(

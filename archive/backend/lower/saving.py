@@ -315,11 +315,7 @@ def _renumber(columns: Columns, used_before: set[int]) -> None:
 
 
 def _same(record: Record, other: Record, compared: PartsRead) -> bool:
-    """Whether two records have the same bytes.
-
-    Raises:
-        ArchiveError: a record has another crc than its archive declares.
-    """
+    """Whether two records have the same bytes."""
     views = record.view(), other.view()
     same = same_bytes(*views)
     for view in views:
@@ -328,11 +324,7 @@ def _same(record: Record, other: Record, compared: PartsRead) -> bool:
 
 
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: Mapping[str, bytes]) -> None:
-    """Make sure that an archive has the same model as before, and that its handles lead somewhere.
-
-    Raises:
-        ArchiveError: the model differs, a handle is missing, or a tag has no source range.
-    """
+    """Make sure that an archive has the same model as before, and that its handles lead somewhere."""
     changed = {*CHANGED, *padded}
     original, written = (
         {

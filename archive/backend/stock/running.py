@@ -80,11 +80,7 @@ class LiteMethod:
 
     @classmethod
     def of(cls, opened: Archive, method: str) -> LiteMethod:
-        """The method of an archive's top module.
-
-        Raises:
-            ArchiveError: the archive does not have it, or keeps no debug handles.
-        """
+        """The method of an archive's top module."""
         wanted = f"{opened.qualified_top}.{method}"
         handles = opened.methods.get(wanted)
         if handles is None:
@@ -283,11 +279,6 @@ def profile_archive(
         lite: whether the lite interpreter runs it; by default, if the archive has bytecode and debug handles.
         runs: how often it runs; times add up.
         warmup: how often it runs before, unobserved: TorchScript optimises in its first runs.
-
-    Raises:
-        ArchiveError: PyTorch's profiler runs already, the archive cannot be read, PyTorch does not load it or
-            has no such method, the method fails with these inputs, or the archive has no debug info for what
-            runs it.
     """
     if torch._C._autograd._profiler_enabled():
         raise ArchiveError("PyTorch's profiler runs already, and there is one in a process")
@@ -339,11 +330,7 @@ def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
 
 
 def _method(source: Source, name: str, method: str, *, lite: bool) -> Callable[..., Any]:
-    """A method of an archive, loaded by PyTorch.
-
-    Raises:
-        ArchiveError: PyTorch does not load the archive, or it has no such method.
-    """
+    """A method of an archive, loaded by PyTorch."""
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
     mapped = Mapped(source)
     try:

@@ -177,9 +177,6 @@ def program_faults(program: Any, payloads: Payloads) -> Iterator[Diagnostic]:  #
     Args:
         program: the record's value.
         payloads: the rows of its tables of weights and constants.
-
-    Raises:
-        ArchiveError: values are nested too deeply.
     """
     refused, others = False, False
     for fault in mismatches(program, PROGRAM):

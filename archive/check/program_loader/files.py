@@ -288,11 +288,7 @@ class CompiledCheck:
         self.objects = 0
 
     def faults(self) -> list[Diagnostic]:
-        """The faults of the model's records.
-
-        Raises:
-            ArchiveError: metadata are no JSON.
-        """
+        """The faults of the model's records."""
         faults = list(self._lacking())
         machines = set()
         for name in filter(self._records.__contains__, self._ending(METADATA)):

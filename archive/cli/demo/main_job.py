@@ -42,8 +42,6 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
 
     Raises:
         ClaimError: a claim does not hold.
-        ArchiveError: a file exists and ``force`` is not given.
-        OSError: a file cannot be written.
     """
     for name in (MODEL_FILE, LOG_FILE):
         with replacing(folder / name, force=force) as out:

@@ -54,11 +54,7 @@ LONGEST_NAME = 1 << 16
 
 
 def debug_parts(archive: Archive) -> Mapping[str, str]:
-    """The parts of an archive's debug info, sorted, with their digests as hexadecimal digits.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
-    """
+    """The parts of an archive's debug info, sorted, with their digests as hexadecimal digits."""
     return dict(sorted(_parts(archive)))
 
 

@@ -94,9 +94,6 @@ def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterat
 
     Args:
         tensors: the digests of tensors by name.
-
-    Raises:
-        LimitError: there are more modules, or longer paths, than allowed.
     """
     hashes: dict[str, hashlib._Hash] = {}
     for name in sorted(tensors):
@@ -131,11 +128,7 @@ TOKEN_BYTES = 80
 
 
 def model_parts(archive: Archive) -> Mapping[str, str]:
-    """The parts of a model, sorted, with their digests as hexadecimal digits.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
-    """
+    """The parts of a model, sorted, with their digests as hexadecimal digits."""
     with in_file(archive.file):
         found = dict(_ModelParts(archive).parts())
     return {escaped_name(name): found[name].hex() for name in sorted(found)}

@@ -66,11 +66,7 @@ class ValueBytes:
         self._held: list[object] = []
 
     def written(self, value: object) -> bytes:
-        """The bytes of a value.
-
-        Raises:
-            ArchiveError: a tensor's storage is missing or broken, or a value is of an unknown kind.
-        """
+        """The bytes of a value."""
         pieces: list[bytes] = []
         stack: Work = [value]
         while stack:
@@ -201,21 +197,12 @@ class TensorDigests:
         self._values: dict[str, bytes] = {}
 
     def of(self, tensor: Tensor) -> bytes:
-        """The digest of a tensor.
-
-        Raises:
-            ArchiveError: its storage is missing, broken, or too small; or tensors have far more elements than
-                there are bytes in the file.
-        """
+        """The digest of a tensor."""
         values = self.of_elements(tensor) if tensor.record else b"meta"
         return hashlib.sha256(repr(tuple(properties_of(tensor))).encode() + values).digest()
 
     def of_elements(self, tensor: Tensor) -> bytes:
-        """The digest of the elements of a tensor that has a storage.
-
-        Raises:
-            ArchiveError: as for :meth:`of`.
-        """
+        """The digest of the elements of a tensor that has a storage."""
         key = tensor.key
         if key not in self._values:
             self._left -= tensor.bytes or 0
@@ -227,11 +214,7 @@ class TensorDigests:
         return self._values[key]
 
     def of_storage(self, record: str) -> bytes:
-        """The digest of all bytes of a storage.
-
-        Raises:
-            ArchiveError: there is none, or it is broken.
-        """
+        """The digest of all bytes of a storage."""
         with in_file(self._file):
             return self._hashed([self._tensors.storage(record)])
 

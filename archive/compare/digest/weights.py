@@ -55,9 +55,6 @@ def weights(archive: Archive, prefix: str) -> Weights:
         archive: a model.
         prefix: what is taken from the beginning of names. If some weights have it, they alone count; if none
             has, all count as they are.
-
-    Raises:
-        ArchiveError: a weight has no elements in the file, or they cannot be read; or there is none.
     """
     named = dict(_weights(archive))
     wrapped = [name for name in named if name.startswith(prefix)] or list(named)

@@ -338,10 +338,6 @@ class Profile(Timeline):
                 ``x.folded`` holds folded stacks for ``flamegraph.pl``, and any other ``x.json`` a trace for
                 Chrome and Perfetto.
             force: replace an existing file.
-
-        Raises:
-            ArchiveError: the name has none of these endings, or the target exists and ``force`` is not given.
-            OSError: it cannot be written.
         """
         write = writer_of(path)
         with replacing(path, force=force) as file:
@@ -349,11 +345,7 @@ class Profile(Timeline):
 
 
 def writer_of(path: Target) -> Callable[[Profile], str]:
-    """The function that makes the text of a file, by the file's name.
-
-    Raises:
-        ArchiveError: the name has no known ending.
-    """
+    """The function that makes the text of a file, by the file's name."""
     name = os.fspath(path)
     kind = next((ending for ending in WRITERS if name.endswith(ending)), None)
     if kind is None:

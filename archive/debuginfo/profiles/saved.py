@@ -72,11 +72,7 @@ class SavedProfile:
         return next((view for view, rows in self.rows.items() if rows), VIEWS[0])
 
     def rows_by(self, view: str) -> Sequence[SavedRow]:
-        """The rows of a view.
-
-        Raises:
-            ArchiveError: it has none.
-        """
+        """The rows of a view."""
         if view not in self.rows:
             what = f"no rows by {view} are saved"
             raise ArchiveError(f"{what}, as there are of an ETDump with its ETRecord")
@@ -117,10 +113,6 @@ def read_profile(source: Source, name: str) -> SavedProfile:
     Args:
         source: the file.
         name: how errors call it.
-
-    Raises:
-        ArchiveError: it is no saved profile.
-        OSError: it cannot be read.
     """
     with closing(Mapped(source)) as mapped:
         if len(mapped.data) > MOST_BYTES:
@@ -177,9 +169,6 @@ def compared(before: SavedProfile, after: SavedProfile, view: str) -> list[Profi
         before: the first one.
         after: the second one.
         view: what a row stands for.
-
-    Raises:
-        ArchiveError: one of them has no rows of this view.
     """
     old = {row.name: row for row in before.rows_by(view)}
     new = {row.name: row for row in after.rows_by(view)}

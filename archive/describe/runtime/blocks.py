@@ -63,12 +63,7 @@ class DumpInspection:
 
 @bounded
 def inspect_etdump(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> DumpInspection:
-    """Count what is in an ETDump.
-
-    Raises:
-        ArchiveError: the file is of another kind, or broken.
-        OSError: it cannot be read.
-    """
+    """Count what is in an ETDump."""
     dump = read_etdump(source, limits)
     recognised = recognise(source, limits=limits)
     blocks = []

@@ -260,11 +260,7 @@ def profile_etdump(
 def _profile(
     found: Sequence[tuple[Run, str]], recorded: RecordedRuns | None, warmup: int, tick_ns: float
 ) -> RuntimeProfile:
-    """The profile of runs, each with its method.
-
-    Raises:
-        ArchiveError: there are none to count.
-    """
+    """The profile of runs, each with its method."""
     operations, whole = Operations(recorded, tick_ns), list[int]()
     seen, counted = Counter[str](), Counter[str]()
     for run, method in found:

@@ -40,9 +40,6 @@ class RecordedRuns:
     Args:
         archive: the ETRecord.
         only: the method that ran; None where the runs are to tell.
-
-    Raises:
-        ArchiveError: it has no instructions, or no such method.
     """
 
     def __init__(self, archive: Archive, only: str | None) -> None:
@@ -60,12 +57,7 @@ class RecordedRuns:
         self._instructions: dict[tuple[str, int], MethodInstruction | None] = {}
 
     def method_of(self, run: Run) -> str:
-        """The method that ran.
-
-        Raises:
-            ArchiveError: the run contradicts every method, or several would fit.
-            LimitError: more is compared than allowed.
-        """
+        """The method that ran."""
         ran = frozenset(call.ran for call in run.calls)
         notes = frozenset((call.ran, event.delegate) for call in run.calls for event in call.inner)
         is_all = run.whole is not None and all(one.call != JUMP_CALL for one in ran)

@@ -116,13 +116,7 @@ class Dump(NamedTuple):
 
 
 def read_etdump(source: Source, limits: Limits) -> Dump:
-    """Read an ETDump.
-
-    Raises:
-        ArchiveError: it is another kind of file, or broken.
-        LimitError: it takes more memory than allowed.
-        OSError: it cannot be read.
-    """
+    """Read an ETDump."""
     with closing(Mapped(source)) as mapped, in_file(mapped.name):
         if not is_dump(mapped.data):
             raise ArchiveError(expected="an ETDump", found=recognise(mapped.data, limits=limits).what)
@@ -133,11 +127,7 @@ def read_etdump(source: Source, limits: Limits) -> Dump:
 
 
 def run_of(block: DumpBlock) -> Run:
-    """The run that a block is; without calls where no instruction ran.
-
-    Raises:
-        ArchiveError: events are not inside of calls as ExecuTorch's are, or end before they start.
-    """
+    """The run that a block is; without calls where no instruction ran."""
     calls, inner, whole = list[Call](), list[ProfileEvent](), None
     for event in _unwrapped(block.events):
         if event.chain == UNSET:
@@ -160,11 +150,7 @@ def run_of(block: DumpBlock) -> Run:
 
 
 def _unwrapped(events: Sequence[ProfileEvent]) -> Sequence[ProfileEvent]:
-    """Events of a block whose times go on where a clock of 32 bits starts again at 0.
-
-    Raises:
-        ArchiveError: an event ends before it starts, and not since the clock did so during a whole run.
-    """
+    """Events of a block whose times go on where a clock of 32 bits starts again at 0."""
     own = [event for event in events if not event.delegate]  # a backend's clock may be another
     turned = next((event for event in own if event.end < event.start), None)
     if turned is None:

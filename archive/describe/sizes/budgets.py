@@ -169,23 +169,13 @@ class BudgetFile:
 
     @classmethod
     def nearest(cls) -> BudgetFile | None:
-        """The budgets of the nearest ``pyproject.toml`` that has some: here, or in a folder above.
-
-        Raises:
-            ArchiveError: one on the way is no TOML, or its budgets are none.
-            OSError: one on the way cannot be read.
-        """
+        """The budgets of the nearest ``pyproject.toml`` that has some: here, or in a folder above."""
         table = settings.nearest(BUDGETS)
         return cls(table.path, list(_rules(table))) if table else None
 
     @classmethod
     def read(cls, path: str) -> BudgetFile:
-        """The budgets of a TOML file.
-
-        Raises:
-            ArchiveError: it is no TOML, or has no budgets, or what stands there is none.
-            OSError: it cannot be read.
-        """
+        """The budgets of a TOML file."""
         return cls(path, list(_rules(settings.read(path, BUDGETS))))
 
     @property
@@ -220,12 +210,7 @@ class BudgetFile:
 
 
 def _rules(table: settings.Table) -> Iterator[BudgetRule]:
-    """The rules of a table.
-
-    Raises:
-        ArchiveError: a glob leads out of the folder, or there are too many, or there is no budget where one
-            should be.
-    """
+    """The rules of a table."""
     check_amount(list(table.values), f"{table.path}: {settings.header(BUDGETS)}")
     for glob, budgets in table.values.items():
         parts = PurePosixPath(glob)

@@ -163,11 +163,7 @@ def compiled_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]
 
 
 def _object_cells(data: memoryview, tensors: Sequence[Stretch]) -> Iterator[Cell]:
-    """The cells of a shared object; one of another format than ELF is one cell, called by its format.
-
-    Raises:
-        ArchiveError: its headers contradict one another.
-    """
+    """The cells of a shared object; one of another format than ELF is one cell, called by its format."""
     if not is_elf(data):
         yield Cell(other_object(data) or None, None, len(data))
         return

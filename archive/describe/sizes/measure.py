@@ -42,12 +42,7 @@ class Question:
     stacked: bool = False
 
     def account(self, source: Source) -> Account:
-        """The labelled bytes of a file.
-
-        Raises:
-            ArchiveError: it is no zip and no companion, or contradicts itself.
-            OSError: it cannot be read.
-        """
+        """The labelled bytes of a file."""
         inside, weights = self.view in VIEWS_OF_INSIDES, self.stacked or self.view is View.WEIGHTS
         return sizes(source, inside=inside, weights=weights, limits=self.limits)
 
@@ -154,10 +149,6 @@ def measure(
         base: the file that it is compared with.
         question: what is asked.
         rules: the budgets for this file in a TOML file; they are about kinds of bytes, whatever the view.
-
-    Raises:
-        ArchiveError: a file is no zip and no companion, or contradicts itself.
-        OSError: a file cannot be read.
     """
     new = question.account(source)
     old = question.account(base) if base is not None else None

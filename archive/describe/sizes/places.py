@@ -70,10 +70,6 @@ def node_bytes(data: memoryview, allowance: Allowance) -> Sequence[NodeBytes]:
     Args:
         data: the record. Where an object has a key twice, the last one counts, as for ``json``.
         allowance: the memory that it may cost.
-
-    Raises:
-        ArchiveError: it is no program; the place is the byte.
-        LimitError: graphs are nested too deeply, or it would take more memory than allowed.
     """
     allowance.take(json_cost(data), "JSON values")
     with json_errors("byte"):

@@ -89,10 +89,6 @@ def unpacked(
         log: the pieces.
         least: bytes that any log may have inflated.
         a_byte: bytes that each packed byte allows besides.
-
-    Raises:
-        ArchiveError: the log is no gzip from some byte on, or is cut short; what came before was yielded.
-        LimitError: it inflates beyond all measure.
     """
     pieces, first = iter(log), b""
     while len(first) < len(GZIP) and GZIP.startswith(first) and (piece := next(pieces, None)) is not None:

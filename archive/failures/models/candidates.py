@@ -269,11 +269,7 @@ class FleetAnswers:
     def _asked(
         self, models: Sequence[Model], failure: Failure, steps: Steps | None = None
     ) -> Iterator[Candidate]:
-        """The answers of the models that can be read, and have one; of twins, one answers for all.
-
-        Raises:
-            LimitError: the models take more steps than allowed.
-        """
+        """The answers of the models that can be read, and have one; of twins, one answers for all."""
         of_twins: dict[bytes, Answer] = {}
         is_twice = isinstance(failure, LiteFailure) and len(models) > 1
         for model in models:

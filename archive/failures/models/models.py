@@ -82,22 +82,12 @@ class Model:
         return f"<Model {self.file!r}>"
 
     def open(self) -> Archive:
-        """The model's archive or companion.
-
-        Raises:
-            ArchiveError: the file is of another kind, or contradicts itself.
-            OSError: it cannot be read.
-        """
+        """The model's archive or companion."""
         return opening.open(self.file, companion=self._companion, limits=self._limits, mapped=self._mapped)
 
     @cached_property
     def facts(self) -> Facts:
-        """The facts by which a failure names the model.
-
-        Raises:
-            ArchiveError: the file is of another kind, or contradicts itself.
-            OSError: it cannot be read.
-        """
+        """The facts by which a failure names the model."""
         with self.open() as opened:
             return facts_of(opened)
 
@@ -108,34 +98,19 @@ class Model:
 
     @cached_property
     def lacks_debug_info(self) -> bool:
-        """Whether the file has no source ranges: a companion has them, if it was split.
-
-        Raises:
-            ArchiveError: the file is of another kind, or contradicts itself.
-            OSError: it cannot be read.
-        """
+        """Whether the file has no source ranges: a companion has them, if it was split."""
         with self.open() as opened:
             return opened.companion is None and not opened.range_records
 
     @cached_property
     def split_prefix(self) -> int:
-        """The prefix of the unique handles that `split` makes of its own; 0 where there are none.
-
-        Raises:
-            ArchiveError: the file is of another kind, or contradicts itself.
-            OSError: it cannot be read.
-        """
+        """The prefix of the unique handles that `split` makes of its own; 0 where there are none."""
         with self.open() as opened:
             return logged_form(opened).prefix
 
     @cached_property
     def is_split(self) -> bool:
-        """Whether its debug info was split off, and its companion is not at hand.
-
-        Raises:
-            ArchiveError: the file is of another kind, or contradicts itself.
-            OSError: it cannot be read.
-        """
+        """Whether its debug info was split off, and its companion is not at hand."""
         with self.open() as opened:
             return is_split(opened)
 
@@ -207,12 +182,7 @@ class KeptModel(Model):
     split_prefix = 0
 
     def open(self) -> Archive:
-        """The companion.
-
-        Raises:
-            ArchiveError: its file was changed, or there is none any more.
-            OSError: it cannot be read.
-        """
+        """The companion."""
         return self._opened()
 
     @property
@@ -363,9 +333,7 @@ class Models:
             make: makes it.
 
         Raises:
-            ArchiveError: the file is of another kind, or contradicts itself.
             LateError: other threads use it until the deadline.
-            OSError: it cannot be read.
         """
         self._here.uses = self._uses_here + 1
         try:

@@ -49,9 +49,6 @@ class Pattern:
 
     Python's own ``re`` cannot be stopped: ``(a|a)*$`` takes it years on a line of a hundred letters. The
     library ``regex`` reads the same patterns, and stops.
-
-    Raises:
-        ArchiveError: it is no regular expression, or too long, written out or not.
     """
 
     def __init__(self, text: str) -> None:
@@ -69,11 +66,7 @@ class Pattern:
         self._left = MOST_SLOW
 
     def found_in(self, line: bytes, number: int) -> bytes | None:
-        """The first group of a match in a line, or all of the match without groups; None if nothing matches.
-
-        Raises:
-            ArchiveError: searches took too long.
-        """
+        """The first group of a match in a line, or the whole match without groups; None for no match."""
         start = thread_time()
         try:
             match = self._compiled.search(line, timeout=self._left)
@@ -100,9 +93,6 @@ def _check_size(pattern: bytes, name: str) -> None:
 
     Counts of groups may stand in one another, those of single characters may not. So the product of the
     former, times the sum of the latter, is no less than the steps, wherever the groups begin and end.
-
-    Raises:
-        ArchiveError: it is, or has what has no bound.
     """
     for what, construct in UNBOUNDED.items():
         if construct.search(pattern):
@@ -160,9 +150,6 @@ class Naming:
         ids: a pattern whose first group, or whole match, is an archive id, eight or more of its first digits,
             a prefix or a serialization id. A line in which that is empty names none.
         names: the same for the name of a file or of the top module's class.
-
-    Raises:
-        ArchiveError: a pattern is no regular expression.
     """
 
     def __init__(self, models: Models, *, ids: str | None = None, names: str | None = None) -> None:

@@ -83,9 +83,6 @@ class CppCode:
         called: the 1-based line in which each kernel is called, by its key.
         functions: the kernels that are defined here, each with its first and its last line.
         profiled: the kernel, or the C function of an operator, by the name that PyTorch's profiler shows.
-
-    Raises:
-        LimitError: it would take more memory than allowed.
     """
 
     def __init__(self, data: memoryview, allowance: Allowance) -> None:

@@ -57,11 +57,7 @@ class Kernel:
 
 
 def parse_kernels(tree: object) -> dict[str, Kernel]:
-    """The kernels of a model by key, in the order of the record.
-
-    Raises:
-        ArchiveError: it is something else; the place is its JSON path.
-    """
+    """The kernels of a model by key, in the order of the record."""
     kernels = {}
     for key, lists in checked(tree, KERNEL_MAP).items():
         name, _, handle = key.rpartition(":")

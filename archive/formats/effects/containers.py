@@ -75,11 +75,7 @@ def is_base(value: object, *, empty: bool = False) -> bool:
 
 
 def check_container(made: Made) -> None:
-    """Refuse a container whose items are not those of its kind.
-
-    Raises:
-        ArchiveError: naming the kind.
-    """
+    """Refuse a container whose items are not those of its kind."""
     kind, first = made.kind, HEADS.get(made.kind, 0)
     if len(made.items) < first:
         raise ArchiveError(f"a {kind} without what says which")

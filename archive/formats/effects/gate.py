@@ -41,11 +41,7 @@ def is_special(name: str) -> bool:
 
 
 def check_place(name: str) -> None:
-    """Refuse the name of an attribute, a global or a variable that leads to code.
-
-    Raises:
-        ArchiveError: it is a special name, or one that modules of PyTorch keep for themselves.
-    """
+    """Refuse the name of an attribute, a global or a variable that leads to code."""
     if is_special(name):
         raise ArchiveError(f"{shown(name)} is Python's own, and no place for a value")
     if name in MODULE_NAMES:
@@ -53,11 +49,7 @@ def check_place(name: str) -> None:
 
 
 def check_code(name: str) -> None:
-    """Refuse the name of a class or function, ``module:qualname``, that leads beyond what it names.
-
-    Raises:
-        ArchiveError: a part of it is a special name.
-    """
+    """Refuse the name of a class or function, ``module:qualname``, that leads beyond what it names."""
     parts = name.partition(":")[2].split(".")
     for part, behind in zip(parts, [*parts[1:], ""], strict=True):
         if is_special(part) and behind != LOCALS and not (part == CALLED and not behind):
@@ -65,10 +57,6 @@ def check_code(name: str) -> None:
 
 
 def check_setting(name: str) -> None:
-    """Refuse a setting that guards don't ask for.
-
-    Raises:
-        ArchiveError: there is none of this name.
-    """
+    """Refuse a setting that guards don't ask for."""
     if name not in SETTING_NAMES:
         raise ArchiveError(expected=f"a setting: {', '.join(SETTING_NAMES)}", found=shown(name))

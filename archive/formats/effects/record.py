@@ -33,10 +33,6 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
         tree: parsed pickles.
         pickle: number of the record's pickle among them.
         allowance: the memory and sizes that the file may ask for.
-
-    Raises:
-        ArchiveError: naming the row and field that breaks the specification.
-        LimitError: rows that share one another so often, or so deeply, that no model needs it.
     """
     root = int(tree.roots[pickle])
     first = first_item(tree, root)
@@ -77,12 +73,7 @@ class _RowReader:
         self._words: dict[int, str] = {}
 
     def rows(self) -> EffectRows:
-        """All rows; what they refer to is not checked.
-
-        Raises:
-            ArchiveError: a text is not UTF-8, or the methods have not a row of conditions each.
-            LimitError: the texts are too long together.
-        """
+        """All rows; what they refer to is not checked."""
         numbers = self._columns["strings"].items.tolist()
         strings = [self._text(text, place_of("strings", row)) for row, text in enumerate(numbers)]
         read = {
@@ -141,12 +132,7 @@ def _check_order(expected: EffectRows, found: EffectRows) -> None:
 
 
 def build_effects(table: EffectTable) -> bytes:
-    """The record of a table.
-
-    Raises:
-        ArchiveError: the table breaks a rule, or has a constant that the record cannot hold.
-        LimitError: the table is larger, or deeper, than ``parse_effects`` accepts by default.
-    """
+    """The record of a table."""
     try:
         check_table(table)
         rows = EffectRows.of(table)
@@ -160,11 +146,7 @@ def build_effects(table: EffectTable) -> bytes:
 
 
 def _columns(rows: EffectRows) -> tuple[dict[str, Any], StringTable]:
-    """The columns of a record, and the texts that they refer to: the strings, then kinds, ops and looks.
-
-    Raises:
-        ArchiveError: a number has more than 64 bits.
-    """
+    """The columns of a record, and the texts that they refer to: the strings, then kinds, ops and looks."""
     numbers: dict[str, int] = {}
 
     def column(schema: Schema, values: list[Any]) -> Any:  # noqa: ANN401

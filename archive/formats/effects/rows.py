@@ -169,11 +169,7 @@ class FactNumbers:
         return self.number(VALUE.table, value)
 
     def number(self, table: str, fact: Any) -> int:  # noqa: ANN401
-        """The number of a text, literal, source or value.
-
-        Raises:
-            ArchiveError: it is none, or a constant that the record cannot hold.
-        """
+        """The number of a text, literal, source or value."""
         rows = self.tables[table]
         if table == STRING.table:
             return rows.setdefault(fact, len(rows))
@@ -229,11 +225,7 @@ class EffectRows:
 
     @classmethod
     def of(cls, table: EffectTable) -> EffectRows:
-        """The only rows of a table.
-
-        Raises:
-            ArchiveError: a constant is of a type that the record cannot hold.
-        """
+        """The only rows of a table."""
         numbers = FactNumbers()
         facts = {"methods": table.methods, "conditions": table.methods, "state": table.state}
         using = {name: [numbers.row(row_of(name), fact) for fact in facts[name]] for name in USING}
@@ -247,10 +239,6 @@ class EffectRows:
 
         Args:
             allowance: the memory that texts may cost.
-
-        Raises:
-            ArchiveError: naming the row and field that breaks a rule of the specification.
-            LimitError: rows are too deep, or too large spelled out.
         """
         for table, rows in self.tables.items():
             for number in range(len(rows)):
@@ -374,21 +362,13 @@ def place_of(table: str, row: int) -> str:
 
 
 def check_word(word: str, words: Iterable[str], place: str) -> None:
-    """Refuse a kind, op or look that the format does not have.
-
-    Raises:
-        ArchiveError: naming those that it has.
-    """
+    """Refuse a kind, op or look that the format does not have."""
     if word not in words:
         raise ArchiveError(place=place, expected=f"one of {', '.join(words)}", found=shown(word))
 
 
 def check_reference(number: int, rows: int, place: str) -> None:
-    """Refuse the number of a row that is not there, or not yet.
-
-    Raises:
-        ArchiveError: it is none of so many rows.
-    """
+    """Refuse the number of a row that is not there, or not yet."""
     if not 0 <= number < rows:
         raise ArchiveError(place=place, expected=f"a row below {rows}", found=str(number))
 
@@ -397,11 +377,7 @@ def check_reference(number: int, rows: int, place: str) -> None:
 
 
 def build_literal(literal: Literal) -> tuple[str, str | None]:
-    """Kind and text of a constant that is no tuple; None, True and False have no text.
-
-    Raises:
-        ArchiveError: it is of a type that the record cannot hold.
-    """
+    """Kind and text of a constant that is no tuple; None, True and False have no text."""
     if literal is None or type(literal) is bool:
         return str(literal).lower(), None
     if type(literal) is int:
@@ -421,11 +397,7 @@ def build_literal(literal: Literal) -> tuple[str, str | None]:
 
 
 def _literal(kind: str, text: str, place: str, allowance: Allowance) -> Literal:
-    """The constant of a kind and a text.
-
-    Raises:
-        ArchiveError: ``build_literal`` would not write it so.
-    """
+    """The constant of a kind and a text."""
     allowance.take(TEXT_BYTES * len(text), "constants of effects", place=place)
     literal: Literal
     try:

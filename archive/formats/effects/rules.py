@@ -182,12 +182,7 @@ def _check_made(made: Made) -> None:
 
 
 def check_table(table: EffectTable) -> None:
-    """Refuse a table that breaks a rule.
-
-    Raises:
-        ArchiveError: naming the method and effect, or the row of the state. Entries of one method follow one
-            another.
-    """
+    """Refuse a table that breaks a rule."""
     methods = [name for name, _ in groupby(effects.method for effects in table.methods)]
     for method, count in Counter(methods).items():
         if count > 1:
@@ -204,11 +199,7 @@ def check_table(table: EffectTable) -> None:
 
 
 def check_method(effects: MethodEffects) -> None:
-    """Refuse a method whose effects, guards or defaults break a rule.
-
-    Raises:
-        ArchiveError: naming the method and the effect, guard or default.
-    """
+    """Refuse a method whose effects, guards or defaults break a rule."""
     place = "its inputs or result"
     try:
         references = References(_temporaries(effects))

@@ -57,11 +57,7 @@ class Cut(NamedTuple):
 
 
 def why_whole(data: memoryview) -> str:
-    """Why a shared object stays whole, in words; "" if it can be cut.
-
-    Raises:
-        ArchiveError: its headers contradict one another.
-    """
+    """Why a shared object stays whole, in words; "" if it can be cut."""
     if not is_elf(data):
         other = other_object(data)
         return f"{other}{UNTRIED}" if other else "no ELF file"
@@ -79,11 +75,7 @@ def _why_whole(made: SharedObject) -> str:
 
 
 def cut(data: memoryview) -> Cut | None:
-    """A shared object in two parts; None if it stays whole.
-
-    Raises:
-        ArchiveError: its headers contradict one another.
-    """
+    """A shared object in two parts; None if it stays whole."""
     if not is_elf(data) or _why_whole(made := parse_object(data)):
         return None
     header = _with_table(data, SectionTable(0, 0, 0))
@@ -97,9 +89,6 @@ def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
         left: what is left of it.
         table: what its header said of section headers.
         behind: what is not left.
-
-    Raises:
-        ArchiveError: this was not left of a shared object.
     """
     if len(left) < _FILE_HEADER.size:
         raise ArchiveError(expected="a shared object", found=counted(len(left), "byte"))

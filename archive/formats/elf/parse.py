@@ -47,10 +47,6 @@ def parse_object(data: memoryview, *, as_loaded: bool = False) -> SharedObject:
     Args:
         data: the file.
         as_loaded: whether section headers are passed over, as the loader does.
-
-    Raises:
-        ArchiveError: it is no ELF file, or its headers contradict one another or the file; the place is the
-            byte of the field or header.
     """
     if not is_elf(data):
         raise ArchiveError(place="byte 0", expected="an ELF file", found=repr(bytes(data[: len(MAGIC)])))
@@ -87,9 +83,6 @@ class _HeaderTable:
         start: first byte of the table.
         count: how many headers it has.
         size: bytes of each, as the file says.
-
-    Raises:
-        ArchiveError: they are not in the file, of another size, or too many.
     """
 
     def __init__(  # noqa: PLR0917 (a table is that much)

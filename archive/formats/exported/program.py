@@ -92,9 +92,6 @@ class Program:
             name: of the program.
             tree: the value.
             metadata: of each node, where the record's own was taken out.
-
-        Raises:
-            ArchiveError: the value is no program; the place is its JSON path.
         """
         graph = graph_of(tree)
         release = str(tree.get("torch_version") or "")  # type: ignore[attr-defined]
@@ -113,12 +110,7 @@ class Program:
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:
-        """The nodes by key, in the order of the file.
-
-        Raises:
-            ArchiveError: a node is not one, or two of a scope have one name.
-            LimitError: graphs are nested too deeply.
-        """
+        """The nodes by key, in the order of the file."""
         return self._make()
 
     @cached_property
@@ -166,11 +158,7 @@ def _by_key(sites: Iterable[NodeSite]) -> dict[str, NodeSite]:
 
 
 def graph_of(tree: object) -> dict[str, Any]:
-    """The graph in a program's record.
-
-    Raises:
-        ArchiveError: the value is no program; the place is its JSON path.
-    """
+    """The graph in a program's record."""
     return _object(_object(_object(tree, "").get("graph_module"), "graph_module").get("graph"), GRAPH)
 
 
@@ -226,10 +214,6 @@ def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = 
         graph: the JSON object.
         path: of the graph in JSON.
         scopes: that it is in.
-
-    Raises:
-        ArchiveError: something else stands where a node should.
-        LimitError: graphs are nested too deeply.
     """
     if len(scopes) > MAX_SCOPES:
         raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
@@ -268,11 +252,7 @@ def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (ne
 
 
 def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
-    """A program's record without metadata; None if it is no program, or ``json.dumps`` did not write it.
-
-    Raises:
-        LimitError: its values would take more memory than allowed.
-    """
+    """A program's record without metadata; None if it is no program, or ``json.dumps`` did not write it."""
     try:
         return without_metadata(read_json(data, allowance), data)
     except LimitError:
@@ -287,10 +267,6 @@ def without_metadata(tree: object, data: memoryview) -> bytes | None:
     Args:
         tree: the value, the same afterwards.
         data: the record.
-
-    Raises:
-        ArchiveError: the value is no program.
-        LimitError: graphs are nested too deeply.
     """
     if not is_exact(tree, data):
         return None
@@ -305,10 +281,6 @@ def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: A
         data: the record, with any metadata.
         metadata: of each node, in the order of the file.
         allowance: the memory that it may cost.
-
-    Raises:
-        ArchiveError: the record is no program, or has another number of nodes.
-        LimitError: its values would take more memory than allowed.
     """
     return with_metadata(read_json(data, allowance), list(metadata))
 

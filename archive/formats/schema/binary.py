@@ -173,11 +173,7 @@ class Layout:
         return next(field.offset for field in self.fields if field.name == name)
 
     def read(self, data: Bytes | bytes, at: int = 0, stop: int | None = None) -> Row:
-        """The values of the header at byte ``at``, before byte ``stop``.
-
-        Raises:
-            ArchiveError: other bytes stand there, or the data end.
-        """
+        """The values of the header at byte ``at``, before byte ``stop``."""
         stop = len(data) if stop is None else stop
         end = at + self.size
         if end > stop:
@@ -283,9 +279,6 @@ def parse(declared: Construct, data: Bytes | bytes, at: int = 0, **parameters: o
         data: the file.
         at: where it begins.
         parameters: for expressions of the declaration: ``this._params.order``.
-
-    Raises:
-        ArchiveError: it isn't as declared; with the byte, and the path to the field.
     """
     reader = Reader(data, at)
     with declared_errors(reader):
@@ -293,11 +286,7 @@ def parse(declared: Construct, data: Bytes | bytes, at: int = 0, **parameters: o
 
 
 def build(declared: Construct, value: object, **parameters: object) -> bytes:
-    """The bytes of a value, as declared.
-
-    Raises:
-        ArchiveError: the value isn't as declared; with the path to the field.
-    """
+    """The bytes of a value, as declared."""
     with declared_errors():
         data: bytes = declared.build(value, **parameters)
     return data
@@ -308,7 +297,6 @@ def declared_errors(reader: Reader | None = None) -> Iterator[None]:
     """Turn construct's errors into ours.
 
     Raises:
-        ArchiveError: the block's :class:`construct.ConstructError`, with the byte and the path to the field.
         Exception: why the reader's bytes couldn't be fetched.
     """
     try:

@@ -87,9 +87,6 @@ class HeadReader(Reader):
             count: of the things.
             least: bytes of one of them.
             what: they are, in the plural.
-
-        Raises:
-            ArchiveError: there are too many.
         """
         most = (self.size - self._at) // least
         if count > most:
@@ -114,11 +111,7 @@ class AtMost(Subconstruct):  # type: ignore[misc]  # it has no types
         self.most, self.expected = most, expected
 
     def check(self, value: int) -> None:
-        """Refuse a larger number.
-
-        Raises:
-            ArchiveError: it is one.
-        """
+        """Refuse a larger number."""
         if value > self.most:
             raise ArchiveError(expected=self.expected, found=f"{value:,}")
 
@@ -211,7 +204,6 @@ class CompiledRow:
             path: to the row, as construct writes it.
 
         Raises:
-            ArchiveError: a number is above its bound.
             StreamError: the data end; with the path to the field.
         """
         values: dict[str, Any] = {}

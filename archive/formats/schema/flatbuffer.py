@@ -215,11 +215,7 @@ def identified_at(data: bytes | Bytes, identifier: bytes) -> int | None:
 
 
 def bounds(data: Bytes, identifier: bytes) -> tuple[int, int]:
-    """Where a FlatBuffer begins, and where it ends.
-
-    Raises:
-        ArchiveError: the identifier is another, or the file ends before the buffer does.
-    """
+    """Where a FlatBuffer begins, and where it ends."""
     start = identified_at(data, identifier)
     if start is None:
         found = shown(bytes(data[SIZE : SIZE + IDENTIFIER_BYTES]))
@@ -239,10 +235,6 @@ def parse(root: Table, data: Bytes, identifier: bytes, allowance: Allowance) -> 
         data: the file.
         identifier: its four bytes.
         allowance: the memory and the sizes that the file may ask for.
-
-    Raises:
-        ArchiveError: it isn't as declared; with the table and the field.
-        LimitError: it costs more.
     """
     start, end = bounds(data, identifier)
     return Buffer(data[:end], allowance).item(root, start, "the root's reference")
@@ -267,11 +259,7 @@ class Buffer(Reader):
         return self._end
 
     def check(self, is_right: bool, place: int, expected: str) -> None:  # noqa: FBT001 (an assertion)
-        """Refuse what is wrong at a place.
-
-        Raises:
-            ArchiveError: it is not as expected.
-        """
+        """Refuse what is wrong at a place."""
         if not is_right:
             raise ArchiveError(place=f"byte {place}", expected=expected)
 
@@ -280,11 +268,7 @@ class Buffer(Reader):
         return f"{what} within {self._end:,} bytes"
 
     def number(self, form: FormatField, place: int, what: str) -> int:
-        """A number at a place.
-
-        Raises:
-            ArchiveError: it stands outside of the buffer.
-        """
+        """A number at a place."""
         self.check(0 <= place <= self._end - form.length, place, self.within(what))
         self.seek(place)
         return form.parse_stream(self)  # type: ignore[no-any-return]
@@ -297,24 +281,14 @@ class Buffer(Reader):
         return item._parsereport(self, Container(), what)  # noqa: SLF001 (construct's for a part, with its path)
 
     def take_elements(self, count: int, size: int, what: str) -> None:
-        """Count the elements of a vector before they are read.
-
-        Raises:
-            ArchiveError: with those before, they are more than the buffer has bytes for.
-            LimitError: they cost more memory than allowed.
-        """
+        """Count the elements of a vector before they are read."""
         self._element_bytes += count * size
         if self._element_bytes > self._end:
             raise ArchiveError(expected=self.within(what), found=f"{count:,}")
         self.allowance.take(FIELD_BYTES * count, "tables of a FlatBuffer")
 
     def text(self, place: int, what: str) -> str:
-        """The string at a place.
-
-        Raises:
-            ArchiveError: it ends outside of the buffer, or shares bytes with others.
-            LimitError: it is longer than ``name_bytes``.
-        """
+        """The string at a place."""
         if place not in self._texts:
             length = self.number(Int32ul, place, f"the length of {what}")
             first, most = place + SIZE, self.allowance.limits.name_bytes

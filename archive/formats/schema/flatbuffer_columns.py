@@ -33,9 +33,6 @@ class FlatBuffer:
         data: the file.
         identifier: its four bytes.
         allowance: the memory that reading may cost.
-
-    Raises:
-        ArchiveError: the identifier is another, or the file ends before the buffer does.
     """
 
     def __init__(self, data: memoryview, identifier: bytes, allowance: Allowance) -> None:
@@ -58,9 +55,6 @@ class FlatBuffer:
             places: of their first bytes (n, int64).
             form: their type in numpy: ``<u8``.
             what: the things that stand there, for messages.
-
-        Raises:
-            ArchiveError: one stands outside of the buffer.
         """
         size = np.dtype(form).itemsize
         self.check((places < 0) | (places + size > len(self)), places, self.within(what))
@@ -69,11 +63,7 @@ class FlatBuffer:
         return found.astype(column_type(form))
 
     def check(self, is_wrong: np.ndarray, places: np.ndarray, expected: str) -> None:
-        """Refuse what is wrong at some places (n), of which a column of booleans says (n).
-
-        Raises:
-            ArchiveError: at one place, it is not as expected.
-        """
+        """Refuse what is wrong at some places (n), of which a column of booleans says (n)."""
         if is_wrong.any():
             raise ArchiveError(place=f"byte {int(places[np.argmax(is_wrong)])}", expected=expected)
 
@@ -82,12 +72,7 @@ class FlatBuffer:
         return f"{what} within {len(self):,} bytes"
 
     def texts(self, places: np.ndarray, what: str) -> tuple[np.ndarray, Sequence[str]]:
-        """The strings at some places (n): a number for each (n), -1 for none; and the text of each number.
-
-        Raises:
-            ArchiveError: a string ends outside of the buffer, or strings share bytes.
-            LimitError: one is longer than ``name_bytes``.
-        """
+        """The strings at some places (n): a number for each (n), -1 for none; and the text of each number."""
         distinct, which = np.unique(places, return_inverse=True)
         lengths = np.zeros(len(distinct), np.int64)
         is_there = distinct != NOTHING
@@ -122,9 +107,6 @@ class Tables:
         buffer: that they stand in.
         declared: what each is.
         places: of their first bytes (n, int64).
-
-    Raises:
-        ArchiveError: a table or its vtable does not stand in the buffer.
     """
 
     def __init__(self, buffer: FlatBuffer, declared: Table, places: np.ndarray) -> None:
@@ -142,11 +124,7 @@ class Tables:
         return len(self.places)
 
     def numbers(self, name: str) -> np.ndarray:
-        """The numbers of a field (n), of the type that :func:`column_type` gives.
-
-        Raises:
-            ArchiveError: a field does not stand in its table.
-        """
+        """The numbers of a field (n), of the type that :func:`column_type` gives."""
         places, field = self._fields(name), self._declared.fields[name]
         is_there = places != NOTHING
         found = np.full(len(places), field.default, column_type(field.type))
@@ -154,33 +132,20 @@ class Tables:
         return found
 
     def references(self, name: str) -> np.ndarray:
-        """The places that a field refers to (n), ``NOTHING`` where it does not.
-
-        Raises:
-            ArchiveError: a field does not stand in its table.
-        """
+        """The places that a field refers to (n), ``NOTHING`` where it does not."""
         places = self._fields(name)
         is_there = places != NOTHING
         places[is_there] += self._buffer.numbers(places[is_there], REFERENCE, self._what(name))
         return places
 
     def tables(self, name: str) -> tuple[np.ndarray, Tables]:
-        """The tables that a field refers to: whether there is one (n), and those that are there (m).
-
-        Raises:
-            ArchiveError: a field does not stand in its table, or what it refers to not in the buffer.
-        """
+        """The tables that a field refers to: whether there is one (n), and those that are there (m)."""
         places, item = self.references(name), self._declared.fields[name].item
         is_there = places != NOTHING
         return is_there, Tables(self._buffer, item, places[is_there])
 
     def vectors(self, name: str) -> tuple[np.ndarray, Tables]:
-        """The vectors of tables that a field refers to: how many each has (n), and the tables of all (m).
-
-        Raises:
-            ArchiveError: a vector or a reference leads out of the buffer, or they have more references
-                together than the buffer has bytes for.
-        """
+        """The vectors of tables that a field refers to: how many each has (n), and the tables of all (m)."""
         vector: Vector = self._declared.fields[name].item
         buffer, what, places = self._buffer, self._what(name), self.references(name)
         counts = np.zeros(len(places), np.int64)
@@ -194,11 +159,7 @@ class Tables:
         return counts, Tables(buffer, vector.item, elements + buffer.numbers(elements, REFERENCE, what))
 
     def texts(self, name: str) -> tuple[np.ndarray, Sequence[str]]:
-        """The strings that a field refers to: see :meth:`FlatBuffer.texts`.
-
-        Raises:
-            ArchiveError: as there.
-        """
+        """The strings that a field refers to: see :meth:`FlatBuffer.texts`."""
         return self._buffer.texts(self.references(name), self._what(name))
 
     def _what(self, name: str) -> str:

@@ -160,9 +160,6 @@ def checked(value: object, kind: Type, named: Mapping[str, Type] | None = None) 
         value: any JSON.
         kind: the type.
         named: the types that have names.
-
-    Raises:
-        ArchiveError: it is not; the place is the JSON path of the first part that is wrong.
     """
     for mismatch in mismatches(value, kind, named, CHECKED_CHARACTERS):
         raise ArchiveError(mismatch.problem, place=mismatch.place)
@@ -182,9 +179,6 @@ def mismatches(
         kind: the type.
         named: the types that have names.
         key_characters: of a key in a JSON path.
-
-    Raises:
-        ArchiveError: values are nested too deeply.
     """
     return _Comparison(named or {}, key_characters).of(value, kind)
 

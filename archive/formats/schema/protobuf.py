@@ -343,11 +343,7 @@ class MessageReader:
         self._left = MOST_FIELDS
 
     def fields(self, message: Message, start: int, stop: int) -> Iterator[Field]:
-        """The fields of a message between two bytes.
-
-        Raises:
-            ArchiveError: they are no fields, or too many.
-        """
+        """The fields of a message between two bytes."""
         names, at = message.names, start
         while at < stop:
             self._left -= 1
@@ -381,11 +377,7 @@ class MessageReader:
         return self._data[field.start : field.stop]
 
     def integers(self, start: int, stop: int) -> Iterator[int]:
-        """Consecutive integers in variable form.
-
-        Raises:
-            ArchiveError: the bytes are none.
-        """
+        """Consecutive integers in variable form."""
         at = start
         while at < stop:
             value, at = self._integer(at, stop)

@@ -62,11 +62,7 @@ def build_signed(value: int) -> bytes:
 
 
 def read_varint(data: memoryview | bytes, at: int = 0) -> tuple[int, int]:
-    """The number at byte ``at``, and the byte after it.
-
-    Raises:
-        ArchiveError: the bytes end, or it has more than ``MOST_BYTES``.
-    """
+    """The number at byte ``at``, and the byte after it."""
     begin, value, shift = at, 0, 0
     try:
         while (byte := data[at]) >= MORE:
@@ -83,11 +79,7 @@ def read_varint(data: memoryview | bytes, at: int = 0) -> tuple[int, int]:
 
 
 def read_signed(data: memoryview | bytes, at: int = 0) -> tuple[int, int]:
-    """The signed number at byte ``at``, and the byte after it.
-
-    Raises:
-        ArchiveError: the bytes end, or it has more than ``MOST_BYTES``.
-    """
+    """The signed number at byte ``at``, and the byte after it."""
     value, end = read_varint(data, at)
     return (~(value >> 1) if value & 1 else value >> 1), end
 
@@ -133,11 +125,7 @@ class VariableLayout:
         return namedtuple(self.what.replace(" ", "_"), [*self.fields])  # noqa: PYI024 (the declaration has the types)
 
     def read_all(self, data: memoryview | bytes, at: int, count: int) -> tuple[list[Row], int]:
-        """The values of consecutive headers from byte ``at`` on, and the byte after them.
-
-        Raises:
-            ArchiveError: the data end, or a number is too long; with the byte and the field.
-        """
+        """The values of consecutive headers from byte ``at`` on, and the byte after them."""
         rows, readers, make = [], [field.read for field in self.fields.values()], self.row._make
         values: list[object] = []
         try:
@@ -152,11 +140,7 @@ class VariableLayout:
         return rows, at
 
     def read_field(self, name: str, data: memoryview | bytes, at: int, count: int) -> tuple[list[Any], int]:
-        """One field of some headers whose fields stand together, field by field, and the byte after it.
-
-        Raises:
-            ArchiveError: the data end, or a number is too long; with the byte and the field.
-        """
+        """One field of some headers whose fields stand together, field by field, and the byte after it."""
         values, read = [], self.fields[name].read
         try:
             for _ in range(count):

@@ -169,9 +169,6 @@ def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, All
         data: the file.
         allowance: the memory that it may cost; what came of too few bytes costs none.
         read: is given its first bytes, and raises :class:`CutShortError` if they are too few.
-
-    Raises:
-        ArchiveError: the reader's own; or the beginning is longer than any real one.
     """
     most = min(len(data), MOST_READ)
     size = most if isinstance(data, memoryview) else WINDOW
@@ -205,12 +202,7 @@ def header_around(size: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[in
 
 
 def take_tensor(name: str, allowance: Allowance) -> None:
-    """Ask for the memory of a tensor.
-
-    Raises:
-        ArchiveError: its name is too long.
-        LimitError: there are more tensors than allowed.
-    """
+    """Ask for the memory of a tensor."""
     most = allowance.limits.name_bytes
     if len(name) > most:
         raise ArchiveError(expected=f"a name of at most {most:,} characters", found=f"{len(name):,}")

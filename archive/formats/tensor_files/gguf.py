@@ -244,19 +244,12 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
         fastest.
         Records: ``header``, ``pairs``, ``tensors`` (the table), and a ``data/NAME`` for each tensor. All
         values that are no arrays are metadata.
-
-    Raises:
-        ArchiveError: the file is not as the format asks; the message says where.
     """
     return with_head(data, allowance, lambda head, part: _Header(head, len(data), part).file())
 
 
 def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, int]]:
-    """Where the value of each key lies in a file: the first byte of its type, and the one behind its last.
-
-    Raises:
-        ArchiveError: as for :func:`read_gguf`.
-    """
+    """Where the value of each key lies in a file: the first byte of its type, and the one behind its last."""
 
     def read(head: memoryview, part: Allowance) -> dict[str, tuple[int, int]]:
         header = _Header(head, len(data), part)
@@ -267,12 +260,7 @@ def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, i
 
 
 def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
-    """Where the texts of a file lie, in its order: keys, values, items, names; arrays of bytes, too.
-
-    Raises:
-        ArchiveError: as for :func:`read_gguf`.
-        LimitError: there are more than allowed.
-    """
+    """Where the texts of a file lie, in its order: keys, values, items, names; arrays of bytes, too."""
     header = _Header(data, len(data), allowance)
     texts = header.stream.texts = list[TextPlace]()
     header.file()
@@ -308,11 +296,7 @@ class _Stream(HeadReader):
         self.texts: list[TextPlace] | None = None
 
     def text_ahead(self, at: int, size: int) -> None:
-        """Ask for the memory of a text, and note where it is.
-
-        Raises:
-            LimitError: there isn't enough.
-        """
+        """Ask for the memory of a text, and note where it is."""
         if self.texts is not None:
             self.allowance.take(PLACE_BYTES, "places of texts")
             self.texts.append(TextPlace(at, at + size))

@@ -47,12 +47,7 @@ class Index(NamedTuple):
 
 
 def read_index(data: memoryview, allowance: Allowance) -> Index:
-    """Read an index.
-
-    Raises:
-        ArchiveError: it is none, or a shard is not in the same folder.
-        LimitError: its values would take more memory than allowed.
-    """
+    """Read an index."""
     if len(data) > INDEX_BYTES:
         raise ArchiveError(expected=f"an index of at most {INDEX_BYTES:,} bytes", found=f"{len(data):,}")
     with allowance.part() as meanwhile:

@@ -106,11 +106,6 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
     Returns:
         Records: ``data.pkl`` is the object's pickle, ``data/KEY`` a storage, ``header`` all else. ``sources``
         are those of classes.
-
-    Raises:
-        ArchiveError: the file is not as the format asks; the message says where. The numbers before storages
-            are compared with those in the pickle, but for files elsewhere: there, all of them together with
-            the size of the file.
     """
     pickles = with_head(data, allowance, lambda head, part: _pickles(head, len(data), part))
     spans = _spans(data, pickles, _storages(pickles.named, allowance))

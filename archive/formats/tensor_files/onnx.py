@@ -156,9 +156,6 @@ def read_onnx(data: Bytes, allowance: Allowance) -> TensorFile:
     Returns:
         Records: ``data/NAME`` for each tensor whose elements are in the file, ``graph`` for all else. Tensors
         in other files are in ``external``.
-
-    Raises:
-        ArchiveError: the file is not as the format asks; the message says where.
     """
     return _Model(data, allowance).file()
 
@@ -398,11 +395,7 @@ class _Told:
         return self._numbers.get("data_location") == EXTERNAL
 
     def dtype(self) -> str:
-        """The dtype of its elements.
-
-        Raises:
-            ArchiveError: it is none that is known; or the tensor is one segment of several.
-        """
+        """The dtype of its elements."""
         number = self._numbers.get("data_type", 0)
         if number not in DTYPES:
             raise ArchiveError(expected="a type of elements that is known here", found=f"{number}")
@@ -411,22 +404,14 @@ class _Told:
         return DTYPES[number]
 
     def shape(self) -> tuple[int, ...]:
-        """Its sizes.
-
-        Raises:
-            ArchiveError: one is less than 0, or no tensor has so many elements.
-        """
+        """Its sizes."""
         if min(self._dims, default=0) < 0:
             raise ArchiveError(expected="sizes from 0 on", found=f"{min(self._dims)}")
         check_shape(tuple(self._dims))
         return tuple(self._dims)
 
     def record(self, dtype: str, count: int) -> FileRecord | None:
-        """Where its elements lie in the model; None where they are in another file.
-
-        Raises:
-            ArchiveError: they are not as many as its shape says.
-        """
+        """Where its elements lie in the model; None where they are in another file."""
         kept = [name for name in self._data if self._stored(name)]
         if self.location and kept:
             raise ArchiveError(expected="elements in one place", found="some here and in another file")
@@ -458,11 +443,7 @@ class _Told:
         return name == "string_data" or any(field.stop > field.start for field in self._data[name])
 
     def outside(self, size: int) -> External:
-        """Where its elements lie in another file.
-
-        Raises:
-            ArchiveError: the file is not below the model's folder, or the place is none.
-        """
+        """Where its elements lie in another file."""
         file = self.external.get("location", "")
         path = PurePosixPath(file)
         if not file or path.is_absolute() or ".." in path.parts or set(file) & NOT_IN_PATHS:

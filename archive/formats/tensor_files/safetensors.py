@@ -90,9 +90,6 @@ def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
     Returns:
         The file's tensors in the order of the header. Records: ``header``, with its length, and a
         ``data/NAME`` for each tensor.
-
-    Raises:
-        ArchiveError: the file is not as the format asks; the message says where.
     """
     start, header = header_of(data, allowance)
     metadata = metadata_of(header)
@@ -121,9 +118,6 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
     Args:
         tensors: the members of a header but for metadata.
         metadata: left out if there is none.
-
-    Raises:
-        ArchiveError: it is too long.
     """
     header = ({METADATA: metadata} if metadata else {}) | tensors
     written = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
@@ -135,11 +129,7 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
 
 
 def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
-    """Where the data begin, and the header's value.
-
-    Raises:
-        ArchiveError: it is no JSON object, or a key is there twice.
-    """
+    """Where the data begin, and the header's value."""
     (length,) = LENGTH.read(data)
     most = min(MOST, len(data) - LENGTH.size)
     if length > most:
@@ -159,11 +149,7 @@ def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
 
 
 def metadata_of(header: dict[str, Any]) -> dict[str, str]:
-    """The metadata, which are taken out of a header's value.
-
-    Raises:
-        ArchiveError: they are no texts.
-    """
+    """The metadata, which are taken out of a header's value."""
     told = header.pop(METADATA, None)
     if told is None:
         return {}

@@ -20,9 +20,6 @@ def decoded_integers(data: memoryview, width: int) -> np.ndarray:
     Args:
         data: the integers, consecutive.
         width: 1, 2, 4 or 8; higher bits go, as protobuf writes a negative int32 as one of 64 bits.
-
-    Raises:
-        ArchiveError: the bytes are none.
     """
     stored = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(stored < MORE)  # the last byte of each
@@ -44,9 +41,6 @@ def packed(integers: np.ndarray, bits: int) -> np.ndarray:
     Args:
         integers: n bytes.
         bits: of each; the others are 0.
-
-    Raises:
-        ArchiveError: one has more bits.
     """
     most = int(integers.max(initial=0))
     if most >> bits:

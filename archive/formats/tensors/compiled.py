@@ -61,9 +61,6 @@ def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[Compi
     Args:
         code: a wrapper's code; other code has none.
         allowance: the memory that they may cost.
-
-    Raises:
-        ArchiveError: the code contradicts itself.
     """
     constants: dict[int, dict[bytes, bytes]] = {}
     for match in FIELD.finditer(code):

@@ -37,10 +37,6 @@ def elements(tensor: Tensor, storage: memoryview, *, big: bool = False) -> Itera
         tensor: the tensor.
         storage: the bytes of its storage.
         big: whether they are big-endian.
-
-    Raises:
-        ArchiveError: elements are outside of the storage or of unknown width, or strides repeat the storage
-            more often than those of any real tensor.
     """
     first, stop = tensor.span(len(storage))
     if tensor.dtype in BLOCKS:

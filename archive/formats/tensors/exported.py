@@ -40,22 +40,13 @@ TENSOR_TABLE = JsonClass(
 
 
 def read_table(data: memoryview, allowance: Allowance) -> dict[str, Any]:
-    """A table. Its rows are objects, each with a text ``path_name`` and an object or null ``tensor_meta``.
-
-    Raises:
-        ArchiveError: the record is no such table.
-        LimitError: its values would take more memory than allowed.
-    """
+    """A table. Its rows are objects, each with a text ``path_name`` and an object or null ``tensor_meta``."""
     table: dict[str, Any] = checked(read_json(data, allowance), TENSOR_TABLE)
     return table
 
 
 def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in a table, with their names.
-
-    Raises:
-        ArchiveError: the record is no such table.
-    """
+    """The tensors in a table, with their names."""
     folder = record.rpartition("/")[0]
     for name, payload in read_table(data, allowance)["config"].items():
         try:

@@ -46,9 +46,6 @@ def legacy_tensors(
         data: ``model.json``.
         attributes: the value of ``attributes.pkl``, or None.
         allowance: the memory that it may cost.
-
-    Raises:
-        ArchiveError: the record is no such tree.
     """
     model = read_json(data, allowance)
     values = attributes if isinstance(attributes, tuple | list) else ()

@@ -34,9 +34,6 @@ def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[
         root: inert values: see :mod:`archive.formats.inert_values`.
         folder: of the records of its tensors.
         allowance: the memory that rows may cost, and the length of names.
-
-    Raises:
-        LimitError: there are more tensors, or longer names, than allowed.
     """
     seen: set[int] = set()
     stack: list[tuple[str, object]] = [("", root)]

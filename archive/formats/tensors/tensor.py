@@ -24,11 +24,7 @@ def path_below(path: str, step: str) -> str:
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
-    """Refuse a shape of more dimensions, or of more elements, than any tensor has; sizes of 0 do not count.
-
-    Raises:
-        ArchiveError: it has.
-    """
+    """Refuse a shape of more dimensions or elements than any tensor has; sizes of 0 do not count."""
     if len(shape) > MOST_DIMENSIONS:
         raise ArchiveError(expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=f"{len(shape):,}")
     if prod(filter(None, shape)) > MOST_ELEMENTS:
@@ -134,9 +130,6 @@ class Tensor:
 
         Args:
             size: bytes of the storage.
-
-        Raises:
-            ArchiveError: the dtype is not known here, or elements are outside of the storage.
         """
         if self.dtype in BLOCKS:
             return self._span_of_blocks(size)

@@ -117,9 +117,6 @@ def leaks_in(
 
     Args:
         known: the lines of its source text, if they have been read.
-
-    Raises:
-        ArchiveError: as there.
     """
     allowance = limits.allowance(mapped.weight)
     walker = Walker(allowance, deep=deep)

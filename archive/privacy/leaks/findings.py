@@ -171,12 +171,7 @@ KEY = "allow"
 
 
 def project_patterns(config: str | None = None) -> list[str]:
-    """The patterns of a TOML file; without one, those of the nearest ``pyproject.toml`` that has some.
-
-    Raises:
-        ArchiveError: a file is no TOML, has no such table, or something else stands in there.
-        OSError: a file cannot be read.
-    """
+    """The patterns of a TOML file; without one, those of the nearest ``pyproject.toml`` that has some."""
     table = settings.read(config, "leaks") if config else settings.nearest("leaks")
     if table is None:
         return []
@@ -194,9 +189,6 @@ class Allowed:
 
     Args:
         patterns: of texts; with a kind and ``=`` before it, of findings of only that kind.
-
-    Raises:
-        ArchiveError: they are too many, or too long.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:

@@ -75,11 +75,7 @@ class Layer:
 
 
 class SpanLayer(Layer):
-    """Strings that are stretches of some bytes, from ``begins`` to ``ends`` (n each).
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """Strings that are stretches of some bytes, from ``begins`` to ``ends`` (n each)."""
 
     def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
         counts: dict[bytes, int] = {}
@@ -143,11 +139,7 @@ def merged(data: bytes, begins: Ints, ends: Ints) -> Iterator[tuple[int, int, in
 
 
 def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:
-    """Each string once, and how often it is there.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """Each string once, and how often it is there."""
     counts = Counter(strings)
     counts.pop(b"", None)
     allowance.take(KEPT * len(counts), "distinct strings")
@@ -199,11 +191,7 @@ class WideLayer(Layer):
 
 
 def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
-    """The strings between bytes that are no text.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings between bytes that are no text."""
     with allowance.part() as part:
         part.take(2 * len(data), "strings of a record")
         text = data.translate(TO_NUL)
@@ -218,11 +206,7 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
 
 
 def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
-    """The strings of ASCII between numbers, those that are too long for chance.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings of ASCII between numbers, those that are too long for chance."""
     with allowance.lent(len(data), "classes of bytes"):
         spans = []
         for low, high in of_ascii(data):
@@ -246,11 +230,7 @@ def has_wide(data: bytes) -> bool:
 
 
 def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
-    """The strings in UTF-16, and those in UTF-32, if there are any.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings in UTF-16, and those in UTF-32, if there are any."""
     if b"\0" not in data:
         return []
     with allowance.lent(len(data), "classes of bytes"):
@@ -391,11 +371,7 @@ def is_json(data: bytes) -> bool:
 
 
 def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> JsonLayer:
-    """The strings of JSON that have ``shortest`` bytes or more, and so may tell something.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings of JSON that have ``shortest`` bytes or more, and so may tell something."""
     with allowance.lent(2 * len(data), "strings of JSON"):
         codes = np.frombuffer(data, np.uint8)
         is_quote = codes == QUOTE

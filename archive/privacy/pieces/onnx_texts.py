@@ -48,12 +48,7 @@ IDS = {
 
 
 def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
-    """The places of all texts in an ONNX model, in the file's order.
-
-    Raises:
-        ArchiveError: the bytes are no messages.
-        LimitError: there are more texts than allowed.
-    """
+    """The places of all texts in an ONNX model, in the file's order."""
     return sorted(_texts(MessageReader(data), len(data), allowance))
 
 

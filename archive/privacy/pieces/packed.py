@@ -243,11 +243,7 @@ class PackedSection(NamedTuple):
 
 
 def packed_sections(data: memoryview) -> Iterator[PackedSection]:
-    """The compressed sections of a shared object; none of other bytes.
-
-    Raises:
-        ArchiveError: its headers contradict one another.
-    """
+    """The compressed sections of a shared object; none of other bytes."""
     if not is_elf(data):
         return
     shared_object = parse_object(data)

@@ -142,11 +142,7 @@ def is_pickle(data: bytes) -> bool:
 
 
 def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
-    """The strings of a pickle; of bytes that only begin like one, all of them behind.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings of a pickle; of bytes that only begin like one, all of them behind."""
     with allowance.part() as part:
         spans, end = PickleSpans([], [], [], []), 0
         for _ in range(MOST_IN_ROW):
@@ -187,7 +183,6 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
 
     Raises:
         ValueError: it is none.
-        LimitError: they would take more memory than allowed.
     """
     spans = PickleSpans([], [], [], [])
     found = 0

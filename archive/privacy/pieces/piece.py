@@ -73,31 +73,19 @@ class FilePiece:
 
     @cached_property
     def bytes(self) -> bytes:
-        """The bytes in memory of their own, where they can be searched.
-
-        Raises:
-            LimitError: they would take more memory than allowed.
-        """
+        """The bytes in memory of their own, where they can be searched."""
         self.allowance.take(len(self.data), "bytes of a record")
         return bytes(self.data)
 
     @cached_property
     def strings(self) -> PieceStrings:
-        """The strings in the bytes.
-
-        Raises:
-            LimitError: they would take more memory than allowed.
-        """
+        """The strings in the bytes."""
         shortest = SHORTEST.get(self.kind, 1)
         return PieceStrings(self.bytes, self.allowance, shortest, in_numbers=self.in_numbers)
 
     @cached_property
     def part(self) -> Callable[[int], str]:
-        """Tells what part of the record a byte of the piece is in; "" where no parts are known.
-
-        Raises:
-            LimitError: that would take more memory than allowed.
-        """
+        """Tells what part of the record a byte of the piece is in; "" where no parts are known."""
         if not is_elf(self.data):
             json = self.strings.json
             return (lambda _: "") if json is None else JsonPlaces(json, self.allowance).path
@@ -172,11 +160,7 @@ MARK = 40
 
 
 class JsonPlaces:
-    """Paths in some JSON.
-
-    Raises:
-        LimitError: it would take more memory than allowed.
-    """
+    """Paths in some JSON."""
 
     def __init__(self, data: bytes, allowance: Allowance) -> None:
         allowance.take(COST * len(data), "places in JSON")

@@ -73,11 +73,7 @@ def with_form(texts: Sequence[bytes]) -> list[int]:
 
 
 def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
-    """The strings in some bytes, by the bytes' form; of JSON those of ``shortest`` bytes or more.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings in some bytes, by the bytes' form; of JSON those of ``shortest`` bytes or more."""
     narrow: Layer
     if is_pickle(data):
         narrow = of_pickle(data, allowance, outer)
@@ -89,11 +85,7 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
 
 
 def long_strings(data: bytes, allowance: Allowance) -> list[Layer]:
-    """The strings in bytes of numbers: those that are too long for chance, and those of wide letters.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The strings in bytes of numbers: those that are too long for chance, and those of wide letters."""
     if is_pickle(data):
         return layers(data, allowance)
     return [of_numbers(data, allowance), *of_wide(data, allowance, int)]
@@ -102,11 +94,7 @@ def long_strings(data: bytes, allowance: Allowance) -> list[Layer]:
 def layers_within(
     layer: Layer, strings: Sequence[NestedString], allowance: Allowance, shortest: int
 ) -> Iterator[Layer]:
-    """The layers of strings of a layer. All that are JSON have one, as they are many, small, and alike.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The layers of strings of a layer. All that are JSON have one, as they are many, small, and alike."""
     json = [string for string in strings if is_json(string.text)]
     if json:
         joined = Joined([string.text for string in json], SEAM)
@@ -185,9 +173,6 @@ class PieceStrings:
     Attributes:
         encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
         layers: pickles, JSON and texts, each as it stands in the one before; of numbers none.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
     """
 
     def __init__(

@@ -45,12 +45,7 @@ class RecordTexts(NamedTuple):
 
 
 def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
-    """The texts of a file, by record.
-
-    Raises:
-        ArchiveError: they are not as the format asks.
-        LimitError: there are more than allowed.
-    """
+    """The texts of a file, by record."""
     kind = file.recognised.kind
     if kind is FileKind.GGUF:
         from archive.formats.tensor_files.gguf import PAIRS, TABLE, places_of_texts  # noqa: PLC0415 (of this kind alone)

@@ -195,12 +195,7 @@ class Walker:
         self.problems = self._bounds.problems
 
     def file(self, mapped: Mapped) -> Iterator[FilePiece]:
-        """The pieces of a file.
-
-        Raises:
-            ArchiveError: it is a zip that contradicts itself, or a broken companion.
-            LimitError: it asks for more memory than allowed.
-        """
+        """The pieces of a file."""
         if is_companion(mapped.data):
             yield from self._companion(mapped.data, "", RecordKind.COMPANION)
         elif has_end(mapped.data):
@@ -213,10 +208,6 @@ class Walker:
         """The pieces of a file of tensors that is no zip, and of the shards that an index names.
 
         Places are bytes of the file.
-
-        Raises:
-            ArchiveError: texts are not as its format asks.
-            LimitError: it asks for more memory than allowed.
         """
         file = archive.tensor_file
         if isinstance(file, ShardedModel):

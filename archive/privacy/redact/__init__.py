@@ -129,11 +129,7 @@ MOST_WORK = 4
 
 
 def hidden_bytes(opened: Archive) -> Iterator[str]:
-    """A sentence for each storage with bytes that no tensor shows and that are not all 0.
-
-    Raises:
-        LimitError: it costs more memory than allowed.
-    """
+    """A sentence for each storage with bytes that no tensor shows and that are not all 0."""
     try:
         tensors = opened.tensors
         for record, names in tensors.storages.items():
@@ -152,20 +148,12 @@ def hidden_bytes(opened: Archive) -> Iterator[str]:
 
 
 def _shows_all(tensor: Tensor, size: int) -> bool:
-    """Whether a tensor shows each byte of its storage, as nearly all do.
-
-    Raises:
-        ArchiveError: it is not within its storage, or of unknown dtype.
-    """
+    """Whether a tensor shows each byte of its storage, as nearly all do."""
     return tensor.is_contiguous and tensor.count > 0 and tensor.span(size) == (0, size)
 
 
 def _shown(tensors: list[Tensor], size: int) -> np.ndarray:
-    """Which bytes of a storage tensors show, as flags.
-
-    Raises:
-        ArchiveError: a tensor is not within its storage, or of unknown dtype.
-    """
+    """Which bytes of a storage tensors show, as flags."""
     shown = np.zeros(size, np.bool_)
     left = MOST_WORK * size
     for tensor in tensors:

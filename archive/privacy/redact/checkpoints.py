@@ -117,12 +117,7 @@ def redact_checkpoint(
 
 
 def _replaced(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[int, str]:
-    """What texts become, by their bytes; those that must stay are left out.
-
-    Raises:
-        ArchiveError: two keys of a dict, or two elements of a set, would be the same.
-        LimitError: texts would cost more memory than allowed.
-    """
+    """What texts become, by their bytes; those that must stay are left out."""
     texts: dict[int, str] = {}
     for text in saved.texts:
         allowance.take(sum(text.count(old) * len(new) for old, new in values.items()), "texts")
@@ -149,11 +144,7 @@ def _obstacle(text: SavedText, values: Mapping[str, str]) -> str:
 
 
 def _staying(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[str, str]:
-    """Sentences about values that stay, each with the value: where it stands, and why it stays.
-
-    Raises:
-        LimitError: they would cost more memory than allowed.
-    """
+    """Sentences about values that stay, each with the value: where it stands, and why it stays."""
     letters: list[tuple[int, str | bytes | bytearray, str]] = [
         (text.at, text, why) for text in saved.texts if (why := _obstacle(text, values))
     ]
@@ -184,11 +175,7 @@ def _members(before: Container, pickle: bytes | memoryview) -> Iterator[Member]:
 
 
 def _check_rest(before: Container, after: Container) -> None:
-    """Refuse a result whose other records are not those of the original, in their order.
-
-    Raises:
-        ArchiveError: one is not.
-    """
+    """Refuse a result whose other records are not those of the original, in their order."""
     old, new = ([name for name in file.records if name != RECORD_NAME] for file in (before, after))
     if old != new or before.root != after.root:
         raise ArchiveError("records would not be the same", file=before.file)

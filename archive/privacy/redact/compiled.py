@@ -63,12 +63,7 @@ STACK_TRACES = "stack_traces"
 
 
 def redacted_compiled(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
-    """The records of compiled models, rewritten, by name; None where one goes.
-
-    Raises:
-        ArchiveError: a record is broken.
-        LimitError: they would take more memory than allowed.
-    """
+    """The records of compiled models, rewritten, by name; None where one goes."""
     made: dict[str, bytes | None] = {}
     if rules.paths == rules.source == "keep" and not rules.maps:
         return made

@@ -58,10 +58,6 @@ def redacted_programs(
     Args:
         removed: takes what is gone.
         renamed: what becomes of names; None where they stay.
-
-    Raises:
-        ArchiveError: one of them is no program.
-        LimitError: they would take more memory than allowed.
     """
     if not opened.programs.records or not rewrites_metadata(rules):
         return {}

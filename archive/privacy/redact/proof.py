@@ -113,10 +113,6 @@ def prove(
     Args:
         file: a zip, or an opened file of tensors that is none.
         known: the lines of its source text.
-
-    Raises:
-        ArchiveError: a record of the file cannot be read.
-        LimitError: it costs more than allowed.
     """
     walker = Walker(allowance, deep=True)
     proof = Proof(Finder(file.file, kind, walker, known))

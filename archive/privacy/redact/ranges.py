@@ -92,9 +92,6 @@ def redacted(
     Args:
         removed: takes what is removed.
         renamed: the archive with other names; None where they stay.
-
-    Raises:
-        LimitError: the texts would take more memory than allowed.
     """
     sources = table.sources
     allowance.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
@@ -149,10 +146,6 @@ def check_lines(
 
     Args:
         renamed: the archive with other names, if they are not kept.
-
-    Raises:
-        ArchiveError: some are.
-        LimitError: the texts would take more memory than allowed.
     """
     expected = before if renamed is None else renamed.table(before)
     same = expected.names == after.names and all(

@@ -94,9 +94,6 @@ class Rules:
             maps: ``OLD=NEW`` each.
             preset: the choices to begin with.
             given: other attributes; None for those that the preset, or the default, decides.
-
-        Raises:
-            ArchiveError: a map is not ``OLD=NEW``, there is no such choice, or nothing is to be rewritten.
         """
         pairs = [pair.partition("=") for pair in maps]
         for pair in pairs:
@@ -191,11 +188,7 @@ def _common(paths: Sequence[bytes]) -> int:
 
 
 def replacements(pairs: Iterable[str]) -> dict[str, str]:
-    """Texts and what replaces them, of ``VALUE=TEXT`` each; the longest first.
-
-    Raises:
-        ArchiveError: one is not ``VALUE=TEXT`` in UTF-8, or would be there again.
-    """
+    """Texts and what replaces them, of ``VALUE=TEXT`` each; the longest first."""
     values = {}
     for pair in pairs:
         value, equals, text = pair.partition("=")

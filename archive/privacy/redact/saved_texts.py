@@ -98,12 +98,7 @@ class SavedTexts(NamedTuple):
 
 
 def texts_of(data: memoryview, allowance: Allowance) -> SavedTexts:
-    """The texts of a pickle, with what they are for.
-
-    Raises:
-        ArchiveError: it is no pickle.
-        LimitError: it would cost more memory than allowed.
-    """
+    """The texts of a pickle, with what they are for."""
     machine = _TextMachine()
     machine.run(data, 0, allowance)
     allowance.take(TEXT_BYTES * machine.steps, "texts of a pickle")
@@ -234,9 +229,6 @@ def with_texts(data: memoryview, saved: SavedTexts, texts: Mapping[int, str]) ->
         data: the pickle.
         saved: its texts.
         texts: the new ones, by the byte where each stands now.
-
-    Raises:
-        ArchiveError: frames overlap, or cut a text.
     """
     changes = [
         (text.at, text.end, _instruction(texts[text.at], saved.protocol))
@@ -296,9 +288,6 @@ def check_same_but(old: memoryview, new: memoryview, texts: Mapping[int, str]) -
         old: a pickle.
         new: another.
         texts: what stands in the new one, by the byte in the old one.
-
-    Raises:
-        ArchiveError: it does.
     """
     try:
         _compare(_instructions(old), _instructions(new), texts)

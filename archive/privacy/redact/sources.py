@@ -53,11 +53,7 @@ def called(table: RangeTable, allowance: Allowance) -> set[tuple[bytes, bytes]]:
 
 
 def texts_of(sources: SourceTable, allowance: Allowance) -> RangeTexts:
-    """The texts of sources.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
+    """The texts of sources."""
     known: dict[bytes, int] = {}
     numbers: dict[tuple[bytes, ...], int] = {}
     number: list[int] = []

@@ -80,11 +80,7 @@ def _members(opened: Archive, changes: Changes) -> Iterator[Member]:
 
 
 def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tuple[Contents, bytes]:
-    """The companion: all that the archive was and the redacted one is not; and the bytes of its file.
-
-    Raises:
-        ArchiveError: a join would not give the archive's records again.
-    """
+    """The companion: all that the archive was and the redacted one is not; and the bytes of its file."""
     # the records of the model that the redacted archive does not have as they were
     before = opened.container.records
     # A join would put metadata that an embedded companion has into the program, where it never was.

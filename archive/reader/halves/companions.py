@@ -17,23 +17,13 @@ if TYPE_CHECKING:
 
 
 def companion_contents(opened: Archive, kept: KeptHandles, *, fingerprints: bool = False) -> Contents:
-    """What the companion of an archive holds, if some handles stay in the archive.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-        LimitError: it asks for more than allowed.
-    """
+    """What the companion of an archive holds, if some handles stay in the archive."""
     contents = collect(opened, fingerprints=fingerprints)
     return kept.noted(with_digest(contents, opened.container, opened.programs.left))
 
 
 def companion_of(opened: Archive) -> bytes:
-    """The companion that ``split`` makes of an archive by default; the archive stays as it is.
-
-    Raises:
-        ArchiveError: the archive has no debug information, or cannot be read.
-        LimitError: it asks for more than allowed.
-    """
+    """The companion that ``split`` makes of an archive by default; the archive stays as it is."""
     check_archive(opened)
     check_debug_info(opened)
     contents = companion_contents(opened, kept_handles(opened, None, "", by_default="unique"))

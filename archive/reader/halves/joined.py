@@ -135,9 +135,6 @@ def joined_members(
         contents: of the archive's companion.
         made: the debug records, by name.
         left: what is read in place of some of the records: exported programs without metadata.
-
-    Raises:
-        ArchiveError: there are more or fewer records than there were.
     """
     if "member.kind" not in contents.columns:
         raise ArchiveError(
@@ -245,9 +242,6 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
         companion: the companion file, which must hold the same.
         left: the archive id of what is left, which must be that of the contents.
         allowance: the memory that reading the companion may cost.
-
-    Raises:
-        ArchiveError: the companion or what is left is wrong.
     """
     read = parse_companion(companion, allowance)
     same = read.columns.keys() == contents.columns.keys()

@@ -50,7 +50,6 @@ def kept_kinds(
 
     Raises:
         UnfitOptionsError: kinds are given, and the archive has no exported programs or compiled models.
-        ArchiveError: there is no such kind, or one is both kept and dropped.
     """
     for word in (*keep, *drop):
         if word not in KINDS:
@@ -147,7 +146,6 @@ def kept_handles(
     Raises:
         UnfitOptionsError: ``handles`` is given, and there are none.
         ImpossibleError: they cannot become unique, or are so already.
-        ArchiveError: a salt is given, and the handles are not to become unique.
     """
     if METHOD_HANDLES not in opened.records:
         if handles or salt:
@@ -174,11 +172,7 @@ def kept_handles(
 
 
 def check_handles_left(opened: Archive) -> None:
-    """Refuse a companion of another file of the same model: the handles in the archive are not its own.
-
-    Raises:
-        ArchiveError: what was split from the companion's file prints other handles than the archive does.
-    """
+    """Refuse a companion of another file of the same model: the handles in the archive are not its own."""
     companion = opened.companion
     if companion is None or METHOD_HANDLES not in opened.container.records:
         return

@@ -116,9 +116,6 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     Args:
         archive: the archive.
         like: another archive with the same bytecode, whose parsed bytecode is used.
-
-    Raises:
-        ArchiveError: a record is broken.
     """
     if not has_checks(archive.recognised.kind):
         return []
@@ -144,9 +141,6 @@ def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool =
         after: the archive.
         before: what it was made from.
         same_bytecode: whether both have the same bytecode, which is then parsed once.
-
-    Raises:
-        ArchiveError: a record is broken, or contradicts others and did not before.
     """
     failed = refusals(after, before if same_bytecode else None)
     contradictions = [refusal for refusal in failed if not refusal.check.of_release]

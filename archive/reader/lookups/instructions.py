@@ -113,12 +113,7 @@ class InstructionNodes:
         self._by_handle: dict[str, dict[int, list[ProgramNode]]] = {}
 
     def named(self, name: str) -> list[MethodInstruction]:
-        """The instructions that a name stands for: those of each method, if it names none.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-            LimitError: it stands for more nodes than ``Limits.work`` allows steps.
-        """
+        """The instructions that a name stands for: those of each method, if it names none."""
         parts = NAME.fullmatch(name)
         if parts is None or int(parts["chain"]) != ONLY_CHAIN:
             return []
@@ -131,10 +126,6 @@ class InstructionNodes:
             number: in the only chain.
             steps: counts a step for each of them, and for each of their nodes.
             only: the method; None for all.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-            LimitError: more steps are taken than allowed.
         """
         methods = self._methods.get(number, ())
         return [self._instruction(method, number, steps) for method in methods if only in (None, method)]
@@ -166,10 +157,6 @@ class InstructionNodes:
             operator: as the runtime prints it; "" for a call of a backend, which may stand in any branch.
             steps: counts a step for each operator that is compared.
             only: the method; None for all.
-
-        Raises:
-            ArchiveError: a program is broken.
-            LimitError: more steps are taken than allowed.
         """
         for method, nodes in self._inner.items():
             if only not in (None, method):
@@ -191,10 +178,6 @@ class InstructionNodes:
             number: in the only chain.
             operator: as the runtime notes it, ``copy_.out``; "" for a call of a backend.
             steps: counts a step for each operator that is compared.
-
-        Raises:
-            ArchiveError: a program is broken.
-            LimitError: more steps are taken than allowed.
         """
         in_branches = self._inner.get(method, ())
         steps.take(1 + len(in_branches))
@@ -312,11 +295,7 @@ class Regions:
         self._archive = archive
 
     def sourced(self, node: ProgramNode) -> ProgramNode:
-        """A node with the model's own trace and modules, where it has generated code's and these are known.
-
-        Raises:
-            ArchiveError: a record that is needed is broken.
-        """
+        """A node with the model's own trace and modules in place of generated code's, where known."""
         frames = node.site.frames.frames if node.site.frames else ()
         if not frames or not all(frame.file.startswith(FX_FILE) for frame in frames):
             return node

@@ -59,9 +59,6 @@ def found_kernels(models: Mapping[str, CompiledModel], name: str) -> list[Called
 
     Returns:
         One, or several that cannot be told apart by the name; none where nothing has it.
-
-    Raises:
-        ArchiveError: a model that is needed is broken.
     """
     return found_in(models, name, _in_model)
 

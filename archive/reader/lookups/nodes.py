@@ -94,9 +94,6 @@ def found_nodes(programs: Mapping[str, Program], name: str) -> list[ProgramNode]
 
     Returns:
         One, or several that cannot be told apart by the name; none where nothing has it.
-
-    Raises:
-        ArchiveError: a program that is needed is broken.
     """
     return found_in(programs, name, _in_program)
 

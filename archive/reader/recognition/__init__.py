@@ -219,10 +219,6 @@ def opened_archive(
         mapped: the file.
         allowance: what it may cost.
         kinds: the kinds that are opened; others are refused.
-
-    Raises:
-        ArchiveError: the file is no archive (the message says what it is) or contradicts itself. The file
-            is closed then.
     """
     container = opened_zip(mapped, allowance)
     recognised = recognise_zip(container)
@@ -235,11 +231,7 @@ def opened_archive(
 
 
 def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
-    """Refuse a mapped file that is no companion.
-
-    Raises:
-        ArchiveError: the message says what the file is. The file is closed then.
-    """
+    """Refuse a mapped file that is no companion."""
     if is_companion(mapped.data):
         return
     try:
@@ -252,12 +244,7 @@ def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
 
 
 def opened_zip(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
-    """Open a mapped zip of any kind.
-
-    Raises:
-        ArchiveError: the file is no zip (the message says what it is) or contradicts itself. The file is
-            closed then.
-    """
+    """Open a mapped zip of any kind."""
     if has_end(mapped.data):
         return Container(mapped, allowance, rooted=False)
     try:
@@ -344,11 +331,7 @@ def _zip_of(records: Mapping[str, Record]) -> str:
 
 
 def saved_tensors(container: Container) -> dict[str, Tensor]:
-    """The tensors in a zip by ``torch.save``, by their paths from the saved object.
-
-    Raises:
-        ArchiveError: the pickle cannot be read.
-    """
+    """The tensors in a zip by ``torch.save``, by their paths from the saved object."""
     from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save alone)
 
     with container.allowance.part() as values:
@@ -356,20 +339,12 @@ def saved_tensors(container: Container) -> dict[str, Tensor]:
 
 
 def is_packaged_pickle(record: ReadableRecord) -> bool:
-    """Whether a file of a ``torch.package`` is a pickle of Python's: PyTorch writes protocol 3.
-
-    Raises:
-        ArchiveError: it cannot be read.
-    """
+    """Whether a file of a ``torch.package`` is a pickle of Python's: PyTorch writes protocol 3."""
     return not record.name.startswith(PACKAGED) and bytes(record.view()[:2]) == b"\x80\3"
 
 
 def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
-    """The tensors in a ``torch.package``, by the records that Python pickled and their paths in each.
-
-    Raises:
-        ArchiveError: a pickle cannot be read.
-    """
+    """The tensors in a ``torch.package``, by the records that Python pickled and their paths in each."""
     from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.package alone)
 
     packaged = {}
@@ -385,11 +360,7 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
 
 
 def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
-    """The value of a pickle that Python wrote, described and not made.
-
-    Raises:
-        ArchiveError: it cannot be read.
-    """
+    """The value of a pickle that Python wrote, described and not made."""
     from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]

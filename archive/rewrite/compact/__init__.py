@@ -41,10 +41,6 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
 
     Returns:
         Inflated pickles by record; a record's own bytes if nothing shorter was found.
-
-    Raises:
-        ArchiveError: a debug record is broken.
-        LimitError: writing it in several ways would cost more memory than the archive's allowance has.
     """
     compacted = {}
     for name, ways in _ways(opened):

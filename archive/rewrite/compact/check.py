@@ -56,10 +56,6 @@ def same_facts(before: Archive, after: Archive) -> None:
     Args:
         before: the archive whose facts are expected.
         after: the archive that is checked.
-
-    Raises:
-        ArchiveError: the facts differ (the message names record, row and field), or a debug record is broken.
-        LimitError: comparing them would cost more memory than the first archive's allowance has.
     """
     with in_file(after.file):
         old, new = before.range_table.numbers, after.range_table.numbers
@@ -90,9 +86,6 @@ def compare_ranges(
         names: records that both have.
         tags: compare tags, too.
         unnamed: take a filename of None for another than "".
-
-    Raises:
-        ArchiveError: naming the record, row and field of a difference.
     """
     before, after = archive.range_table, other.range_table
     order, other_order = (
@@ -116,9 +109,6 @@ def compare_rows(
         rows: of both, by their numbers in the whole archive.
         fields: columns that are compared besides the source.
         unnamed: take a filename of None for another than "".
-
-    Raises:
-        ArchiveError: naming the record, row and field of a difference.
     """
     before, after = archive.range_table, other.range_table
     row, at = rows
@@ -205,12 +195,7 @@ def _pieces(sources: SourceTable, which: Ints, known: Numbers, allowance: Allowa
 
 
 def compare_handles(before: HandleTable | None, after: HandleTable | None, allowance: Allowance) -> None:
-    """Refuse call-stack maps that differ.
-
-    Raises:
-        ArchiveError: naming the handle and field of a difference.
-        LimitError: comparing them would cost more memory than the allowance has.
-    """
+    """Refuse call-stack maps that differ."""
     name = CALLSTACK_MAP
     _refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:
@@ -264,12 +249,7 @@ def _stack_numbers(
 def compare_methods(
     name: str, before: MethodTable | None, after: MethodTable | None, allowance: Allowance
 ) -> None:
-    """Refuse records of methods that differ.
-
-    Raises:
-        ArchiveError: naming the method and instruction of a difference.
-        LimitError: comparing them would cost more memory than the allowance has.
-    """
+    """Refuse records of methods that differ."""
     _refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:
         return

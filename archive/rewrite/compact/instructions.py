@@ -175,9 +175,6 @@ def pickled(code: Instructions, strings: Sequence[bytes], allowance: Allowance) 
     Args:
         code: the value's instructions.
         strings: the texts and names by number; both lines of a name end in a newline.
-
-    Raises:
-        LimitError: it would cost more.
     """
     with allowance.lent(INSTRUCTION_BYTES * len(code.op), "instructions"):
         op, arg = _with_memo(code)

@@ -95,11 +95,7 @@ class RangeRecord:
 
 
 def record_of(table: RangeTable, number: int, allowance: Allowance) -> RangeRecord:
-    """Take one record out of a table.
-
-    Raises:
-        LimitError: its rows or strings would cost more memory than the allowance has.
-    """
+    """Take one record out of a table."""
     allowance.take(ROW_BYTES * len(table.rows(number)), "rows that are written in fewer bytes")
     part = slice(int(table.first[number]), int(table.first[number + 1]))
     source, first = numbered(table.source[part])
@@ -147,9 +143,6 @@ def range_ways(
     Args:
         record: the rows.
         layouts: the layouts that may be used: the string table, one without, or both.
-
-    Raises:
-        LimitError: it would cost more.
     """
     length, longest = record.texts.length(), NEVER
     sharings = list(_sharings(record))

@@ -89,11 +89,7 @@ class _Way:
 
 
 def stack_ways(table: HandleTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
-    """Write the map in several ways, with as many elements a row as its layout has.
-
-    Raises:
-        LimitError: it would cost more memory than the allowance has.
-    """
+    """Write the map in several ways, with as many elements a row as its layout has."""
     allowance.take(HANDLE_BYTES * len(table) + FRAME_BYTES * len(table.next), "handles and frames")
     columns = (table.op, table.function, table.module_type, table.module_instance)
     strings, number = own_strings(table.strings, np.concatenate(columns), allowance)
@@ -247,11 +243,7 @@ METHOD_BYTES, VALUE_BYTES = 250, 50
 
 
 def method_ways(table: MethodTable, allowance: Allowance) -> Iterator[bytes]:
-    """Write the record in several ways.
-
-    Raises:
-        LimitError: it would cost more memory than the allowance has.
-    """
+    """Write the record in several ways."""
     allowance.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
     is_paths = table.generation is Generation.MODULE_PATHS
     index = np.concatenate((table.name, table.value)) if is_paths else table.name

@@ -57,9 +57,6 @@ def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int], a
         index: indices into them, or -1 (n).
         known: the number of each string so far. New strings are added.
         allowance: the memory that the strings may cost.
-
-    Raises:
-        LimitError: they would cost more.
     """
     there = index[index >= 0]
     low = int(there.min(initial=len(strings)))
@@ -120,11 +117,7 @@ class PiecedTexts(NamedTuple):
 
 
 def shared_pieces(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
-    """Cut the texts into pieces that they share.
-
-    Raises:
-        LimitError: they have more lines than the allowance has room for.
-    """
+    """Cut the texts into pieces that they share."""
     return _together(_cut(_lines(texts, allowance), allowance))
 
 

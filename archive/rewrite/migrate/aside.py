@@ -47,11 +47,7 @@ def is_format(name: str) -> bool:
 
 
 def write_original(file: BinaryIO, migrated: Container) -> None:
-    """Write the original of a migrated archive.
-
-    Raises:
-        ArchiveError: the record is broken, or the archive was changed since.
-    """
+    """Write the original of a migrated archive."""
     with in_file(migrated.file, MIGRATED):
         contents = parse_companion(migrated.records[MIGRATED].view(), migrated.allowance)
     records = {

@@ -70,9 +70,6 @@ def check_migrated(before: Archive, after: Archive, cuts: Mapping[str, Sequence[
         before: the original.
         after: the migrated archive.
         cuts: the bytes that were taken out of code records.
-
-    Raises:
-        ArchiveError: naming the record and place of a difference.
     """
     with in_file(after.file):
         for name, record in before.records.items():
@@ -258,11 +255,7 @@ def migrate(
 
 
 def target_named(name: str) -> Target:
-    """A target by its name.
-
-    Raises:
-        ArchiveError: there is none of that name.
-    """
+    """A target by its name."""
     if name == TO_ORIGINAL:
         return Target(None)
     if name in TO_LAYOUTS:

@@ -85,7 +85,6 @@ class MigratedRecords:
 
     Raises:
         ImpossibleError: archive or target are of PyTorch 1.0 to 1.2.
-        ArchiveError: a debug record is broken.
     """
 
     def __init__(self, archive: Archive, target: Target, origin: Provenance) -> None:

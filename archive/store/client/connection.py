@@ -68,11 +68,7 @@ class RequestBudget:
 
     @property
     def silence(self) -> float:
-        """Seconds that the next call of the system may take.
-
-        Raises:
-            ArchiveError: no time is left.
-        """
+        """Seconds that the next call of the system may take."""
         left = self._end - self._clock()
         if left <= 0:
             raise self.late()
@@ -97,21 +93,13 @@ class RequestBudget:
         self._end = now + seconds_left(prolonged(self._end - now, count, self._seconds))
 
     def wait(self, seconds: float) -> None:
-        """Wait before another try.
-
-        Raises:
-            ArchiveError: less time is left.
-        """
+        """Wait before another try."""
         if self._clock() + seconds >= self._end:
             raise self.late()
         time.sleep(seconds)
 
     def take(self, count: int) -> None:
-        """Count bytes that were received.
-
-        Raises:
-            ArchiveError: they are more than may come.
-        """
+        """Count bytes that were received."""
         self.prolong(count)
         self._room -= count
         if self._room < 0:
@@ -153,11 +141,7 @@ class _Received(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int | None:
-        """Receive bytes.
-
-        Raises:
-            ArchiveError: the time is over, or more bytes come than may.
-        """
+        """Receive bytes."""
         self._socket.settimeout(self._budget.silence)
         try:
             count = self._raw.readinto(buffer)
@@ -322,9 +306,6 @@ class Connection:
 
     Attributes:
         name: the address for messages, without what is secret in it.
-
-    Raises:
-        ArchiveError: it is no address of HTTP.
     """
 
     def __init__(self, url: str) -> None:
@@ -359,7 +340,6 @@ class Connection:
             body: is put, where it is given.
 
         Raises:
-            ArchiveError: the server cannot be reached, refuses, is too slow, or says too much.
             LateError: the deadline of the work has passed.
         """
         url = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -381,7 +361,6 @@ class Connection:
 
         Raises:
             _AgainError: another try may have another answer.
-            ArchiveError: none will.
         """
         try:
             with in_file(self.name), opener_of(budget).open(request, timeout=SECONDS_OF_SILENCE) as response:
@@ -408,7 +387,6 @@ class Connection:
         """A body, read to its end.
 
         Raises:
-            ArchiveError: it is too long, or comes too slowly.
             HTTPException: it is cut.
         """
         data = bytearray()

@@ -44,9 +44,6 @@ class Server:
         file: the address, for messages.
         unread: none: a server lists what can be read.
         damaged: likewise.
-
-    Raises:
-        ArchiveError: the address is none.
     """
 
     def __init__(self, url: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -58,11 +55,7 @@ class Server:
         self.damaged: dict[str, ServerEntry] = {}
 
     def entries(self) -> Sequence[ServerEntry]:
-        """All companions, as the server lists them once, in the order of their ids.
-
-        Raises:
-            ArchiveError: the server cannot be reached, or says what cannot be.
-        """
+        """All companions, as the server lists them once, in the order of their ids."""
         return list(self._entries.values())
 
     @cached_property
@@ -94,11 +87,7 @@ class Server:
         return reply.data
 
     def companion_of(self, entry: ServerEntry) -> bytes:
-        """A companion file that the server lists, to the byte: from the cache, or else from the server.
-
-        Raises:
-            ArchiveError: the server gives other bytes than its list says.
-        """
+        """A companion file that the server lists, to the byte: from the cache, or else from the server."""
         key = digest_of(f"{entry.archive_id}/{entry.digest}".encode()).hex()
         data = self._cache.get(key, entry.digest)
         if data is None:
@@ -114,11 +103,7 @@ class Server:
         return data
 
     def opened_of(self, entry: ServerEntry) -> Archive:
-        """A companion, opened for reading, and found to be what the list says.
-
-        Raises:
-            ArchiveError: it is none, or it contradicts the list.
-        """
+        """A companion, opened for reading, and found to be what the list says."""
         data = self.companion_of(entry)
         archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.label}")
         return as_listed(archive, entry, "what its server lists")
@@ -133,9 +118,6 @@ class Server:
 
         Raises:
             NoDebugInfoError: it is an archive without debug info.
-            ArchiveError: it is of another kind; or the server is read only, or asks for the token of
-                ``$DEBUG_ARCHIVE_TOKEN``, or has that id or prefix for another archive.
-            OSError: a file cannot be read.
         """
         made = made_of(source, name, self._limits)
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
@@ -164,11 +146,7 @@ class Server:
 
 
 def _page_of(data: bytes, after: str) -> tuple[list[ServerEntry], str | None]:
-    """The companions of a page, and the id behind which the next one begins; None behind the last one.
-
-    Raises:
-        ArchiveError: it is no page.
-    """
+    """The companions of a page, and the id behind which the next one begins; None behind the last one."""
     page = _object(data)
     items = page.get("companions")
     if not isinstance(items, list):
@@ -182,11 +160,7 @@ def _page_of(data: bytes, after: str) -> tuple[list[ServerEntry], str | None]:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """An object of JSON.
-
-    Raises:
-        ArchiveError: it is none.
-    """
+    """An object of JSON."""
     value = parsed_json(data, MOST_VALUES)
     if not isinstance(value, dict):
         raise ArchiveError(expected="an object of JSON", found=shown(value))

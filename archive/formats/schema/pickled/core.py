@@ -182,11 +182,7 @@ def gathering(take: Take[Declared, Columns]) -> Take[Declared, Columns]:
 
 
 def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
-    """The columns of whole pickles, given by their numbers; one declaration reads them all.
-
-    Raises:
-        ArchiveError: naming record, row and field of the first value that is not as declared.
-    """
+    """The columns of whole pickles, given by their numbers; one declaration reads them all."""
     try:
         return schema.take(tree, tree.roots[pickles], allowance)
     except Mismatch as mismatch:
@@ -197,11 +193,7 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
 
 @contextmanager
 def at_byte(tree: Tree) -> Iterator[None]:
-    """Make errors of values that are read one by one; their place is the byte.
-
-    Raises:
-        ArchiveError: a value is not as declared.
-    """
+    """Make errors of values that are read one by one; their place is the byte."""
     try:
         yield
     except Mismatch as mismatch:
@@ -222,11 +214,7 @@ def build(
     allowance: Allowance,
     receive: Receive | None = None,
 ) -> bytes:
-    """The pickle of the only value of some columns; nothing, where its bytes are received part by part.
-
-    Raises:
-        LimitError: it would cost more.
-    """
+    """The pickle of the only value of some columns; nothing, where its bytes are received part by part."""
     with allowance.part() as part:
         writer = Writer(strings, part, receive)
         schema.emitter(writer, columns)(0)

@@ -108,8 +108,6 @@ def with_hashes(opened: Archive, removed: Removed) -> Renamed:
 
     Raises:
         ImpossibleError: the archive is of a kind whose names stay, or a name stands where it cannot change.
-        ArchiveError: code or a pickle is not as PyTorch writes it.
-        LimitError: it costs more memory than allowed.
     """
     words = ModelNames(os.urandom(SALT_BYTES))
     for name in opened.container.records:

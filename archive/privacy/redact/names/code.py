@@ -177,12 +177,7 @@ ALLOWED = STATEMENTS + EXPRESSIONS
 
 
 def parse_code(record: str, data: bytes, allowance: Allowance) -> CodeNames:
-    """The names in a record of code.
-
-    Raises:
-        ArchiveError: it is not as PyTorch writes code.
-        LimitError: it costs more memory than allowed.
-    """
+    """The names in a record of code."""
     tokens = sum(1 for _ in TOKEN.finditer(data))
     with allowance.lent(NODE_BYTES * tokens, "names in code", record=record):
         code = _Reader(record, data).read()

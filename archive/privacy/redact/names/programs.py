@@ -42,10 +42,6 @@ def note_programs(words: ModelNames, opened: Archive) -> list[str]:
 
     Returns:
         What is to be told of names that stay.
-
-    Raises:
-        ArchiveError: one of them is no program.
-        LimitError: they cost more memory than allowed.
     """
     attributes = set[str]()
     for name, record in opened.programs.records.items():
