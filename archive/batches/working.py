@@ -273,7 +273,7 @@ class _Work(NamedTuple):
         return Outcome(self.job, kind, reason, facts, self.sources, outputs)
 
     def _facts(self, targets: Sequence[Sink], *, force: bool) -> object:
-        """Call the library's function; in a folder, archives without what an option is about do without it."""
+        """Call the library's function; in a folder, archives an option doesn't fit do without it."""
         job, task = self.job, self.task
         read = job.sources if task.mapped else [in_memory(path) for path in job.sources]
         call = partial(task.call, *read, *targets, force=force, limits=task.limits)
