@@ -12,10 +12,12 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.effects import State
+from tests.support.live_state import live_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.effects import State
 
 pytestmark = pytest.mark.torch
 
@@ -121,7 +123,9 @@ class Comparing:
 
 def state_of(model: Any, module: ModuleType) -> SimpleNamespace:  # noqa: ANN401
     """What the eager model can change."""
-    cells = {key: cell.cell_contents for key, cell in dict(State.of(model).cells).items() if cell is not None}
+    cells = {
+        key: cell.cell_contents for key, cell in dict(live_state(model).cells).items() if cell is not None
+    }
     return SimpleNamespace(
         module=model,
         globals=SimpleNamespace(**{module.__name__: SimpleNamespace(**vars(module))}),

@@ -23,6 +23,7 @@ from archive.effects.places import items_of
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from tests.effects.effect_cases import Cases, fresh
+from tests.support.live_state import live_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,7 +156,7 @@ def state_of(model: Any, modules: list[ModuleType]) -> SimpleNamespace:  # noqa:
         one.__name__: {name: value for name, value in vars(one).items() if name[:2] != "__"}
         for one in modules
     }
-    return _state(model, names, State.of(model).cells)
+    return _state(model, names, live_state(model).cells)
 
 
 def state_in(loaded: Direct | Effectful) -> SimpleNamespace:

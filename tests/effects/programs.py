@@ -278,7 +278,6 @@ kinds: list[SearchStrategy[Effect]] = [
     st.builds(Effect, st.just(Op.SAVE_FOR_BACKWARD), st.just(at("self.context")), st.none(), values),
     st.builds(Effect, st.just(Op.REGISTER_HOOK), tensor_places, st.just(Constant("package.module:hook")),
               st.integers(0, 2).map(Constant)),
-    st.builds(Effect, st.just(Op.REMOVE_HOOK), tensor_places, st.none(), st.integers(0, 2).map(Constant)),
 ]  # fmt: skip
 
 
@@ -401,8 +400,6 @@ def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> No
             place.save_for_backward(*value)
         case Op.REGISTER_HOOK:
             state.hooks[value] = place.register_hook(ALLOWED[key])
-        case Op.REMOVE_HOOK:
-            state.hooks.pop(value).remove()
         case _:
             getattr(place, str(effect.op))(value)
 

@@ -28,6 +28,7 @@ from tests.effects.changing_models import CASES, Case, X
 from tests.effects.comparison import scripted
 from tests.effects.refused_models import REFUSALS
 from tests.support.backend_models import cases as backend_cases
+from tests.support.live_state import live_state
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def test_calls_and_state_are_those_of_the_module(name: str) -> None:
     ready = prepared(method, allow=ALLOWED)
     table = EffectTable((method,), side_effects.state.entries)
     names = list(inspect.signature(model.forward).parameters)
-    states = [State.fresh(table, copy.deepcopy(side_effects.state.tensors)), State.of(model)]
+    states = [State.fresh(table, copy.deepcopy(side_effects.state.tensors)), live_state(model)]
     for state in states:
         for call in range(CALLS):
             given = arguments(case, call)
@@ -250,7 +251,7 @@ def test_pytorch_s_own_modules(name: str) -> None:
     model, x = copy.deepcopy(LIBRARY[name])
     eager = copy.deepcopy(model)
     graph, side_effects = capture(model, x)
-    ready, state = prepared(side_effects.table()), State.of(model)
+    ready, state = prepared(side_effects.table()), live_state(model)
     argument = next(iter(inspect.signature(model.forward).parameters))
     run = scripted(graph)
     for _ in range(3):

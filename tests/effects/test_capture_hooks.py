@@ -11,9 +11,9 @@ from torch import nn
 
 from archive.effects import capture
 from archive.effects.replay.replay import prepared
-from archive.effects.replay.state import State
 from tests.effects.changing_models import X
 from tests.effects.comparison import scripted
+from tests.support.live_state import live_state
 
 pytestmark = pytest.mark.torch
 
@@ -48,7 +48,7 @@ def test_hooks() -> None:
     graph, side_effects = capture(model, X.clone().requires_grad_())
     method = side_effects.table()
     assert not model.weight._backward_hooks
-    ready, state = prepared(method, allow=ALLOWED), State.of(model)
+    ready, state = prepared(method, allow=ALLOWED), live_state(model)
     outputs = scripted(graph)(*ready.inputs(state, {"x": other}))
     ready.replay(state, outputs, {"x": other}).sum().backward()
     assert x.grad is not None

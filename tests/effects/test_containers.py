@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch", exc_type=ImportError)
 
-from archive.effects import CaptureError, GuardError, ReplayError, State, replay
+from archive.effects import CaptureError, GuardError, ReplayError, replay
 from archive.effects.places import items_of
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, Constant, Effect, Made, Op, Temporary
@@ -24,6 +24,7 @@ from tests.effects.made_modules import Made as Text
 from tests.effects.made_modules import written
 from tests.effects.outcome import Comparing, Direct, paths, picture, state_in, state_of
 from tests.support.effect_tables import SELF, method
+from tests.support.live_state import live_state
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 
@@ -339,9 +340,9 @@ def test_a_change_is_made_by_pythons_own_method_and_undone(before: Any, effect: 
     model, same = SimpleNamespace(held=before(), count=1), before()
     failing = Effect(Op.APPEND, Attribute(SELF, "count"), None, ONE)
     with pytest.raises(ReplayError, match="append"):
-        replay(method(effect, failing), State.of(model), [0], arguments={})
+        replay(method(effect, failing), live_state(model), [0], arguments={})
     assert shown(model.held) == shown(same)
-    replay(method(effect), State.of(model), [0], arguments={})
+    replay(method(effect), live_state(model), [0], arguments={})
     assert shown(model.held) == shown(after)
 
 

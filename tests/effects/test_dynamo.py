@@ -20,7 +20,7 @@ from torch import nn
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew
 
-from archive.effects import State, capture
+from archive.effects import capture
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     Attribute,
@@ -35,6 +35,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.parts import root_of
 from tests.effects import changing_models
 from tests.effects.changing_models import CASES, Case, Note, X
+from tests.support.live_state import live_state
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Spelling:
         for name in ("SEEN", "KEPT"):
             for where in (changing_models.__name__, __name__):
                 self._names[id(globals_of(where).get(name))] = f"{where}:{name}"
-        for (_, name), cell in State.of(module).cells.items():
+        for (_, name), cell in live_state(module).cells.items():
             self._names[id(cell)] = f"cell {name}"
 
     def _add(self, name: str, value: Any) -> None:  # noqa: ANN401

@@ -60,6 +60,7 @@ from tests.support.forged import (
     with_forged,
     with_state,
 )
+from tests.support.live_state import live_state
 from tests.support.sampling import crossed
 from tests.support.strategies import patient
 
@@ -294,7 +295,7 @@ def test_no_table_runs_anything_nor_code_of_a_live_module(table: EffectTable, da
     hostile = renamed(table, picked(data))
     with watched() as events:
         attempted(replace(hostile, state=(*ROWS, *hostile.state)))
-        attempted(hostile, State.of(live))
+        attempted(hostile, live_state(live))
     assert events == []
     assert Live.ran == []
     assert dict(vars(Live)) == before
@@ -306,7 +307,7 @@ def test_a_live_module_gives_out_data_of_its_class_and_no_code() -> None:
 
     def taken(name: str) -> object:
         taking = MethodEffects("forward", (), At(Attribute(SELF, name)), ())
-        return prepared(taking).replay(State.of(live), [], {})
+        return prepared(taking).replay(live_state(live), [], {})
 
     assert taken("limit") == 3
     for name in ("function", "append", "output", "forward", "missing"):

@@ -13,7 +13,8 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Effectful, lower, save_lowered
-from archive.effects import ReplayError, State
+from archive.effects import ReplayError
+from tests.support.live_state import live_state
 from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def test_code_needs_permission(hooked: ModuleType, tmp_path: Path) -> None:
 
 def test_a_live_state_has_the_models_own_objects(hooked: ModuleType, tmp_path: Path) -> None:
     eager, live = hooked.Model(), hooked.Model()
-    ours = Effectful.load(saved(hooked, tmp_path), State.of(live), allow=ALLOWED)
+    ours = Effectful.load(saved(hooked, tmp_path), live_state(live), allow=ALLOWED)
     assert same(gradients(ours), gradients(eager))
     assert live.gate.count == eager.gate.count == 3
     assert hooked.SEEN == [1, 2, 3] * 2
@@ -163,7 +164,7 @@ def test_hooks_are_taken_off_again_if_a_later_effect_fails(
         raise RuntimeError("not now")
 
     live = hooked.Model()
-    ours = Effectful.load(saved(hooked, tmp_path), State.of(live, modules=["hooked_model"]), allow=ALLOWED)
+    ours = Effectful.load(saved(hooked, tmp_path), live_state(live, modules=["hooked_model"]), allow=ALLOWED)
     first, second = (torch.ones(2, requires_grad=True) for _ in range(2))
     ours(first)
     kept = live.last

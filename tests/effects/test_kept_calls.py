@@ -15,7 +15,7 @@ from torch import nn
 
 from archive.backend import Effectful, lower, lowered_archive
 from archive.base.errors import ArchiveError
-from archive.effects import ReplayError, State
+from archive.effects import ReplayError
 from archive.effects.replay.replay import replay
 from archive.formats.effects.known_calls import LOG, PRINT, WARN
 from archive.formats.effects.model import (
@@ -32,6 +32,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.record import build_effects
 from archive.formats.effects.source_text import effect_text
 from tests.support.corpus import FIXTURES
+from tests.support.live_state import live_state
 
 pytestmark = pytest.mark.torch
 
@@ -116,7 +117,7 @@ def made(*effects: Effect) -> Thing:
     """An object after some effects of a method whose graph gives 7."""
     thing = Thing()
     method = MethodEffects("forward", (), Output(0), effects)
-    replay(method, State.of(thing), [7], arguments={})
+    replay(method, live_state(thing), [7], arguments={})
     return thing
 
 
@@ -131,7 +132,7 @@ def test_a_warning_that_is_an_error_leaves_the_state_as_it_was() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ReplayError, match="UserWarning: careful"):
-            replay(method, State.of(thing), [7], arguments={})
+            replay(method, live_state(thing), [7], arguments={})
     assert thing.step == 0
 
 
@@ -139,7 +140,7 @@ def test_a_format_that_does_not_fit_changes_nothing() -> None:
     thing = Thing()
     method = MethodEffects("forward", (), Output(0), (STEP, call(PRINT, (" ", "\n"), template("{0:d}"))))
     with pytest.raises(ReplayError, match="Unknown format code 'd'"):
-        replay(method, State.of(thing), ["text"], arguments={})
+        replay(method, live_state(thing), ["text"], arguments={})
     assert thing.step == 0
 
 

@@ -41,6 +41,7 @@ from archive.formats.effects.model import (
     Value,
 )
 from tests.support.forged import SELF, path_of, watched
+from tests.support.live_state import live_state
 
 pytestmark = pytest.mark.torch
 
@@ -199,7 +200,7 @@ def attempted(*effects: Effect, guards: tuple[Guard, ...] = ()) -> Live:
     ran.clear()
     method = MethodEffects("forward", (), Constant(None), effects, guards)
     with watched() as events, pytest.raises(ReplayError):
-        made(method, State.of(live))
+        made(method, live_state(live))
     assert (ran, events) == ([], [])
     assert vars(live) == before
     assert vars(live.parameter_dict) == inside
@@ -238,7 +239,7 @@ def test_a_held_object_brings_no_globals_of_its_package_along(place: GlobalName)
     before = held[place.name]
     method = MethodEffects("forward", (), Constant(None), (Effect(Op.SET_GLOBAL, place, None, Constant(5)),))
     with pytest.raises(ReplayError, match="is not the model's own"):
-        prepared(method).replay(State.of(live), [], {})
+        prepared(method).replay(live_state(live), [], {})
     assert held[place.name] is before
 
 
@@ -264,7 +265,7 @@ def test_honest_effects_on_the_same_module_are_made() -> None:
         Effect(Op.COPY, Item(PARAMETERS, "one"), None, At(Local("x"))),
     )
     method = MethodEffects("forward", (), at("parameter_dict[one]"), effects)
-    one = prepared(method).replay(State.of(live), [], {"x": torch.ones(2)})
+    one = prepared(method).replay(live_state(live), [], {"x": torch.ones(2)})
     assert one is live.parameter_dict["one"]
     assert one.tolist() == [1, 1]
     assert live.parameter_dict["two"].data_ptr() == live.kept.data_ptr()

@@ -23,8 +23,8 @@ from archive.backend import (
     save_lowered,
 )
 from archive.check.verify import verify
-from archive.effects import State
 from archive.effects.replay.errors import GuardError, ReplayError
+from tests.support.live_state import live_state
 from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_the_model_and_the_state_of_another_load_are_left_alone() -> None:
 def test_a_live_module_may_be_the_state() -> None:
     eager, module = lowered()
     live = copy.deepcopy(eager)
-    model = Effectful.of(module, State.of(live))
+    model = Effectful.of(module, live_state(live))
     for _ in range(2):
         model(X)
         eager(X)

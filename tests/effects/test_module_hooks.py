@@ -13,6 +13,7 @@ from torch import nn
 
 from archive.backend import Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, State, capture
+from tests.support.live_state import live_state
 
 pytestmark = pytest.mark.torch
 
@@ -61,7 +62,7 @@ def test_other_batch_sizes_break_no_guard() -> None:
 def test_a_live_state_is_changed_as_the_hooks_would_change_it() -> None:
     model, twin = Hooked(), Hooked()
     twin.load_state_dict(model.state_dict())
-    ours = loaded(model, State.of(twin, modules=[__name__]))
+    ours = loaded(model, live_state(twin, modules=[__name__]))
     for rows in (2, 1):
         given = arguments(rows)
         assert torch.equal(ours(*given), model(*given))
@@ -72,7 +73,7 @@ def test_a_live_state_is_changed_as_the_hooks_would_change_it() -> None:
 
 def test_a_live_model_with_other_hooks_is_refused() -> None:
     twin = Hooked()
-    ours = loaded(Hooked(), State.of(twin, modules=[__name__]))
+    ours = loaded(Hooked(), live_state(twin, modules=[__name__]))
     handle = twin.part.register_forward_pre_hook(lambda *_: None)
     with pytest.raises(GuardError, match=r"hooks\(self.part, '_forward_pre_hooks'\) == \(.*appended',\)"):
         ours(*arguments(2))

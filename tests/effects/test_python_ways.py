@@ -18,8 +18,9 @@ import torch
 from torch import nn
 
 from archive.backend import Effectful, lower, lowered_archive
-from archive.effects import CaptureError, State, capture
+from archive.effects import CaptureError, capture
 from archive.effects.capture.graph.scalars import Scalar
+from tests.support.live_state import live_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,7 +260,7 @@ def test_calls_are_the_eager_ones(function: Value) -> None:
 def test_a_live_state_has_keys_of_pytorch_too() -> None:
     made = lower(Model(a_cache_by_shape_and_dtype), "aten", effects=True, example_inputs=(torch.ones(3),))
     model = Model(a_cache_by_shape_and_dtype)
-    loaded = Effectful.of(made, State.of(model))
+    loaded = Effectful.of(made, live_state(model))
     for _ in range(2):
         assert loaded(torch.ones(3)).tolist() == [2, 2, 2]
     assert list(model.cache) == [((3,), torch.float32)]

@@ -39,6 +39,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.record import build_effects
 from tests.support.corpus import FIXTURES
 from tests.support.forged import SELF, path_of, watched
+from tests.support.live_state import live_state
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def test_objects_of_python_s_library_are_no_places() -> None:
     handler = logging.NullHandler()
     module: Any = torch.nn.Module()
     module.handler, module.options = handler, SimpleNamespace(width=1)
-    state = State.of(module)
+    state = live_state(module)
     done(Effect(Op.SET_ATTRIBUTE, path_of("options"), Constant("width"), Constant(2)), state=state)
     assert module.options.width == 2
     before = dict(vars(handler))

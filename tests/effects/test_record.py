@@ -143,8 +143,6 @@ NONSENSE = [
     (Effect(Op.CLEAR, SELF, None, Output(0)), "clear, value: expected nothing"),
     (Effect(Op.SET_GLOBAL, SELF, None, Output(0)), "setglobal of what is no global"),
     (Effect(Op.SET_CELL, GlobalName("m", "n"), None, Output(0)), "setcell of what is no cell"),
-    (Effect(Op.REMOVE_HOOK, X, None, Constant(-1)), "expected a number from 0"),
-    (Effect(Op.REMOVE_HOOK, X, None, Constant(value=True)), "expected a number from 0"),
     (Effect(Op.APPEND, X, None, New(1)), "object 1, which nothing makes"),
     (Effect(Op.APPEND, Attribute(Temporary(2), "a"), None, Output(0)), "temporary 2, which nothing makes"),
     (Effect(Op.APPEND, X, None, Stored(0)), "stored tensor 0, which is for the state alone"),

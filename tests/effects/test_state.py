@@ -24,6 +24,7 @@ from archive.formats.effects.model import (
     Stored,
 )
 from tests.effects.programs import CELL, SELF, START, Thing, X, at, started, tensors
+from tests.support.live_state import live_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +126,7 @@ COUNT = 0
 
 
 def test_globals_of_a_live_module_s_own_packages_change() -> None:
-    state = State.of(Thing.__new__(Thing))
+    state = live_state(Thing.__new__(Thing))
     here = GlobalName(__name__, "COUNT")
     replay(forward(Effect(Op.SET_GLOBAL, here, None, Output(0))), state, [5], arguments={})
     assert COUNT == 5
@@ -146,11 +147,11 @@ def test_globals_of_a_live_module_s_own_packages_change() -> None:
 )
 def test_a_live_module_gives_access_only_to_its_own_data(effect: Effect, problem: str) -> None:
     with pytest.raises(ReplayError, match=problem):
-        replay(forward(effect), State.of(Thing.__new__(Thing)), [5], arguments={})
+        replay(forward(effect), live_state(Thing.__new__(Thing)), [5], arguments={})
 
 
 def test_other_modules_and_code_need_permission() -> None:
-    state = State.of(Thing.__new__(Thing), modules=["string"])
+    state = live_state(Thing.__new__(Thing), modules=["string"])
     take = Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(GlobalName("string", "Template")))
     module: Any = state.module
     replay(forward(take), state, [5], arguments={}, allow=["string:Template"])
@@ -166,7 +167,7 @@ def test_cells_of_a_live_module_s_functions_change() -> None:
     module: Any = Thing.__new__(Thing)
     module.step = inner
     where = f"{inner.__module__}:{inner.__qualname__}"
-    state = State.of(module)
+    state = live_state(module)
     cell = type(CELL)(where, "kept")
     replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), state, [5], arguments={})
     assert (inner(), kept) == ((5, 2), 5)
@@ -182,7 +183,7 @@ def test_cells_of_two_functions_of_one_name_are_refused() -> None:
     module.first, module.second = made(1), made(2)
     cell = type(CELL)(f"{__name__}:{module.first.__qualname__}", "kept")
     with pytest.raises(ReplayError, match="there is more than one function"):
-        replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), State.of(module), [5], arguments={})
+        replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), live_state(module), [5], arguments={})
 
 
 def test_a_path_is_a_chain_of_attributes() -> None:

@@ -175,7 +175,6 @@ def test_a_guard_reads_as_python(guard: Guard, text: str) -> None:
             "x.save_for_backward(*(out[0],))",
         ),
         (Effect(Op.REGISTER_HOOK, X, Constant("m:h"), Constant(3)), "hooks[3] = x.register_hook(m.h)"),
-        (Effect(Op.REMOVE_HOOK, X, None, Constant(3)), "hooks.pop(3).remove()"),
     ],
 )
 def test_an_effect_reads_as_a_statement(effect: Effect, text: str) -> None:

@@ -20,10 +20,11 @@ import torch
 from torch import nn
 
 from archive.backend import BackendError, Effectful, lower
-from archive.effects import GuardError, ReplayError, State
+from archive.effects import GuardError, ReplayError
 from tests.effects import unlike_models
 from tests.effects.changing_models import CASES
 from tests.effects.unlike_models import RIGHT, UNLIKE, Unlike
+from tests.support.live_state import live_state
 from tests.support.sampling import sampled
 from tests.support.strategies import patient
 
@@ -242,7 +243,7 @@ def test_a_global_that_somebody_else_changes(
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loaded = Effectful.of(decorated, State.of(Decorated()) if live else None)
+    loaded = Effectful.of(decorated, live_state(Decorated()) if live else None)
     loaded(unlike_models.X)
     names = globals() if live else loaded.state.globals[__name__]
     monkeypatch.setitem(names, "FACTOR", 2)

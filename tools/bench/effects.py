@@ -21,6 +21,7 @@ from archive.effects import State, capture
 from archive.effects.replay.replay import prepared
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import EffectTable
+from tests.support.live_state import live_state
 from tools.bench.measuring import Aim, Table, in_turn, ms, us
 from tools.models import traced
 
@@ -196,7 +197,7 @@ def replaying() -> Iterator[Table | Aim]:
         assert len(method.effects) == count
         table = EffectTable((method,), effects.state.entries)
         ready, arguments = prepared(method), {"x": X}
-        states = State.of(live), State.fresh(table, [tensor.clone() for tensor in effects.state.tensors])
+        states = live_state(live), State.fresh(table, [tensor.clone() for tensor in effects.state.tensors])
         made = graph(*ready.inputs(states[0], arguments))
         ways: list[Callable[[], object]] = [partial(eager.change, X)]
         ways += [partial(ready.replay, state, made, arguments) for state in states]

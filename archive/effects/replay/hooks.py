@@ -189,20 +189,3 @@ def _unregister(hooks: dict[int, Any], number: int, before: object) -> None:
     if hooks.get(number, UNSET) is not before:
         hooks[number].remove()
         restore_entry(hooks, number, before)
-
-
-def backup_hook(state: State, number: int) -> Backup:
-    """Back up the hook of a number that is about to be removed, with its place among the tensor's hooks."""
-    handle = state.hook(number)
-    reference = getattr(handle, "hooks_dict_ref", None)
-    held = reference() if callable(reference) else None
-    hooks = state.hooks
-    return _register_again, hooks, dict(hooks), held, None if held is None else list(held.items())
-
-
-def _register_again(hooks: dict[int, Any], before: dict[int, Any], held: Any, items: Any) -> None:  # noqa: ANN401
-    hooks.clear()
-    hooks.update(before)
-    if held is not None:
-        held.clear()
-        held.update(items)

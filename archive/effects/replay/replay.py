@@ -9,7 +9,8 @@ effects name are looked up only if the caller allows them.
 >>> count = Effect(Op.SET_ATTRIBUTE, Local("self"), Constant("count"), Output(1))
 >>> class Model: ...
 >>> model = Model()
->>> replay(MethodEffects("forward", (), Output(0), (count,)), State.of(model), ["result", 1], arguments={})
+>>> method, state = MethodEffects("forward", (), Output(0), (count,)), State({"self": model})
+>>> replay(method, state, ["result", 1], arguments={})
 'result'
 >>> model.count
 1

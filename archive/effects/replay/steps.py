@@ -190,10 +190,6 @@ STEPS = {
     Op.TAKE_OFF: OpStep(
         lambda _, target, __, ___: hooks.backup_taking_off(target), lambda _, target, __, ___: target.remove()
     ),
-    Op.REMOVE_HOOK: OpStep(
-        lambda state, _, __, value: hooks.backup_hook(state, value),
-        lambda state, _, __, value: state.hooks.pop(value).remove(),
-    ),
     Op.SET_BACKWARD: OpStep(
         None, lambda _, target, key, value: set_backward(target, key, *map(places.items, value))
     ),

@@ -188,7 +188,6 @@ class Op(StrEnum):
     REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key); or value: a new handle
     REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"  # the same
     REGISTER_BACKWARD_HOOKS = "register_backward_hooks"  # of a module, source: see ``hooks``
-    REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
     SET_BACKWARD = "set_backward"  # of a context, source; key: the function; value: (results, arguments)
     CALL = "call"  # source(*value), one of the functions of ``known_calls``; key: its settings
     TAKE_OFF = "take_off"

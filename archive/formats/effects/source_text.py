@@ -318,8 +318,6 @@ class Printer:
                 return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
             case Op.SET_BACKWARD, _:
                 return f"set_backward({source}, {self.reference(name)}, *{value})"
-            case Op.REMOVE_HOOK, _:
-                return f"{self._free('hooks')}.pop({value}).remove()"
             case Op.SET_CELL, ClosureCell() as cell:
                 return f"{self._free(cell)} = {value}"
             case _, GlobalName(module, name) if effect.op is Op.SET_GLOBAL:

@@ -78,7 +78,6 @@ OPS = {
     Op.SAVE_FOR_BACKWARD: OpRule("{source}.save_for_backward(*{value})", value=OperandKind.ANY),
     Op.REGISTER_HOOK: OpRule(key=OperandKind.HOOK, value=OperandKind.HANDLE),
     Op.REGISTER_GRAD_HOOK: OpRule(key=OperandKind.HOOK, value=OperandKind.HANDLE),
-    Op.REMOVE_HOOK: OpRule(value=OperandKind.NUMBER),
     Op.SET_BACKWARD: OpRule(key=OperandKind.QUALIFIED_NAME, value=OperandKind.ANY, source=Temporary),
     Op.CALL: OpRule(key=OperandKind.ANY, value=OperandKind.ANY, source=GlobalName),
     Op.REGISTER_BACKWARD_HOOKS: OpRule(key=OperandKind.ANY, value=OperandKind.ANY),
