@@ -362,13 +362,10 @@ def _lowered(
     recorder = DebugHandles.of(whole.graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
     processed = _preprocessed(backend, whole, spec, recorder)
-    own = [handle for handle in recorder.operations if handle not in before]
-    parts = linked(backend, whole.schemas, processed, own)
+    own = {handle: recorder.operations[handle] for handle in sorted(recorder.operations.keys() - before)}
+    parts = linked(backend, whole.schemas, processed, {handle: own[handle].kind for handle in own})
     record = b"" if captured is None else captured.record(recorder)
-    table = write_table(
-        {handle: operation for handle, operation in recorder.operations.items() if handle not in before},
-        record,
-    )
+    table = write_table(own, record)
     unit = torch._C.CompilationUnit()
     info = torch.classes.backendutils.BackendDebugInfo()
     lowered = _module_of(
