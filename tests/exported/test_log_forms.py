@@ -15,7 +15,13 @@ from tests.support.sampling import sampled
 
 KINDS = ("module", "interpreter.stripped")
 LEFT = {
-    "module": {"csv rows", "csv rows, quoted as needed", "github annotation", "repr of a list", "html br lines"},
+    "module": {
+        "csv rows",
+        "csv rows, quoted as needed",
+        "github annotation",
+        "repr of a list",
+        "html br lines",
+    },
     "interpreter.stripped": {"html br lines"},
 }
 """The forms in which such a failure is left, with a note."""
