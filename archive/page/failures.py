@@ -226,6 +226,8 @@ class _Place:
             name: the file as the page shows it, which the frames of Python stacks are in.
         """
         printed = self.text.decode("utf-8", "backslashreplace")
+        if not printed and len({line for _, line in starts}) > 1:
+            return -1
         for at, line in starts:
             call = PYTHON_CALL.fullmatch(line)
             if (call is None or call[1] == name) and (not printed or line.strip() in printed):
