@@ -362,9 +362,11 @@ def _lowered(
     recorder = DebugHandles.of(whole.graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
     processed = _preprocessed(backend, whole, spec, recorder)
-    own = {handle: recorder.operations[handle] for handle in sorted(recorder.operations.keys() - before)}
-    parts = linked(backend, whole.schemas, processed, {handle: own[handle].kind for handle in own})
+    operations = recorder.operations
+    kinds = {handle: operations[handle].kind for handle in sorted(operations.keys() - before)}
+    parts = linked(backend, whole.schemas, processed, kinds)
     record = b"" if captured is None else captured.record(recorder)
+    own = {handle: operation for handle, operation in operations.items() if handle not in before}
     table = write_table(own, record)
     unit = torch._C.CompilationUnit()
     info = torch.classes.backendutils.BackendDebugInfo()
