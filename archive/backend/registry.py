@@ -66,10 +66,16 @@ class Runtime(Protocol):
     ``is_available`` calls a C++ operator, this must be declared to have side effects, as ``CONSERVATIVE``:
     otherwise TorchScript takes its first answer for a constant.)
 
-    A runtime in TorchScript's language may end a run by ``return self.fail(message)``, where its method
-    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` replaces this method by one that
-    fails at the source of the operation ``last_handle``, so that stock PyTorch shows that source. Its result
-    must be used, because TorchScript removes calls whose results are unused.
+    A runtime in TorchScript's language runs PyTorch's operators in its method ``operate``, whose parameters
+    are up to it. The link ``inline`` copies the statements of this method for each operation, so that they
+    fail at the source of the operation ``last_handle``, and stock PyTorch shows that source. (Functions that
+    ``operate`` calls are not copied: PyTorch shows their lines after the model's.) If it has a parameter
+    ``kind: str``, the kind of the operation, each copy has only those branches ``if kind == "aten::add"``
+    that it takes, which keeps archives small.
+
+    Such a runtime may end a run by ``return self.fail(message)``, where its method
+    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` has it fail at the same source.
+    Its result must be used, because TorchScript removes calls whose results are unused.
 
     A runtime that can be profiled has two more attributes. While ``profiling: bool`` is true, it appends
     ``(start ns, end ns, debug handle, operator's name)`` of each operation to the list ``operations``. It may

@@ -36,6 +36,7 @@ from archive.failures.failure import MAX_LINES, Answer, Failure
 from archive.failures.held_graphs import COLOUR, Caller, GraphCall, call_above, holder_below
 from archive.failures.nodes import (
     MOST_SAID,
+    TAIL,
     UNKNOWN_CALL,
     answer_of,
     digest,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 EVAL_FRAME = re.compile(
     rb'(?P<prefix>.*?)  File %b"<eval_with_key>\.\d+(?P<traced> from [^"]*)?"%b, line %b(?P<line>\d{1,9})%b, '
-    rb"in %b\w+%b" % ((COLOUR,) * 6)
+    rb"in (?:\w+|%b\w+%b)(?P<tail>%b)" % (*((COLOUR,) * 6), TAIL)
 )
 """The heading of a frame. Of code that PyTorch traced itself, it says where it did."""
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
@@ -163,6 +164,11 @@ class EvalFailure(Failure):
             if not text:
                 return
             yield decoded(text)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it stays as it is: it has its source, or failed in no node of a program."""
+        return self.is_explained or not self.statements
 
     @property
     def what(self) -> str:

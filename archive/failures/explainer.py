@@ -17,12 +17,14 @@ from archive.base.facts import dataclass
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.failures.answers import ArchiveAnswers
+from archive.failures.eval_frames import EvalFailure
 from archive.failures.kinds import failure_at
 from archive.failures.log.beginnings import (
     MOST_NESTED,
     Above,
     Beginning,
     begins_failure,
+    begins_in_graph,
     is_escaped,
     is_own_message,
     texts_above,
@@ -33,6 +35,7 @@ from archive.failures.log.quiet import has_failure, is_quiet
 from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
+from archive.failures.nodes import NodeFailure
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
 from archive.failures.tracebacks import TracebackFailure
 
@@ -187,7 +190,7 @@ class LogExplainer:
         if written is None and line.is_whole:
             if beginning is None:
                 written = self._failure(Beginning.plainly(line, lines), above)
-            if written is None and begins_failure(line.data):
+            if written is None and (begins_failure(line.data) or begins_in_graph(line.data)):
                 return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written
 
@@ -221,7 +224,10 @@ class LogExplainer:
         failure = failure_at(beginning, above)
         if failure is None:
             return None
-        answer = self.answers.answer(failure)
+        is_left = isinstance(failure, EvalFailure) and failure.is_left
+        answer = None if is_left else self.answers.answer(failure)
+        if answer is None and (is_left or (isinstance(failure, NodeFailure) and failure.is_explained)):
+            return failure.stream.line(0).data
         if isinstance(failure, TracebackFailure):
             first = failure.stream.line(0)
             if answer is None and failure.shows_source(next(above.nearest(), b"")):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.facts import dataclass
 from archive.base.source_files import is_pytorchs
+from archive.debuginfo.profiles.places import stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,20 +96,26 @@ class Cause(NamedTuple):
 
 
 def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
-    """File and line of what failed: of the innermost range that is not in PyTorch's own files.
+    """File and line of what failed: of the innermost line that is not in PyTorch's own files.
+
+    Of a traced operation the lines are those of its Python stack.
 
     Args:
         spans: the ranges of the frames, innermost first; None where none is known.
 
     Returns:
-        Those of the innermost range where all are PyTorch's; "" and 0 where no file is known.
+        Those of the innermost line where all are PyTorch's; "" and 0 where no file is known.
     """
-    known = [span for span in spans if span and not span.source.is_null and span.source.filename is not None]
-    places = [(str(span.source.filename), span) for span in known]
+    places = [place for span in spans if span and not span.source.is_null for place in _places(span)]
     if not places:
         return "", 0
-    file, span = next((place for place in places if not is_pytorchs(place[0])), places[0])
-    return file, span.line
+    return next((place for place in places if not is_pytorchs(place[0])), places[0])
+
+
+def _places(span: SourceRange) -> list[tuple[str, int]]:
+    """File and line of each line that a range stands for, innermost first."""
+    own = [] if span.source.filename is None else [(str(span.source.filename), span.line)]
+    return [(line.file, line.number) for line in stack_of(span)] or own
 
 
 @dataclass(frozen=True, slots=True)

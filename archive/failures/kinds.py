@@ -44,11 +44,15 @@ class FailureKind(NamedTuple):
 
 def failure_at(beginning: Beginning, above: Above) -> Failure | None:
     """The failure that begins in a line; None where there is none, or its source stands below it already."""
+    held = beginning.within(above)
     for kind in KINDS:
-        if found := kind.begins(beginning.text):
-            held = beginning if kind.finds_document else beginning.within(above)
-            found = kind.begins(held.text)
-            return kind.read(held, found, above) if found else None
+        own = beginning if kind.finds_document else held
+        if found := kind.begins(own.text):
+            return kind.read(own, found, above)
+    for recoded in beginning.recoded():
+        for kind in KINDS:
+            if not kind.finds_document and (found := kind.begins(recoded.text)):
+                return kind.read(recoded, found, above)
     return None
 
 
@@ -69,13 +73,15 @@ def _serialized(beginning: Beginning, match: re.Match[bytes], _: Above) -> Seria
 
 
 def _node(beginning: Beginning, match: re.Match[bytes], above: Above) -> NodeFailure:
-    return NodeFailure(beginning.followed(match["prefix"], NODE_HEADING.__eq__), above.nearest())
+    stream = beginning.followed(match["prefix"], NODE_HEADING.__eq__, tail=match["tail"])
+    return NodeFailure(stream, above.nearest())
 
 
-def _frames(beginning: Beginning, match: re.Match[bytes], above: Above) -> EvalFailure | None:
-    failure = EvalFailure(beginning.followed(match["prefix"], statement_in), above.nearest())
+def _frames(beginning: Beginning, match: re.Match[bytes], above: Above) -> EvalFailure:
+    stream = beginning.followed(match["prefix"], statement_in, tail=match["tail"])
+    failure = EvalFailure(stream, above.nearest())
     failure.leave()
-    return None if failure.is_explained or not failure.statements else failure
+    return failure
 
 
 def _kernel(beginning: Beginning, line: NamedLine, _: Above) -> KernelFailure | None:

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
 
+TAIL = rb"(?:\x1b\[[\d;]*m|[^)\w])*+"
+"""What may stand behind a line: the end of a colour, the border of a panel."""
 EXECUTING = re.compile(
     rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
-    rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)"
+    rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)(?P<tail>" + TAIL + rb")"
 )
 HEADING, UNKNOWN = b"Original traceback:", b"None"
 FRAME, INDENT = b'File "', b"  "

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from posixpath import commonpath
 from typing import TYPE_CHECKING
 
@@ -54,8 +55,11 @@ FRAME_FILE = re.compile(rb'(\bFile ")[^\n]*[/\\](?=[^/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
 """The folders in the two forms in which PyTorch prints a file, whose name may have quotes in it."""
 FRAME = re.compile(r' *File "')
+PYTHON_CALL = re.compile(r"([^\n]+)\(([0-9]{1,9})\): [^\n]*")
+"""A frame of a Python stack."""
 MARK = re.compile(r"\s*~+ <--- HERE")
-"""Begins a frame; and stands below its line of code."""
+UNDERLINE = re.compile(r"\s*~+")
+"""Begins a frame; stands below its line of code, the last one; stands below the others."""
 
 
 def failures_page(
@@ -168,8 +172,8 @@ def marked_lines(excerpt: str, file: str, line: int) -> list[int] | None:
         line: its number.
 
     Returns:
-        The numbers of the first and the last one, from 0: where PyTorch marked the place in its frame, the
-        line of code and the mark below it; else the frame's heading and the line of code below; None where no
+        The numbers of the first and the last one, from 0: where PyTorch marked the place in its frame, its
+        lines of code and the mark below; else the frame's heading and the line of code below; None where no
         frame has the place.
     """
     if not file:
@@ -180,13 +184,20 @@ def marked_lines(excerpt: str, file: str, line: int) -> list[int] | None:
     if not frames:
         return None
     first = frames[-1]  # the innermost, as of a cause
-    if not FRAME.match(lines[first]):
+    if not FRAME.match(lines[first]):  # of a Python stack, whose innermost frame is its first
+        start = first
+        while start and PYTHON_CALL.fullmatch(lines[start - 1]):
+            start -= 1
+        first = next(at for at in frames if at >= start)
         return [first, first]
     after = range(first + 1, len(lines))
     stop = next((at for at in after if FRAME.match(lines[at])), len(lines))
     mark = next((at for at in range(first + 2, stop) if MARK.fullmatch(lines[at])), None)
     if mark is not None:
-        return [mark - 1, mark]
+        start = mark - 1
+        while start - 1 > first and UNDERLINE.fullmatch(lines[start - 1]):  # of a place of several lines
+            start -= 2
+        return [start, mark]
     has_code = first + 1 < stop and lines[first + 1].startswith("  ")
     return [first, first + has_code]
 
@@ -205,13 +216,23 @@ class _Place:
     line: int
     text: bytes
 
-    def choice(self, starts: Sequence[tuple[int, str]]) -> int:
+    def choice(self, starts: Sequence[tuple[int, str]], name: str) -> int:
         """Where the line begins, of some that have its number; -1 where none is the one that is printed.
 
-        Generated files have many lines of one number.
+        Generated files have many lines of one number, and so have Python stacks.
+
+        Args:
+            starts: where the lines begin, and the lines.
+            name: the file as the page shows it, which the frames of Python stacks are in.
         """
         printed = self.text.decode("utf-8", "backslashreplace")
-        return next((at for at, line in starts if not printed or line.strip() in printed), -1)
+        if not printed and len({line for _, line in starts}) > 1:
+            return -1
+        for at, line in starts:
+            call = PYTHON_CALL.fullmatch(line)
+            if (call is None or call[1] == name) and (not printed or line.strip() in printed):
+                return at
+        return -1
 
 
 class _Asked:
@@ -301,7 +322,7 @@ class _Sources:
                 wanted.setdefault(place.model, []).append(place)
         for number in sorted(wanted)[:MOST_SOURCES]:
             try:
-                self._add(number, wanted[number], models.made(number, _whole_files))
+                self._add(number, wanted[number], models.made(number, partial(_whole_files, shown=shown)))
             except (ArchiveError, OSError) as error:
                 self.left_out.append(f"no source of {models.labels[number]}: {type(error).__name__}")
         if len(wanted) > MOST_SOURCES:
@@ -309,32 +330,44 @@ class _Sources:
 
     def _add(self, number: int, places: Sequence[_Place], sources: Facts) -> None:
         """Add the files of a model that have a place."""
+        names = {place: plain(self._shown.file(place.file)) for place in places}
         files = {file["name"]: file for file in sources["files"]}
-        taken: dict[str, tuple[int, dict[int, list[tuple[int, str]]]]] = {}
-        listed: list[Facts] = []
-        for place in places:
-            file = files.get(plain(place.file))
-            if file is None:
-                continue
-            if place.file not in taken:
-                taken[place.file] = len(listed), _starts(file)
-                listed.append({**file, "name": self._shown.file(file["name"])})
-            index, starts = taken[place.file]
-            at = place.choice(starts.get(place.line, ()))
-            if at >= 0:
-                self.links[place] = [number, index, at]
+        stacks = _stacks(sources["files"], {f"{name}({place.line})" for place, name in names.items()})
+        starts: dict[str, dict[int, list[tuple[int, str]]]] = {}
+        listed: dict[str, int] = {}
+        for place, name in names.items():
+            for holder in dict.fromkeys((name, stacks.get(f"{name}({place.line})", name))):
+                if holder not in files:
+                    continue
+                if holder not in starts:
+                    starts[holder] = _starts(files[holder])
+                at = place.choice(starts[holder].get(place.line, ()), name)
+                if at >= 0:
+                    self.links[place] = [number, listed.setdefault(holder, len(listed)), at]
+                    break
         if listed:
-            self.facts[number] = {"sources": {"files": listed, "records": []}}
+            self.facts[number] = {"sources": {"files": [files[name] for name in listed], "records": []}}
 
 
-def _whole_files(opened: Archive) -> Facts:
-    """All files of source of a model, with their folders."""
+def _whole_files(opened: Archive, shown: Shown) -> Facts:
+    """All files of source of a model."""
     if opened.programs or opened.compiled or opened.instructions:
-        traced = TracedSources(Shown.FULL, opened.allowance)
+        traced = TracedSources(shown, opened.allowance)
         for table, add in TRACED:
             add(table(), opened, traced)
         return traced.facts()
-    return ArchiveSources(opened).facts()
+    return ArchiveSources(opened, shown).facts()
+
+
+def _stacks(files: Sequence[Facts], places: set[str]) -> dict[str, str]:
+    """The file whose Python stacks have a frame at a place, ``net.py(12)``, for those of some places."""
+    found: dict[str, str] = {}
+    for file in files:
+        for line in file["text"].split("\n"):
+            call = PYTHON_CALL.fullmatch(line)
+            if call and (place := f"{call[1]}({call[2]})") in places:
+                found.setdefault(place, file["name"])
+    return found
 
 
 def _starts(file: Facts) -> dict[int, list[tuple[int, str]]]:

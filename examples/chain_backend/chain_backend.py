@@ -52,11 +52,16 @@ class Chain:
         for token in handle:
             name, number = token.split("<debug_handle>")
             self.last_handle = int(number)
-            if x.dtype != torch.float32:
-                return [self.fail("a chain takes float32")]
-            x = torch.neg(x) if name == "aten::neg" else torch.relu(x)
+            x = self.operate(name, x)
         self.last_handle = -1
         return [x]
+
+    def operate(self, kind: str, x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != torch.float32:
+            return self.fail("a chain takes float32")
+        if kind == "aten::neg":
+            return torch.neg(x)
+        return torch.relu(x)
 
     def fail(self, message: str) -> torch.Tensor:
         raise AssertionError(message)

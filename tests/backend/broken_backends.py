@@ -123,8 +123,8 @@ class Wrong(Tape):
     def is_available(self) -> bool:
         return True
 
-    def computed(self, name: str, operands: list[torch.Tensor]) -> torch.Tensor:
-        return super().computed(name, operands) + 1
+    def operate(self, kind: str, operands: list[torch.Tensor]) -> torch.Tensor:
+        return super().operate(kind, operands) + 1
 
 
 def unrecorded(*arguments: Any) -> Ahead:
@@ -163,9 +163,9 @@ class Late(Tape):
         self.before = int(handle[0][0].partition("<debug_handle>")[2].split()[0])
         return super().execute(handle, inputs)
 
-    def computed(self, name: str, operands: list[torch.Tensor]) -> torch.Tensor:
+    def operate(self, kind: str, operands: list[torch.Tensor]) -> torch.Tensor:
         now, self.last_handle = self.last_handle, self.before
-        result = super().computed(name, operands)
+        result = super().operate(kind, operands)
         self.before = self.last_handle = now
         return result
 

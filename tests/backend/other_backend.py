@@ -80,20 +80,20 @@ class Tape:
                 else:
                     operands.append((values if word[0] == "v" else tensors)[int(word[1:])])
             start = torch.ops.prim.TimePoint()
-            values.append(self.computed(name, operands))
+            values.append(self.operate(name, operands))
             if self.profiling:
                 self.operations.append((start, torch.ops.prim.TimePoint(), self.last_handle, name))
         self.last_handle = -1
         return [values[-1]]
 
-    def computed(self, name: str, operands: List[torch.Tensor]) -> torch.Tensor:
-        if name == "aten::matmul":
+    def operate(self, kind: str, operands: List[torch.Tensor]) -> torch.Tensor:
+        if kind == "aten::matmul":
             return torch.matmul(operands[0], operands[1])
-        if name == "aten::add":
+        if kind == "aten::add":
             return torch.add(operands[0], operands[1])
-        if name == "aten::mul":
+        if kind == "aten::mul":
             return torch.mul(operands[0], operands[1])
-        assert name == "aten::relu", "no operator: " + name
+        assert kind == "aten::relu", "no operator: " + kind
         return torch.relu(operands[0])
 
 

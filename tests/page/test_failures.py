@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 import archive
+from archive.base.source_files import is_pytorchs
 from archive.failures.explainer import LogExplainer
 from archive.page.failures import failures_facts, marked_lines
 from archive.page.shown import Shown
@@ -236,10 +237,17 @@ def check_lines(model: Path, log: bytes) -> None:
         if cause["link"] is not None:
             source = full["models"][0]["sources"]["files"][cause["link"][1]]
             units = source["text"].encode("utf-16-le")[2 * cause["link"][2] :]
-            assert units.decode("utf-16-le").partition("\n")[0].strip() in cause["excerpt"]
+            line = units.decode("utf-16-le").partition("\n")[0].strip()
+            marked = [cause["excerpt"].split("\n")[at].strip() for at in cause["marked"]]
+            assert line in marked
+            call = re.fullmatch(r"(.+)\((\d+)\): .+", line)  # of a Python stack
+            assert call is None or (call[1], int(call[2])) == (cause["file"], cause["line"])
+            own = re.findall(r'(?m)^ *File "(.+)", line|^(.+)\(\d+\): ', cause["excerpt"])
+            assert not is_pytorchs(cause["file"]) or all(is_pytorchs(max(names)) for names in own)
         assert cause["link"] is not None or not cause["file"]
     for cause in causes_of(base):
         assert not re.search(r'File "[^"\n]*/[^"\n]*", line', cause["excerpt"])
+    assert "site-packages" not in json.dumps(base)
 
 
 def test_what_does_not_fit_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ The rules, by the names that findings have:
     before its start. The operators that PyTorch runs for the model run within events.
 ``errors``
     Bad inputs fail, in the runtime and in TorchScript. The error's handles were given out, and lead to the
-    line that the test names; with the link ``ahead of time``, TorchScript shows a line on the way there.
+    line that the test names; but for the link ``class``, TorchScript shows a line on the way there.
     Afterwards the backend still runs.
 ``failures``
     PyTorch's operators are made to fail, one after the other. Each failure is a ``BackendError`` with the

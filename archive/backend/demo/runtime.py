@@ -75,7 +75,7 @@ class CompilerDemo:
                 stack.append(values[int(name[11:])])
             else:
                 start = torch.ops.prim.TimePoint()
-                values.append(self.computed(name, stack))
+                values.append(self.operate(name, stack))
                 stack.append(values[-1])
                 if self.profiling:
                     self.operations.append((start, torch.ops.prim.TimePoint(), self.last_handle, name))
@@ -83,9 +83,9 @@ class CompilerDemo:
         self.last_handle = -1
         return [stack[-1]]
 
-    def computed(self, name: str, stack: List[torch.Tensor]) -> torch.Tensor:
+    def operate(self, kind: str, stack: List[torch.Tensor]) -> torch.Tensor:
         if len(stack) < 3:
-            return self.fail("{} has not enough operands".format(name))
+            return self.fail("{} has not enough operands".format(kind))
         alpha = float(stack.pop())
         h = stack.pop()
         x = stack.pop()
@@ -96,7 +96,7 @@ class CompilerDemo:
             )
         if x.dtype != torch.float32 or h.dtype != torch.float32:
             return self.fail("Only float tensors are compatible for add and sub.")
-        if name == "aten::sub":
+        if kind == "aten::sub":
             return torch.sub(x, h, alpha=alpha)
         return torch.add(x, h, alpha=alpha)
 

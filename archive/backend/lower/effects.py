@@ -10,6 +10,7 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -217,13 +218,29 @@ def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithE
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
-            scripted = torch.jit.script(_joined(names, [method.graph for method in captured]))
+            scripted = torch.jit.script(_plain(_joined(names, [method.graph for method in captured])))
     except RuntimeError as error:
         sites = {key: site for method in captured for key, site in _sites(method).items()}
         raise _refused(str(error), sites) from error
     relocating = {name: Relocating(_sites(method)) for name, method in zip(names, captured, strict=True)}
     type_name = torchscript_name(type(module))
     return WithEffects(module, scripted, type_name, relocating, side_effects, _arguments(module))
+
+
+def _plain(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
+    """A graph whose attributes that only ``torch.fx`` needs are passed over by TorchScript.
+
+    It would try to compile their classes, which takes longer than the graph. A graph has a class of its own.
+    """
+    type(joined).__jit_ignored_attributes__ = _attributes_of_fx()
+    return joined
+
+
+@cache
+def _attributes_of_fx() -> list[str]:
+    """The attributes that a ``GraphModule`` has, and no other module."""
+    empty = torch.fx.GraphModule({}, torch.fx.Graph())
+    return [*(vars(empty).keys() - vars(torch.nn.Module()).keys())]
 
 
 def _sites(captured: Captured) -> dict[str, Site]:

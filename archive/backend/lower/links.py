@@ -22,6 +22,7 @@ import torch
 
 from archive.backend.graph.attributes import OBJECT_TYPE
 from archive.backend.lower import codegen
+from archive.backend.lower.by_handle import COPIED, by_handle
 from archive.backend.lower.carried import HANDLE_COMMENT
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
@@ -142,10 +143,6 @@ def set_state(held: Mapping[str, HeldAttribute]) -> str:
 STR_TYPE = torch._C.StringType.get()
 TENSOR_LIST_TYPE = torch._C.ListType(torch._C.TensorType.get())
 
-FAIL_METHOD = "fail"
-FAILING_OPERATOR = "aten::_functional_assert_scalar"
-"""The runtime's method that reports a failed operation, and the operator by which the method fails."""
-
 
 @dataclass(slots=True)
 class Linked:
@@ -191,7 +188,7 @@ def linked(
     backend: Backend,
     schemas: Mapping[str, Any],
     processed: Any,  # noqa: ANN401
-    handles: Iterable[int],
+    kinds: Mapping[int, str],
 ) -> Linked:
     """The parts of a lowered module that come from its backend.
 
@@ -199,7 +196,7 @@ def linked(
         backend: the backend.
         schemas: the schemas of the methods that are lowered.
         processed: the result of the backend's preprocessing.
-        handles: the debug handles that preprocessing was given.
+        kinds: the kinds of operations by the debug handles that preprocessing was given, ascending.
 
     Raises:
         LoweringError: operations cannot be written, or the runtime lacks a method or is not in TorchScript's
@@ -210,7 +207,7 @@ def linked(
         kind = backend.runtime.__name__
         raise LoweringError(f"the runtime {kind} of {backend.name} has no method {', '.join(missing)}")
     if backend.link is Link.INLINE:
-        return _inline(backend, schemas, processed, handles)
+        return _inline(backend, schemas, processed, kinds)
     link = {Link.CLASS: _as_class, Link.AHEAD_OF_TIME: _ahead_of_time}[backend.link]
     return link(backend, schemas, processed)
 
@@ -241,15 +238,13 @@ def _inline(
     backend: Backend,
     schemas: Mapping[str, Any],
     processed: Any,  # noqa: ANN401
-    handles: Iterable[int],
+    kinds: Mapping[int, str],
 ) -> Linked:
     """Link ``inline``: the runtime's attributes and methods become the module's own."""
     kind, instance = backend.runtime, backend.runtime()
     names = TORCHSCRIPT_NAMES | vars(sys.modules[kind.__module__])
     fields = list(_fields(kind))
-    own = [method for method in _methods(kind) if method.name != "__init__"]
-    failing = "".join(_failing(handles) for method in own if method.name == FAIL_METHOD)
-    own = [method for method in own if method.name != FAIL_METHOD]
+    methods = [method for method in _methods(kind) if method.name != "__init__"]
     return Linked(
         processed,
         [
@@ -265,30 +260,13 @@ def _inline(
                 ]
             ),
             CREATE_DEBUG_INFO,
-            _own(own) + failing,
+            _own(methods, kinds),
             codegen.GET_STATE,
             codegen.set_state(codegen.METHOD_PREFIX, codegen.STATE_PARAMETER),
         ],
         [codegen.executing(method, schema, codegen.METHOD_PREFIX) for method, schema in schemas.items()],
         names,
     )
-
-
-def _failing(handles: Iterable[int]) -> str:
-    """The method ``fail``: for each debug handle a failing statement, which stands only for that operation.
-
-    An operator fails, because the lite interpreter shows no source for exceptions that code raises. The
-    method returns the operator's result, because TorchScript removes calls whose results are unused.
-    """
-    lines = [f"def __{FAIL_METHOD}(self, message: str) -> Tensor:", "    token = torch.empty([0])"]
-    operator = FAILING_OPERATOR.replace("::", ".")
-    for handle in handles:
-        lines += [
-            f"    if self.__last_handle == {handle}:",
-            f"        token = torch.ops.{operator}(0, message, token){HANDLE_COMMENT}{handle}",
-        ]
-    lines += ["    if token.numel() == 0:", "        raise AssertionError(message)", "    return token"]
-    return "\n".join(lines) + "\n"
 
 
 def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
@@ -320,7 +298,7 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
             codegen.block(["def __create_backend(self):", f'    self.__backend = "{backend.name}"']),
             CREATE_DEBUG_INFO,
             # The runtime's method ``is_available``, as a method of the lowered module.
-            _own([method for method in _methods(backend.runtime) if method.name == "is_available"]),
+            _own([method for method in _methods(backend.runtime) if method.name == "is_available"], {}),
             get_state(processed.held),
             set_state(processed.held),
         ],
@@ -375,9 +353,13 @@ def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
     return kind
 
 
-def _own(methods: list[ast.FunctionDef]) -> str:
+def _own(methods: Iterable[ast.FunctionDef], kinds: Mapping[int, str]) -> str:
     """The source of a runtime's methods as methods of the lowered module."""
-    return "".join(f"{ast.unparse(_Renamed().visit(method))}\n" for method in methods)
+    source = ""
+    for method in methods:
+        renamed = _Renamed().visit(method)
+        source += by_handle(renamed, kinds) if method.name in COPIED else f"{ast.unparse(renamed)}\n"
+    return source + codegen.padding(source.encode(), body=4).decode()
 
 
 class _Renamed(ast.NodeTransformer):

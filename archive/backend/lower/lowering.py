@@ -362,13 +362,12 @@ def _lowered(
     recorder = DebugHandles.of(whole.graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
     processed = _preprocessed(backend, whole, spec, recorder)
-    own = [handle for handle in recorder.operations if handle not in before]
-    parts = linked(backend, whole.schemas, processed, own)
+    operations = recorder.operations
+    kinds = {handle: operations[handle].kind for handle in sorted(operations.keys() - before)}
+    parts = linked(backend, whole.schemas, processed, kinds)
     record = b"" if captured is None else captured.record(recorder)
-    table = write_table(
-        {handle: operation for handle, operation in recorder.operations.items() if handle not in before},
-        record,
-    )
+    own = {handle: operation for handle, operation in operations.items() if handle not in before}
+    table = write_table(own, record)
     unit = torch._C.CompilationUnit()
     info = torch.classes.backendutils.BackendDebugInfo()
     lowered = _module_of(

@@ -27,10 +27,10 @@ import torch
 import torch.jit.mobile
 
 from archive.backend.graph.attributes import ENTER
+from archive.backend.lower.by_handle import FAILING_OPERATOR
 from archive.backend.lower.carried import Carried, read_table
 from archive.backend.lower.codegen import padding
 from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_range, with_owners
-from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.loading import check_loading
 from archive.backend.lower.relocate import Attachment
 from archive.backend.lower.wrappers import EFFECTS_STATE

@@ -186,13 +186,19 @@ def lines_of(span: SourceRange) -> list[SourceLine]:
     return [line for line in _lines(span) if line.file not in ("", GENERATED_FILE)]
 
 
-def _lines(span: SourceRange) -> list[SourceLine]:
+def stack_of(span: SourceRange) -> list[SourceLine]:
+    """The lines of the Python call stack that a traced operation has as its source; none of others."""
     source = bytes(span.source.text)
     whole = span.end - span.start == len(source)
     stack = [STACK_LINE.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
-    if stack and all(stack):
-        return [SourceLine(line[1], int(line[2]), line[3]) for line in stack if line]
+    return [SourceLine(line[1], int(line[2]), line[3]) for line in stack if line] if all(stack) else []
+
+
+def _lines(span: SourceRange) -> list[SourceLine]:
+    if stack := stack_of(span):
+        return stack
     if span.source.filename is None:
         return []
+    source = bytes(span.source.text)
     text = source[source.rfind(b"\n", 0, span.start) + 1 :].partition(b"\n")[0]
     return [SourceLine(one_line(str(span.source.filename)), span.line, one_line(decoded(text).strip()))]

@@ -41,7 +41,18 @@ from archive.effects.capture.next_states import (
 from archive.effects.capture.table.call import SeenChanges, Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
-from archive.formats.effects.model import At, Attribute, Computed, Constant, Each, Item, Length, Look, Output
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Computed,
+    Constant,
+    Each,
+    Item,
+    Length,
+    Look,
+    Op,
+    Output,
+)
 from archive.formats.effects.parts import reads
 from archive.formats.effects.source_text import effect_text, guard_text
 
@@ -99,6 +110,17 @@ def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
             if texts[0] != texts[1]:
                 return f"first {texts[0]}, then {texts[1]}"
     return "its result is another one"
+
+
+def sites_of_moves(attempt: Attempt) -> list[Site]:
+    """The sites at which a call puts a module in another place."""
+    flat, originals = attempt.flat, attempt.call.originals
+    return [
+        flat.sites[effect.handle]
+        for effect in flat.effects.effects
+        if effect.op is Op.SET_ATTRIBUTE and effect.handle >= 0 and isinstance(effect.value, At)
+        if isinstance(originals.get(effect.value.source), torch.nn.Module)
+    ]
 
 
 def _found_by(attempt: Attempt, telling: Assumption) -> str:
@@ -193,6 +215,7 @@ def _is_missing(fact: Fact, place: object) -> bool:
 # --- entries
 
 AGAIN = "a second call, from where the first one ends, does something else"
+MOVED = ", since this puts a module in another place"
 MORE_ROUNDS = 16
 """Rounds of one call after the steady state, where sizes of results may still lead to another arm."""
 Arguments = tuple[Any, ...]
@@ -374,9 +397,11 @@ class Entries:
         for entry in self._entries:
             telling = excluding(made, entry.first)
             if telling is None or self._most == 1:
-                sites = difference(entry.first, made) or []
+                moves = [site for one in (entry.first, made) for site in sites_of_moves(one)]
+                sites = moves or difference(entry.first, made) or []
                 line = next(filter(None, map(line_of, sites)), ("", 0))
-                raise UnclearError(f"{AGAIN}: {why(entry.first, made, telling)}", *line)
+                said = f"{AGAIN}{MOVED if moves else ''}: {why(entry.first, made, telling)}"
+                raise UnclearError(said, *line)
         if telling is not None and len(self._entries) == self._most:
             reason = telling.reason or f"{AGAIN}: {_found_by(made, telling)}"
             message = f"{reason}; {self._most} tables are not enough"

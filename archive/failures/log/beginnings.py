@@ -12,7 +12,7 @@ from archive.failures.log.documents import Passed, form_of, may_open
 from archive.failures.log.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
-from archive.failures.log.quiet import BLANK, NUMBER_MARK, has_failure
+from archive.failures.log.quiet import BLANK, FRAME_MARK, NUMBER_MARK, has_failure
 from archive.failures.log.streams import InnerStream, PlainStream
 from archive.failures.log.strings import ESCAPED, outer
 from archive.failures.messages import known_message
@@ -45,6 +45,12 @@ BEGINS = re.compile(
 )
 """A failure that TorchScript or the lite interpreter prints, and no traceback of its original code. PyTorch
 1.9 and 1.10 print single handles without ``debug_handles``."""
+IN_GRAPH = re.compile(
+    rb"While%bexecuting%b%|%bb.{1,200}?line.{1,6}[0-9]".replace(b"%bb", FRAME_MARK.pattern).replace(
+        b"%b", BLANK
+    )
+)
+"""A failure of ``torch.fx``: a node that its interpreter names, or a frame of generated code."""
 
 NOTHING = PlainStream(LogLine(b"", 0), Lines(()))
 SEPARATORS = (b",", b";", b"\t")
@@ -71,6 +77,11 @@ MAX_TEXTS = 5
 def begins_failure(line: bytes) -> bool:
     """Whether a line has the words of a failure, which is explained, or noted."""
     return BEGINS.search(line) is not None
+
+
+def begins_in_graph(line: bytes) -> bool:
+    """Whether a line has the words of a failure of ``torch.fx``, in any form."""
+    return IN_GRAPH.search(line) is not None
 
 
 def is_escaped(line: bytes) -> bool:
@@ -224,16 +235,23 @@ class Beginning(NamedTuple):
         return InnerStream(stream, Prefixed(prefix)) if prefix else stream
 
     def followed(
-        self, prefix: bytes, is_second: Callable[[bytes], object], *, is_patient: bool = True
+        self,
+        prefix: bytes,
+        is_second: Callable[[bytes], object],
+        *,
+        tail: bytes = b"",
+        is_patient: bool = True,
     ) -> LogStream:
         """The failure's stream, as its second line shows it.
 
         Args:
             prefix: what stands before the text. Only the first line may have it.
             is_second: whether a text may be the second line.
+            tail: what stands behind the text.
             is_patient: whether to wait for that line, however long the log pauses.
         """
-        exact, line = self.stream(prefix), self.plain.text(1, is_patient=is_patient)
+        cells = self._cells(prefix, tail) if tail.startswith(b'"') else None
+        exact, line = cells or self._exact(prefix, tail), self.plain.text(1, is_patient=is_patient)
         if line is None or _is(is_second, exact.text_of(line)):
             return exact
         other, unprefixed = exact.loosened, self.stream()
@@ -280,6 +298,13 @@ class Beginning(NamedTuple):
         document = self.held(self.stream(), above)
         part = None if document is None else document.part(0, self.text)
         return self if part is None else self._replace(text=part.text, document=document)
+
+    def recoded(self) -> Iterator[Beginning]:
+        """The same, with its text as other ways to write lines mean it."""
+        for form in recodings():
+            part = form.part(0, self.text)
+            if part is not None and part.text != self.text and b"\n" not in part.text:
+                yield self._replace(text=part.text, document=form)
 
     def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
         """The streams that are the text of a document: each line with the prefix, or without it."""

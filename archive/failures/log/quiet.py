@@ -27,9 +27,7 @@ MARKS = (
     b"Traceback of TorchScript",
     # a node of torch.fx.Interpreter
     b"While executing %",
-    # a frame of generated code; in a string of JSON; in colour
-    b'File "<eval_with_key>',
-    b'File \\"<eval_with_key>',
+    # a frame of generated code, in colour; see FRAME_MARK, too
     b'm"<eval_with_key>',
     b'm\\"<eval_with_key>',
     # a call or a kernel of AOTInductor
@@ -44,8 +42,15 @@ MARKS = (
 
 BLANK = rb"(?: |%(?:25)*20|\+)"
 """A blank, in a URL too."""
-URL_MARK = re.compile(rb"(?:Traceback%bof%bTorchScript|Debug%binfo%b)".replace(b"%b", rb"(?:%(?:25)*20|\+)"))
-NUMBERED = b"Traceback of TorchScript (", b"Debug info for handle"
+URL_MARK = re.compile(
+    rb"(?:Traceback%bof%bTorchScript|Debug%binfo%b|While%bexecuting%b)".replace(b"%b", rb"(?:%(?:25)*20|\+)")
+)
+FRAME_MARK = re.compile(rb"File[^/.\n]{1,40}eval_with_key")
+"""A frame of generated code, with whatever stands for the quote and the bracket between."""
+NUMBERED = (
+    *(b"Traceback of TorchScript (", b"Debug info for handle"),
+    *(b"While executing %", b'  File "<eval_with_key>'),
+)
 LISTED = tuple(
     separator.join(b"%d" % byte for byte in text) for text in NUMBERED for separator in (b",", b", ")
 )
@@ -55,13 +60,21 @@ INPUT_MARK = re.compile(rb"Input [0-9]{1,6}(?:%b)" % b"|".join(map(re.escape, NU
 """An input that ExecuTorch refuses, by its number."""
 
 BEGINNINGS = (
-    *(b"Traceback%", b"Traceback+", b"Debug%", b"Debug+"),
+    *(b"Traceback%", b"Traceback+", b"Debug%", b"Debug+", b"While%", b"While+", b"eval_with_key"),
     *LISTED,
     *NUMBERED_INPUTS,
 )
 """The patterns have one of these, which are found ten times as fast."""
 WORDS = (
-    *(b"TorchScript", b"Debug", b"While executing %", b"<eval_with_key>", b"failed at instruction"),
+    *(
+        b"TorchScript",
+        b"Debug",
+        b"While executing %",
+        b"While%20executing",
+        b"While+executing",
+        b"eval_with_key",
+    ),
+    b"failed at instruction",
     *(b"aoti_torch_", b"cpp_"),
     *LISTED,
     *INPUTS,
@@ -103,5 +116,5 @@ def _has_mark(text: bytes) -> bool:
             return True
     for beginning in BEGINNINGS:
         if beginning in text:
-            return any(pattern.search(text) for pattern in (URL_MARK, NUMBER_MARK, INPUT_MARK))
+            return any(pattern.search(text) for pattern in (URL_MARK, FRAME_MARK, NUMBER_MARK, INPUT_MARK))
     return False

@@ -43,7 +43,11 @@ if TYPE_CHECKING:
     Explain = Callable[[bytes, bytes, bytes], bytes]
     Find = Callable[[bytes, int, re.Match[bytes]], "Region | None"]
 
-MARK = re.compile(rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle".replace(b"%b", BLANK))
+MARK = re.compile(
+    rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle|While%bexecuting%b|eval_with_key".replace(
+        b"%b", BLANK
+    )
+)
 """Begins a failure of TorchScript or of the lite interpreter, in a URL too."""
 MOST_QUOTES = 16
 """Quotes before a failure at which its string may begin."""
@@ -69,6 +73,8 @@ LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
 """A failure that PyTorch printed with newlines, which became something else."""
+IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
+"""Stands before the name of generated code."""
 AGAIN = re.compile(rb"[\n\r\\%]")
 TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
 """A failure that was escaped twice."""
@@ -300,7 +306,7 @@ def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | N
 
 
 def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
-    if URL_MARK.match(text, mark.start()) is None:
+    if URL_MARK.match(text, mark.start()) is None and not IN_URL.search(text, least, mark.start()):
         return None
     for value in URL.finditer(text, least):
         if value.end() >= mark.end():

@@ -48,6 +48,8 @@ from archive.formats.effects.model import Attribute, Item, Local, Look
 from archive.formats.effects.parts import is_under_argument, source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
 
@@ -178,12 +180,33 @@ class Wrapping:
         self._fields: dict[int, Any] = {}
 
     def name_paths(self, module: Any) -> None:  # noqa: ANN401
-        """Note the paths of a module's own modules, parameters and buffers."""
-        members = (*module.named_modules(), *module.named_parameters(), *module.named_buffers())
-        for path, member in members:
-            self._call.paths.setdefault(id(member), source_of(path))
-            if isinstance(member, torch.nn.Module):
-                self._call.modules[id(member)] = member
+        """Note the paths of a module's own modules, parameters and buffers, as they are before the call."""
+        for path, member in self._named_modules(module):
+            self._call.modules[id(member)] = member
+            own = (
+                (name, self._call.snapshot.attribute(member, name))
+                for kind in ("_parameters", "_buffers")
+                for name in self._call.snapshot.registered(member, kind)
+            )
+            for name, value in (("", member), *own):
+                source = source_of(".".join(filter(None, (path, name))))
+                if value is not None:
+                    self._call.paths.setdefault(id(value), source)
+
+    def _named_modules(self, module: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        """The modules of a tree by their paths, each once, as ``named_modules`` gives those of a real one."""
+        waiting, known = [("", module)], set[int]()
+        while waiting:
+            path, member = waiting.pop()
+            if id(member) in known or not isinstance(member, torch.nn.Module):
+                continue
+            known.add(id(member))
+            yield path, member
+            names = self._call.snapshot.registered(member, "_modules")
+            waiting += [
+                (f"{path}.{name}" if path else name, self._call.snapshot.attribute(member, name))
+                for name in reversed(names)
+            ]
 
     def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
         """The value that the model gets for a real one.

@@ -1,0 +1,207 @@
+"""Failures inside a runtime in stock PyTorch, without this library: they show what the model's own show."""
+
+# ruff: noqa: ANN401, UP006, UP035 (runtimes are in TorchScript's language)
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, List, Tuple
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import Link, lower, lowered_archive, register_backend, unregister_backend
+from archive.backend.conformance import check
+from tests.backend.other_backend import PREPROCESS, Model, Tape
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+STATEMENTS = {
+    "aten::matmul": "x = x @ x{}",
+    "aten::relu": "x = x + torch.relu(x{})",
+    "aten::add": "x = self.added(x, x{})",
+    "aten::mul": "x = (x *\n             x{})",
+}
+"""A statement for each kind, whose own input makes it fail."""
+MODEL = """\
+import torch
+from torch import Tensor
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3, 3))
+
+    def added(self, x: Tensor, y: Tensor):
+        return x + y
+
+    def forward(self, x: Tensor, {}):
+        {}
+        return x * self.weight
+"""
+SIZES = (1, 2, 7)
+
+STOCK = """
+import json, sys, torch, torch.jit.mobile
+said = {}
+for path in sys.argv[1:]:
+    load = torch.jit.mobile._load_for_lite_interpreter if path.endswith(".ptl") else torch.jit.load
+    size, model = int(path.rpartition("_")[2].partition(".")[0]), load(path)
+    said[path.rpartition("/")[2]] = texts = []
+    for bad in range(size):
+        inputs = [torch.ones(3, 3) for _ in range(size + 1)]
+        model(*inputs)
+        inputs[bad + 1] = torch.ones(4, 5, dtype=torch.bool)
+        try:
+            model(*inputs)
+        except RuntimeError as error:
+            texts.append(str(error))
+assert not any(name.partition(".")[0] == "archive" for name in sys.modules)
+print(json.dumps(said))
+"""
+
+
+class Unnamed(Tape):
+    """It asks in its own way what to run."""
+
+    def operate(self, name: str, operands: List[torch.Tensor]) -> torch.Tensor:
+        """What it runs."""
+        name = name.replace("aten::", "")
+        if name == "matmul":
+            return torch.matmul(operands[0], operands[1])
+        if name == "relu":
+            return torch.relu(operands[0])
+        return operands[0] + operands[1] if name == "add" else operands[0] * operands[1]
+
+
+class Loops(Tape):
+    """What it runs stands in blocks without results: PyTorch loses the calls on the way there."""
+
+    def operate(self, kind: str, operands: List[torch.Tensor]) -> torch.Tensor:
+        results: List[torch.Tensor] = []
+        for _ in range(1):
+            if kind == "aten::matmul" or kind == "aten::mul":  # noqa: PLR1714 (in TorchScript's language)
+                if kind == "aten::mul":
+                    results.append(operands[0] * operands[1])
+                else:
+                    results.append(operands[0] @ operands[1])
+            else:
+                results.append(operands[0] + operands[1] if kind == "aten::add" else operands[0].relu())
+        return results[0]
+
+
+class Fails(Tape):
+    """It looks first."""
+
+    def operate(self, kind: str, operands: List[torch.Tensor]) -> torch.Tensor:
+        for operand in operands:
+            if operand.dtype != torch.float32:
+                return self.fail("no booleans for " + kind)
+        if kind == "aten::matmul":
+            return torch.matmul(operands[0], operands[1])
+        if kind == "aten::relu":
+            return torch.relu(operands[0])
+        return operands[0] + operands[1] if kind == "aten::add" else operands[0] * operands[1]
+
+    def fail(self, message: str) -> torch.Tensor:
+        raise RuntimeError(message)
+
+
+class Aside(Tape):
+    """It runs PyTorch's operators elsewhere."""
+
+    def execute(self, handle: Any, inputs: List[Any]) -> List[Any]:
+        assert torch.jit.isinstance(handle, Tuple[List[str], List[torch.Tensor]]), "expected a tape"
+        steps, tensors = handle
+        x = inputs[0]
+        assert isinstance(x, torch.Tensor), "expected a tensor"
+        self.last_handle = int(steps[0].split(" ")[0].split("<debug_handle>")[1])
+        x = torch.matmul(x, tensors[0])
+        self.last_handle = -1
+        return [x]
+
+
+RUNTIMES = {"tape": Tape, "unnamed": Unnamed, "loops": Loops, "fails": Fails}
+
+
+def model(folder: Path, size: int) -> torch.nn.Module:
+    """A model of as many statements; each takes an input of its own."""
+    names = list(STATEMENTS.values())
+    lines = [names[number % len(names)].format(number) for number in range(size)]
+    parameters = ", ".join(f"x{number}: Tensor" for number in range(size))
+    path = folder / f"model_{size}.py"
+    path.write_text(MODEL.format(parameters, "\n        ".join(lines)))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # TorchScript asks for it
+    spec.loader.exec_module(module)
+    return module.Model()
+
+
+def frames(text: str) -> list[str]:
+    """The frames of a failure, without the names of functions."""
+    text = re.sub(
+        r'(?m)^(  File ".*", line \d+), in .*', r"\1", text.rpartition("(most recent call last):\n")[2]
+    )
+    text = re.sub(r"(?m)^RuntimeError: (?s:.*)", "", text)
+    return ["  File" + frame.rstrip() for frame in text.split("  File")[1:]]
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What stock PyTorch says of each model's bad inputs: by name of the runtime, size and ending."""
+    folder = tmp_path_factory.mktemp("operating")
+    for size in SIZES:
+        original = model(folder, size)
+        scripted = torch.jit.script(original)
+        scripted.save(folder / f"plain_{size}.pt")
+        scripted._save_for_lite_interpreter(str(folder / f"plain_{size}.ptl"), _save_mobile_debug_info=True)
+        for name, runtime in RUNTIMES.items():
+            register_backend(name, preprocess=PREPROCESS[Link.INLINE], runtime=runtime)
+            try:
+                lowered = lower(original, name)
+            finally:
+                unregister_backend(name)
+            for lite, ending in ((False, "pt"), (True, "ptl")):
+                (folder / f"{name}_{size}.{ending}").write_bytes(lowered_archive(lowered, lite=lite))
+    paths = sorted(map(str, folder.glob("*_*.pt*")))
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", STOCK, *paths], check=True, capture_output=True, text=True
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("ending", ["pt", "ptl"])
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_each_operation_fails_at_the_line_where_the_model_s_own_fails(
+    name: str, ending: str, said: dict[str, list[str]]
+) -> None:
+    for size in SIZES:
+        plain, lowered = (said[f"{way}_{size}.{ending}"] for way in ("plain", name))
+        assert len(plain) == len(lowered) == size
+        for own, text in zip(plain, lowered, strict=True):
+            if ending == "pt":
+                assert frames(text)[-1] == frames(own)[-1]
+            else:
+                assert frames(own) == frames(text)[-len(frames(own)) :]
+
+
+def test_the_rules_find_a_runtime_that_shows_its_own_line() -> None:
+    good, bad = (torch.ones(2, 3), torch.ones(2, 3)), (torch.ones(2, 4), torch.ones(2, 3))
+    register_backend("aside", preprocess=PREPROCESS[Link.INLINE], runtime=Aside)
+    try:
+        found = check("aside", Model(), good=good, bad={"x @ self.weight": bad}, elsewhere=False)
+    finally:
+        unregister_backend("aside")
+    (finding,) = (one for one in found if one.rule == "errors" and one.expected.startswith("TorchScript"))
+    assert "a line on the way there" in finding.expected
