@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import LeakKind, leaks
-from archive.privacy.leaks.lengths import without_lengths
+from archive.privacy.pieces.lengths import without_lengths
 from tests.support.sampling import crossed
 
 if TYPE_CHECKING:

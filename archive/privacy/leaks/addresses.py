@@ -98,17 +98,30 @@ def _in_web(data: bytes) -> Iterator[Detection]:
 
 
 def _mailboxes(data: bytes) -> Iterator[Detection]:
-    for at, start in _begun(data, b"@", MAILBOX):
+    for at, begun in _begun(data, b"@", MAILBOX):
+        start = at - _in_utf8(data[begun:at])
         domain, prompt = DOMAIN.match(data, at + 1), AT_PROMPT.match(data, at + 1)
         if domain is None and start + 1 < at and (start == 0 or data[start - 1] in OPENS):
             domain = ANY_DOMAIN.match(data, at + 1)
         if prompt and start + 1 < at:
             yield Detection(LeakKind.USER, start, data[start:at])
             yield Detection(LeakKind.HOST, at + 1, prompt[1])
-        elif domain:
+        elif domain and start < at:
             repository = REPOSITORY.match(data, domain.end())
             end, kind = (repository.end(), LeakKind.URL) if repository else (domain.end(), LeakKind.EMAIL)
             yield Detection(kind, start, data[start:end])
+
+
+def _in_utf8(name: bytes) -> int:
+    """Bytes at the end of a name that are text."""
+    while not name.isascii():
+        try:
+            name.decode()
+        except UnicodeDecodeError as problem:
+            name = name[problem.end :]
+        else:
+            break
+    return len(name)
 
 
 def _begun(data: bytes, mark: bytes, before: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:

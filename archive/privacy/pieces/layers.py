@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.privacy.pieces.framed import framed, without_heads
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
+SHORTEST_SURE = 10
+"""Bytes of a string that random bytes do not have by chance."""
 PART = 64
 """Bytes of memory that a string costs while it is one of many."""
 KEPT = 260
@@ -198,15 +201,42 @@ class WideLayer(Layer):
         return self._width * len(raw[:position].decode(errors="ignore"))
 
 
-def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
-    """The strings between bytes that are no text.
+class PlainLayer(SpanLayer):
+    """Strings between bytes that are no text.
+
+    Attributes:
+        whole: the bytes, with their controls.
+        is_framed: whether they are of a form with texts after their lengths.
+        entries: then places of names and texts of its maps.
+    """
+
+    whole = b""
+    is_framed = False
+    entries: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
+
+    def may_be_numbers(self, raw: bytes) -> bool:
+        """Whether a string may be random bytes: not in UTF-8, or short and without NUL before or after it."""
+        if self.is_framed:
+            return False
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return True
+        at = self.first[raw]
+        around = self.whole[max(at - 1, 0) : at] + self.whole[at + len(raw) : at + len(raw) + 1]
+        return len(raw) < SHORTEST_SURE and around.strip(b"\0") != b""
+
+
+def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> PlainLayer:
+    """The strings between bytes that are no text, lengths of texts among these.
 
     Raises:
         LimitError: they would take more memory than allowed.
     """
     with allowance.part() as part:
         part.take(2 * len(data), "strings of a record")
-        text = data.translate(TO_NUL)
+        found = framed(data, allowance)
+        text = (without_heads(data, found) if found else data).translate(TO_NUL)
         begins, ends = np.array([[0], [len(text)]])
         if b"\0" in text:
             edges = np.diff(np.frombuffer(text, np.uint8) != 0, prepend=False, append=False)
@@ -214,7 +244,10 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
             places = np.flatnonzero(edges)
             begins, ends = places[::2], places[1::2]
         long = ends - begins >= SHORTEST
-        return SpanLayer(text, begins[long], ends[long], allowance, outer)
+        layer = PlainLayer(text, begins[long], ends[long], allowance, outer)
+        layer.whole = data
+        layer.entries, layer.is_framed = (found.entries, True) if found else ((), False)
+        return layer
 
 
 def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
@@ -235,14 +268,6 @@ def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
                 at = classes.find(FEWEST_LONG, end)
         places = np.array(spans or np.zeros((0, 2)), np.int64)
         return SpanLayer(data, places[:, 0], places[:, 1], allowance, int)
-
-
-def has_wide(data: bytes) -> bool:
-    """Whether there are strings in UTF-16 or UTF-32."""
-    if b"\0" not in data:
-        return False
-    classes = data.translate(CLASSES)
-    return any(fewest in classes for fewest in FEWEST_WIDE.values())
 
 
 def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:

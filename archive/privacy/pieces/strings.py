@@ -15,21 +15,22 @@ from collections import defaultdict
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, is_file, runs, ways_in
+from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.layers import (
     JSON,
     SHORTEST,
     EscapeLayer,
     JsonLayer,
+    PlainLayer,
     escaped,
-    has_wide,
     is_json,
     of_json,
     of_numbers,
     of_plain,
     of_wide,
 )
+from archive.privacy.pieces.lengths import without_lengths
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, is_pickle, of_pickle
 
 if TYPE_CHECKING:
@@ -70,6 +71,17 @@ def with_form(texts: Sequence[bytes]) -> list[int]:
         if text[:1] in FIRST
         and (JSON.match(text) or ((text[:1] == b"\x80" or text[-1:] == b".") and is_pickle(text)))
     ]
+
+
+def is_bytes(text: bytes) -> bool:
+    """Whether a string of a pickle, with NUL for controls, is no text: bytes have any form."""
+    if b"\0" in text or text.isascii():
+        return b"\0" in text
+    try:
+        text.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
@@ -131,6 +143,10 @@ LINE = 160
 """Bytes of memory that a line costs besides its text."""
 
 
+BYTES = "bytes"
+"""How a string of a pickle stands for bytes."""
+
+
 class StringInLayer(NamedTuple):
     """A string as it stands in a layer.
 
@@ -165,7 +181,7 @@ class EncodedPart(NamedTuple):
     @property
     def is_file(self) -> bool:
         """Whether that is no text: a pickle, a zip, a stream."""
-        return is_file(self.data)
+        return self.how == BYTES or is_file(self.data)
 
     @property
     def place(self) -> int:
@@ -235,6 +251,11 @@ class PieceStrings:
         layer, raw, begin = self._first[self._joined.texts[number]]
         return layer.place(raw, begin + within)
 
+    def may_be_numbers(self, position: int) -> bool:
+        """Whether what stands at a position in ``data`` may be random bytes."""
+        layer, raw, _ = self._first[self.line(position)]
+        return isinstance(layer, PlainLayer) and layer.may_be_numbers(raw)
+
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers of those that have their own."""
         self.layers.append(layer)
@@ -246,9 +267,12 @@ class PieceStrings:
         within: dict[int, list[NestedString]] = defaultdict(list)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
-            formed = sorted({*formed, *(number for number, whole in enumerate(wholes) if has_wide(whole))})
+            formed = sorted({*formed, *(number for number, text in enumerate(texts) if is_bytes(text))})
         for number in formed:
-            if len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
+            if TENSORS.match(wholes[number]):
+                self.encoded.append(EncodedPart(wholes[number], BYTES, StringInLayer(layer, raws[number]), 0))
+                texts[number] = b""
+            elif len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
         with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
@@ -257,13 +281,15 @@ class PieceStrings:
         self._allowance.take(LINE * lines + len(joined.data), "lines of strings")
         with self._allowance.lent(len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
-        latin = {number for number, whole in enumerate(wholes) if whole.startswith(LATIN_HEADS)}
+        latin = {number for number, whole in enumerate(wholes) if in_latin(whole)}
         for number in sorted(latin | ways.keys()):
             string = StringInLayer(layer, raws[number])
-            if number in latin and (file := from_latin(wholes[number])) is not None:
-                self.encoded.append(EncodedPart(file, "bytes", string, 0))
+            if number in latin and (file := from_latin(wholes[number], self._allowance)) is not None:
+                self.encoded.append(EncodedPart(file, BYTES, string, 0))
             if number in ways:
                 texts[number] = self._decoded(string, texts[number], ways[number])
+        if isinstance(layer, PlainLayer) and not layer.is_framed:
+            texts = list(map(without_lengths, texts))
         self._add(layer, raws, texts, counts)
         numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
