@@ -24,7 +24,9 @@ from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import TELLING, entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
+from archive.privacy.leaks.hosts import hosts
 from archive.privacy.leaks.paths import parted, paths
+from archive.privacy.leaks.people import signed
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
 from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
 from archive.privacy.pieces.walker import Walker
@@ -178,6 +180,8 @@ class Finder:
             paths(data),
             keys(data, words),
             addresses(data),
+            hosts(data),
+            signed(data),
             variables(data, words),
             source,
             names(kind, data),

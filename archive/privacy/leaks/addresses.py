@@ -12,9 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USER = rb"[A-Za-z0-9\x80-\xff][\w.+\x80-\xff-]{0,63}"
+NEW_TOPS = (
+    rb"academy|agency|associates|bank|blog|build|business|capital|care|careers|center|clinic|codes|community|company"
+    rb"|computer|consulting|coop|courses|dental|digital|education|energy|engineer|engineering|enterprises|estate|events"
+    rb"|exchange|expert|finance|financial|foundation|fund|fyi|gallery|gmbh|graphics|guru|health|holdings|hospital"
+    rb"|industries|ink|institute|insure|international|investments|jobs|kaufen|koeln|land|law|legal|link|live|llc|love"
+    rb"|ltd|management|marketing|media|money|moscow|news|ninja|nyc|paris|partners|photo|photography|photos|pictures"
+    rb"|press|pro|productions|pub|reisen|rocks|ruhr|sarl|school|science|scot|security|services|shop|social|software"
+    rb"|solutions|solar|store|studio|study|support|swiss|taxi|technology|tokyo|tools|training|university|vc|ventures"
+    rb"|video|wien|wiki|work|works|zuerich"
+)
+"""Newer top domains, of which none is an attribute that products of matrices have."""
 TOP = (
-    rb"(?i:com|org|net|edu|gov|mil|int|info|biz|dev|app|cloud|tech|name|xyz|site|online|museum|email|systems|london"
-    rb"|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
+    rb"(?i:"
+    + NEW_TOPS
+    + rb"|com|org|net|edu|gov|mil|int|info|biz|dev|app|cloud|tech|name|xyz|site|online|museum|email|systems"
+    rb"|london|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
     rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})"
 )
 """Top domains. ``a@b.mT`` is a product; of countries, those that are endings of files are none."""

@@ -178,7 +178,7 @@ VARIABLES = {
     kind: re.compile(
         rb"(?:"
         + b"|".join(name for name in names if name.isupper())
-        + rb")=[\"']?([A-Za-z0-9][\w.-]{1,62})(?![\w(\[])"
+        + rb")=[\"']?([A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?)(?![\w(\[])"
     )
     for kind, names in CALLS.items()
 }

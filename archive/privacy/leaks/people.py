@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.vocabulary import HOSTS, NOBODY, USERS, LeakKind, is_word_of_code
+from archive.privacy.leaks.vocabulary import HOSTS, NOBODY, USERS, Detection, LeakKind, is_word_of_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,11 +50,22 @@ NEXT = rb"(?: (?:" + PARTICLE + rb"(?= )|[A-Za-z]'?" + CAPITALISED + rb"|" + CAP
 PERSON = re.compile(rb"(?:" + PARTICLE + rb" ){0,2}" + CAPITALISED + NEXT + rb"{1,6}|" + ACCOUNT)
 IN_SMALL_LETTERS = re.compile(rb"[" + LETTERS + rb".'-]{1,40}(?: [" + LETTERS + rb".'-]{1,40}){1,4}")
 IN_DOMAIN = re.compile(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
-MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}")
+MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?(?::\d{1,5})?")
+"""A machine, several with numbers (``gpu[01-04]``), and its port."""
+SIGNED = re.compile(
+    rb"(?<![\w.])(?i:authors?|maintainers?|created by|written by|signed-off-by|co-authored-by|maintained by)"
+    rb"[\"']?(?:[ \t]{0,4}[:=])?[ \t]{1,4}"
+)
+"""What stands before a name of two words or more in a text."""
+SIGNATURE = re.compile(
+    CAPITALISED + NEXT + rb"{1,4}(?=[ \t]?[<(,;.\n\0\"']|[ \t]++(?:on|in|at|and|from)\b|[ \t]*+\Z)"
+)
 BETWEEN = re.compile(rb" ?[,;&\n] ?(?:and )?| and ")
 """What stands between names in a list of them."""
 BRACKETED = re.compile(rb" ?[<(][^<>()]{0,200}[>)]\Z")
 """An address or an institute after a name."""
+PRODUCT = re.compile(rb"(?<!\bMc)(?<!\bMac)(?<=[a-z])[A-Z]")
+"""A capital within a word, which products have: ``PyTorch``."""
 
 
 def kind_of(name: bytes) -> LeakKind | None:
@@ -91,6 +102,14 @@ def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]
         is_named = PERSON.fullmatch(one) or (is_author and IN_SMALL_LETTERS.fullmatch(one))
         if is_named and is_somebody(one):
             yield LeakKind.USER, at, one
+
+
+def signed(data: bytes) -> Iterator[Detection]:
+    """The people that a text says it is by: ``Author: Ann Lee``."""
+    for match in SIGNED.finditer(data):
+        name = SIGNATURE.match(data, match.end())
+        if name and is_somebody(name[0]) and not PRODUCT.search(name[0]):
+            yield Detection(LeakKind.USER, name.start(), name[0].rstrip(b"."))
 
 
 def _each(value: bytes) -> Iterator[tuple[bytes, int]]:

@@ -4,9 +4,9 @@ A length, or a tag, may be a byte that is a letter: `0` before 48 bytes, `r` bef
 seems to begin sooner than it does, or to go on. So bytes that as a whole are of such a form are read by it,
 and what stands between the texts is cut out. Nothing else is left out: numbers and bytes stay as they are.
 
-A form counts only if it reads the bytes to their end. MessagePack, CBOR and marshal begin with a map or list, as
-single numbers may be any bytes. In Protobuf, what has a length may be a message or a text: it is a message if it
-can be read as one, has a text, and is none itself or begins with a newline. Objects of code in marshal are not
+A form counts only if it reads the bytes to their end. MessagePack, CBOR and marshal begin with a map or list,
+as single numbers may be any bytes. In Protobuf, what has a length is a message or a text: a message if it can
+be read as one, has a text, and is none itself or begins with a newline. Objects of code in marshal are not
 read.
 
 Sources: the MessagePack specification; RFC 8949, section 3; CPython 3.8 to 3.14, ``Python/marshal.c``;
