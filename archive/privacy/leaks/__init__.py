@@ -63,8 +63,8 @@ BY_RECORD = {
     RecordKind.CPP: LeakKind.GENERATED,
 }
 """Records that are findings as a whole."""
-OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT}
-"""Kinds of findings that PyTorch's own source makes, too."""
+OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.USER}
+"""Kinds of findings that PyTorch's own source makes, too: its people have notes there."""
 SHORTEST_BY_CHANCE = dict.fromkeys(
     (LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME, LeakKind.COMMENT, LeakKind.HOST), 10
 ) | {LeakKind.UNC: 16}

@@ -28,7 +28,7 @@ TOP = (
     + NEW_TOPS
     + rb"|com|org|net|edu|gov|mil|int|info|biz|dev|app|cloud|tech|name|xyz|site|online|museum|email|systems"
     rb"|london|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
-    rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})"
+    rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})|[\xc3-\xf4][\x80-\xff]{3,40}"
 )
 """Top domains. ``a@b.mT`` is a product; of countries, those that are endings of files are none."""
 MAILBOX = re.compile(rb"(?<![\w.+@\x80-\xff-])" + USER + rb"\Z")
@@ -37,6 +37,13 @@ DOMAIN = re.compile(
     rb"|\[?(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 )
 ANY_DOMAIN = re.compile(rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}[A-Za-z]{2,24}(?=[>\"'\x00\n]|\Z)")
+IN_WORDS = re.compile(
+    rb"([A-Za-z0-9][\w.+-]{0,63}) ?[\[({<] ?(?i:at) ?[\])}>] ?"
+    rb"[A-Za-z0-9-]{1,63}(?:(?:\.| ?[\[({<] ?(?i:dot|punkt) ?[\])}>] ?)[A-Za-z0-9-]{1,63}){1,5}"
+)
+"""An address as people hide it from machines: ``ann (at) acme [dot] com``."""
+NAME_BEFORE = re.compile(rb"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63} ?\Z")
+AT_IN_WORDS = re.compile(rb"[\[({<] ?(?i:at) ?[\])}>]")
 OPENS = frozenset(b"<\"'\0\n:")
 """What stands before an address whose domain may have any top: the address is a string, or in brackets."""
 REPOSITORY = re.compile(rb":[\w.~-]++(?:/[\w.~-]++)++")
@@ -48,7 +55,7 @@ MOST_BEFORE = 65
 """Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
 LOCATION = re.compile(
     rb"[A-Za-z]:\\[^\x00-\x20\x7f\"'<>`{}|^\x80-\xff]+"
-    rb"|(?=[\w\[/%])[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
+    rb"|(?=[\w\[/%]|:[^\x00-\x20/@]{1,200}@)[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
 )
 """What follows a scheme; a drive's path has backslashes, though no URL may."""
 URL_TRIMMED = b".,;:!)]*#"
@@ -87,6 +94,12 @@ def addresses(data: bytes) -> Iterator[Detection]:
             for match in pattern.finditer(data):
                 if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
                     yield Detection(LeakKind.HOST, match.start(), match[0])
+    for at in AT_IN_WORDS.finditer(data):
+        low = max(at.start() - MOST_BEFORE, 0)
+        before = NAME_BEFORE.search(data[low : at.start()])
+        written = IN_WORDS.match(data, low + before.start()) if before else None
+        if written:
+            yield Detection(LeakKind.EMAIL, written.start(), written[0])
     if b"S-1-5-21-" in data:
         for match in SID.finditer(data):
             yield Detection(LeakKind.USER, match.start(), match[0])

@@ -54,7 +54,9 @@ INTRODUCES = re.compile(
 )
 """What stands before a name with a port."""
 MOST_INTRODUCED = 40
-AT_HOST = re.compile(rb"([A-Za-z][\w.-]{1,31})@([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4})(?![\w@(])")
+LABEL = rb"[A-Za-z0-9-]{1,62}"
+AT_HOST = re.compile(rb"([A-Za-z][\w.-]{1,31})@([A-Za-z]" + LABEL + rb"(?:\." + LABEL + rb"){0,4})(?![\w@(])")
+"""A user at a machine; versions of symbols, ``free@GLIBC_2.2.5``, have a low line."""
 MOST_OF_USER = 32
 LOGS_IN = re.compile(rb"(?:^|[\s\"'`;&|(\0])(?:ssh|scp|sftp|rsync|mosh|sshfs|ssh-copy-id)[ ][^\n\0]{0,120}\Z")
 MOST_OF_COMMAND = 140
@@ -73,6 +75,17 @@ GIVEN = (
     (b"ip-", re.compile(rb"ip(?:-\d{1,3}){4}(?![\w.-])")),
 )
 """What systems call a machine that nobody has named."""
+SYSTEM = re.compile(
+    rb"(?:Linux|Darwin|FreeBSD) "
+    + HOST
+    + rb" \d{1,3}\.\d{1,3}(?:\.\d{1,3})?[\w.+-]{0,60}(?: #\d| Darwin| FreeBSD)"
+)
+"""What ``uname -a`` prints."""
+CALLED = re.compile(
+    rb"(?i:hostname|machine(?:[ _]name)?)[\"']?[ ]?[:=][ ]?[\"']?([A-Za-z][\w-]{2,62})(?![\w(.\[])"
+)
+SIXTH = re.compile(rb"(?<![\w:.])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){3,7}(?![\w:.])")
+"""An address of version 6 of the internet's protocol, perhaps."""
 CARD = re.compile(rb"(?<![0-9A-Fa-f:-])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![0-9A-Fa-f:-])")
 SHARE = re.compile(rb"//([A-Za-z][\w-]{2,62}(?:\.[\w-]{1,62}){0,4})((?:/[\w.$ -]{1,255}){2,32})")
 BEFORE_SHARE = frozenset(b"\0\n\"'= ")
@@ -94,7 +107,15 @@ def hosts(data: bytes) -> Iterator[Detection]:
     for mark, pattern in GIVEN:
         for match in matched(data, mark, 0, pattern):
             yield Detection(LeakKind.HOST, match.start(), match[0])
+    for match in SYSTEM.finditer(data):
+        yield Detection(LeakKind.HOST, match.start(1), match[1])
+    for match in CALLED.finditer(data):
+        if re.search(rb"[\d-]", match[1]) and is_somebody(match[1]):
+            yield Detection(LeakKind.HOST, match.start(1), match[1])
     if b":" in data:
+        for match in SIXTH.finditer(data):
+            if _is_sixth(match[0]):
+                yield Detection(LeakKind.HOST, match.start(), match[0])
         for match in CARD.finditer(data):
             yield Detection(LeakKind.HOST, match.start(), match[0])
     for match in matched(data, b"//", 0, SHARE):
@@ -120,6 +141,8 @@ def is_whole_name(name: bytes) -> bool:
         return False
     if any(label.isdigit() for label in labels) or labels[0].lower() == b"www":
         return False
+    if labels[-1] == b"cluster" and top == LOCAL:
+        return len(labels) > 1
     if len(labels) + 1 < FEWEST_LABELS:
         return top == LOCAL and has_hyphen
     return (
@@ -127,6 +150,17 @@ def is_whole_name(name: bytes) -> bool:
         or top in NO_CODE
         or (top not in (b"net", LOCAL) and re.search(rb"\d", b".".join(labels)) is not None)
     )
+
+
+def _is_sixth(text: bytes) -> bool:
+    """Whether hexadecimal digits with colons are an address, and no namespaces of C++."""
+    import ipaddress  # noqa: PLC0415 (few texts have some)
+
+    try:
+        ipaddress.IPv6Address(text.decode())
+    except ValueError:
+        return False
+    return re.search(rb"\d", text) is not None
 
 
 def _has_port(name: bytes) -> bool:

@@ -27,7 +27,8 @@ LONGEST_NAME = 64
 """Bytes of the longest name of an entry."""
 OF_AUTHORS = frozenset(
     b"author owner creator createdby submittedby uploadedby maintainer contributor trainedby authorname "
-    b"ownername modelauthor modelcreator".split()
+    b"ownername modelauthor modelcreator annotator annotatedby labeledby labelledby reviewer reviewedby "
+    b"committer contact patient autor auteur autore verfasser gituser wandbentity wandbuser whoami".split()
 )
 """What entries are called that can name nobody but people, without separators."""
 OF_USERS = OF_AUTHORS | {name.lower().translate(None, SEPARATORS) for name in USERS}
@@ -53,10 +54,16 @@ IN_DOMAIN = re.compile(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
 MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?(?::\d{1,5})?")
 """A machine, several with numbers (``gpu[01-04]``), and its port."""
 SIGNED = re.compile(
-    rb"(?<![\w.])(?i:authors?|maintainers?|created by|written by|signed-off-by|co-authored-by|maintained by)"
+    rb"(?<![\w.])(?i:authors?|maintainers?|autore?n?|auteure?s?|verfasser|contact|annotator"
+    rb"|(?:created|written|maintained|trained|annotated|labell?ed) by"
+    rb"|(?:signed-off|co-authored|reviewed|acked|tested)-by)"
     rb"[\"']?(?:[ \t]{0,4}[:=])?[ \t]{1,4}"
 )
 """What stands before a name of two words or more in a text."""
+IN_BRACKETS = re.compile(
+    rb"(?:(?<![\w.])(?:TODO|FIXME|XXX|HACK)|(?<![\w.])[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)"
+)
+"""An account after a note, or after its number."""
 SIGNATURE = re.compile(
     CAPITALISED + NEXT + rb"{1,4}(?=[ \t]?[<(,;.\n\0\"']|[ \t]++(?:on|in|at|and|from)\b|[ \t]*+\Z)"
 )
@@ -105,7 +112,10 @@ def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]
 
 
 def signed(data: bytes) -> Iterator[Detection]:
-    """The people that a text says it is by: ``Author: Ann Lee``."""
+    """The people that a text says it is by, ``Author: Ann Lee``, or whom it has work for: ``TODO(ann)``."""
+    for match in IN_BRACKETS.finditer(data):
+        if is_somebody(match[1]):
+            yield Detection(LeakKind.USER, match.start(1), match[1])
     for match in SIGNED.finditer(data):
         name = SIGNATURE.match(data, match.end())
         if name and is_somebody(name[0]) and not PRODUCT.search(name[0]):

@@ -267,7 +267,7 @@ def in_latin(text: bytes) -> bool:
 
 
 def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
-    """The file that a string is in Latin-1, or what has texts after their lengths; None for any other.
+    """The file or other bytes that a string is in Latin-1; None for any other.
 
     Raises:
         LimitError: it would take more memory than allowed.
@@ -278,7 +278,8 @@ def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
         data = text.decode().encode("latin-1")
     except UnicodeError:
         return None
-    return data if is_file(data) or (not text.isascii() and framed(data, allowance)) else None
+    is_bytes = not text.isascii() and (b"\0" in text or framed(data, allowance) is not None)
+    return data if is_file(data) or is_bytes else None
 
 
 def is_file(data: bytes) -> bool:

@@ -335,12 +335,12 @@ class EscapeLayer(Layer):
         self._raws = raws
 
     def decoded(self, raw: bytes) -> bytes:
-        """The string without escapes."""
-        return ESCAPE.sub(_stands_for, raw)
+        """The string without escapes. A number is a byte, or a character where bytes would be no UTF-8."""
+        return ESCAPE.sub(_meaning(raw), raw)
 
     def place(self, raw: bytes, position: int) -> int:
         """The byte of the record that a position in a decoded string comes from."""
-        return self._parent.place(self._raws[raw], shift(raw, position))
+        return self._parent.place(self._raws[raw], shift(raw, position, ESCAPE, _meaning(raw)))
 
 
 def escaped(joined: Joined) -> list[int]:
@@ -380,6 +380,21 @@ def _stands_for(escape: re.Match[bytes]) -> bytes:
         return text.encode(errors="surrogatepass")
     code = int(digits, 16)
     return chr(code).encode(errors="surrogatepass") if code <= sys.maxunicode else escape[0]
+
+
+def _as_character(escape: re.Match[bytes]) -> bytes:
+    """The same, where numbers are those of characters."""
+    stands_for = _stands_for(escape)
+    return stands_for.decode("latin-1").encode() if escape.lastgroup in ("hex", "octal") else stands_for
+
+
+def _meaning(raw: bytes) -> Callable[[re.Match[bytes]], bytes]:
+    """What escapes of a string stand for."""
+    try:
+        ESCAPE.sub(_stands_for, raw).decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return _as_character
+    return _stands_for
 
 
 # --- JSON

@@ -32,6 +32,7 @@ from archive.privacy.pieces.layers import (
 )
 from archive.privacy.pieces.lengths import without_lengths
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, is_pickle, of_pickle
+from archive.privacy.pieces.rows import in_pickle, numpy_file, of_file, of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,13 +91,15 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
     Raises:
         LimitError: they would take more memory than allowed.
     """
-    narrow: Layer
-    if is_pickle(data):
-        narrow = of_pickle(data, allowance, outer)
-    elif is_json(data):
-        narrow = of_json(data, allowance, outer, shortest)
-    else:
-        narrow = of_plain(data, allowance, outer)
+    file = numpy_file(data)
+    if file is not None and (layer := of_file(data, file, allowance, outer)) is not None:
+        return [layer]
+    if file is not None and file.has_objects and is_pickle(data[file.start :]):
+        start = file.start
+        return [of_pickle(data[start:], allowance, lambda position: outer(start + position))]
+    if is_pickle(data):  # letters of any width are in its strings
+        return [of_pickle(data, allowance, outer)]
+    narrow = of_json(data, allowance, outer, shortest) if is_json(data) else of_plain(data, allowance, outer)
     return [narrow, *of_wide(data, allowance, outer)]
 
 
@@ -128,9 +131,12 @@ def layers_within(
             return layer.place(json[number].raw, within)
 
         yield of_json(joined.data, allowance, outer, shortest)
+    types = of_texts(layer.counts) if isinstance(layer, PickleLayer) else []
     for string in strings:
         if not is_json(string.text):
-            yield from layers(string.text, allowance, partial(layer.place, string.raw), shortest)
+            place = partial(layer.place, string.raw)
+            rows = in_pickle(string.text, types, allowance, place)
+            yield from [rows] if rows else layers(string.text, allowance, place, shortest)
 
 
 # --- strings
@@ -265,14 +271,16 @@ class PieceStrings:
         # an opcode may be a control, and a string a pickle
         wholes = [layer.whole(raw) for raw in raws] if isinstance(layer, PickleLayer) else texts
         within: dict[int, list[NestedString]] = defaultdict(list)
+        files = self._files(layer, raws, wholes)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
             formed = sorted({*formed, *(number for number, text in enumerate(texts) if is_bytes(text))})
+        for number in files:
+            texts[number] = b""
         for number in formed:
-            if TENSORS.match(wholes[number]):
-                self.encoded.append(EncodedPart(wholes[number], BYTES, StringInLayer(layer, raws[number]), 0))
-                texts[number] = b""
-            elif len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
+            if number not in files and (
+                len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer)
+            ):
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
         with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
@@ -281,13 +289,8 @@ class PieceStrings:
         self._allowance.take(LINE * lines + len(joined.data), "lines of strings")
         with self._allowance.lent(len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
-        latin = {number for number, whole in enumerate(wholes) if in_latin(whole)}
-        for number in sorted(latin | ways.keys()):
-            string = StringInLayer(layer, raws[number])
-            if number in latin and (file := from_latin(wholes[number], self._allowance)) is not None:
-                self.encoded.append(EncodedPart(file, BYTES, string, 0))
-            if number in ways:
-                texts[number] = self._decoded(string, texts[number], ways[number])
+        for number in sorted(ways):
+            texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
         if isinstance(layer, PlainLayer) and not layer.is_framed:
             texts = list(map(without_lengths, texts))
         self._add(layer, raws, texts, counts)
@@ -300,6 +303,18 @@ class PieceStrings:
         for number, strings in within.items():
             for inner in layers_within(layer, strings, self._allowance, self._shortest):
                 self._read(inner, number, depth + 1)
+
+    def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
+        """The numbers of strings that are files: any in Latin-1, and of tensors in bytes. They are kept."""
+        files = set()
+        for number, whole in enumerate(wholes):
+            file = from_latin(whole, self._allowance) if in_latin(whole) else None
+            if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
+                file = whole
+            if file is not None:
+                self.encoded.append(EncodedPart(file, BYTES, StringInLayer(layer, raws[number]), 0))
+                files.add(number)
+        return files
 
     def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
         """Count the lines of some texts."""
