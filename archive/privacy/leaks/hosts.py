@@ -86,6 +86,7 @@ CALLED = re.compile(
 )
 SIXTH = re.compile(rb"(?<![\w:.])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){3,7}(?![\w:.])")
 """An address of version 6 of the internet's protocol, perhaps."""
+HEXADECIMAL = re.compile(rb"[A-Fa-f]")
 CARD = re.compile(rb"(?<![0-9A-Fa-f:-])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![0-9A-Fa-f:-])")
 SHARE = re.compile(rb"//([A-Za-z][\w-]{2,62}(?:\.[\w-]{1,62}){0,4})((?:/[\w.$ -]{1,255}){2,32})")
 BEFORE_SHARE = frozenset(b"\0\n\"'= ")
@@ -160,7 +161,7 @@ def _is_sixth(text: bytes) -> bool:
         ipaddress.IPv6Address(text.decode())
     except ValueError:
         return False
-    return re.search(rb"\d", text) is not None
+    return HEXADECIMAL.search(text) is not None and re.search(rb"\d", text) is not None
 
 
 def _has_port(name: bytes) -> bool:

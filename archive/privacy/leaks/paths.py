@@ -87,8 +87,13 @@ SHARE = re.compile(
 UP = re.compile(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A home in a relative path: ``../../home/ann/net.py``."""
 VARIABLE = re.compile(
-    rb"(?:\$HOME|\$\{HOME\}|%(?:USERPROFILE|HOMEPATH|APPDATA|LOCALAPPDATA)%)[\\/](?!\.)"
-    rb"(?:" + NAME + rb"[\\/]){1,64}+" + NAME
+    rb"(?:\$HOME|\$\{HOME\}|%(?:USERPROFILE|HOMEPATH|APPDATA|LOCALAPPDATA)%)"
+    + SLASHES
+    + rb"(?!\.)(?:"
+    + NAME
+    + SLASHES
+    + rb"){1,64}+"
+    + NAME
 )
 """The same by a variable of the shell."""
 WITHOUT_DRIVE = re.compile(rb"(?<![\w:\\])\\{1,4}(?i:Users)(?:\\{1,4}" + SPACED + rb"){2,64}+")

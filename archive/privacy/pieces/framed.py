@@ -76,8 +76,10 @@ def framed(data: bytes, allowance: Allowance) -> Framed | None:
         LimitError: they are more than allowed.
     """
     with allowance.lent(2 * len(data) + ITEM * min(len(data) // SHORTEST, MOST_ITEMS), "places of texts"):
-        if len(data) < SHORTEST or _is_text(data):
+        if len(data) < SHORTEST:
             return None
+        if is_text(data):
+            return _of_protobuf(data) if data[0] == FIRST_TAG else None
         for first, read in FORMS:
             if data[0] in first:
                 found = _of_items(data, read)
@@ -288,9 +290,9 @@ class _Messages:
             count += 1
             if begin in (end, head):
                 continue
-            is_text = _is_text(data[begin:end])
-            may_be_message = (not is_text or data[begin] == FIRST_TAG) and depth < DEEPEST
-            if not (may_be_message and self.is_message(begin, end, depth + 1)) and is_text:
+            is_line = is_text(data[begin:end])
+            may_be_message = (not is_line or data[begin] == FIRST_TAG) and depth < DEEPEST
+            if not (may_be_message and self.is_message(begin, end, depth + 1)) and is_line:
                 entry[number] = begin, end
                 if end - begin >= SHORTEST:
                     found.texts.append((head, begin, end))
@@ -332,7 +334,8 @@ def _varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
     return -1, stop + 1
 
 
-def _is_text(data: bytes) -> bool:
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8 without controls."""
     if len(data.translate(None, CONTROLS)) < len(data):
         return False
     try:

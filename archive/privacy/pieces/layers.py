@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.privacy.pieces.framed import framed, without_heads
+from archive.privacy.pieces.framed import framed, is_text, without_heads
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class PlainLayer(SpanLayer):
 
     Attributes:
         whole: the bytes, with their controls.
-        is_framed: whether they are of a form with texts after their lengths.
+        is_framed: whether they are of a form with texts after their lengths, or a text as a whole.
         entries: then places of names and texts of its maps.
     """
 
@@ -246,7 +246,8 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> PlainLayer:
         long = ends - begins >= SHORTEST
         layer = PlainLayer(text, begins[long], ends[long], allowance, outer)
         layer.whole = data
-        layer.entries, layer.is_framed = (found.entries, True) if found else ((), False)
+        layer.entries = found.entries if found else ()
+        layer.is_framed = found is not None or is_text(data)
         return layer
 
 
