@@ -34,6 +34,7 @@ from archive.privacy.pieces.packed import (
 )
 from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
 from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
+from archive.privacy.pieces.wide_files import COPIES, MARKS, WIDTH, wide_text
 from archive.reader.recognition import TENSOR_KINDS, FileKind, head_kind, kind_in, recognise_zip
 from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel, model_file
 
@@ -340,6 +341,12 @@ class Walker:
             raise
         except ArchiveError as problem:
             self._bounds.tell(name, f"{problem}; it was read as plain bytes")
+        if bytes(data[:WIDTH]) in MARKS:
+            with self._allowance.lent(COPIES * len(data), "a text in UTF-16"):
+                if text := wide_text(data):
+                    yield self._packed(data, name, kind)
+                    yield from self._plain(memoryview(text.data), name, kind, depth, text.place)
+                    return
         yield from self._plain(data, name, kind, depth)
 
     def _tensors_in(self, data: memoryview, name: str) -> ModelFile | None:
