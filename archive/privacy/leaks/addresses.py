@@ -135,11 +135,12 @@ def _mailboxes(data: bytes) -> Iterator[Detection]:
         elif domain and start < at:
             repository = REPOSITORY.match(data, domain.end())
             end, kind = (repository.end(), LeakKind.URL) if repository else (domain.end(), LeakKind.EMAIL)
-            yield Detection(kind, start, data[start:end])
+            if _in_utf8(data[start:end]) == end - start:
+                yield Detection(kind, start, data[start:end])
 
 
 def _in_utf8(name: bytes) -> int:
-    """Bytes at the end of a name that are text."""
+    """Bytes at the end of a name that are text; all, if it is text."""
     while not name.isascii():
         try:
             name.decode()

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.people import MOST_OF_VALUE, is_somebody, kind_of, named_by
+from archive.privacy.leaks.hosts import NAMES_OF_HOSTS
+from archive.privacy.leaks.people import MOST_OF_VALUE, SIGNS, is_somebody, kind_of, named_by
 from archive.privacy.leaks.stored import stored_entries
 from archive.privacy.leaks.vocabulary import (
     HOSTS,
@@ -224,7 +225,7 @@ NO_SECRETS = frozenset(b"password passwd string secret required optional hidden 
 WIDEST = 1 << 16
 TELLING = Words(
     [*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY],
-    [*WORDS, *NAMES_OF_PEOPLE],
+    [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS))],
 )
 """The words behind which something may stand, or that it has."""
 

@@ -32,6 +32,8 @@ from archive.privacy.leaks.vocabulary import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.privacy.leaks.words import FoundWords
+
 BEGINS = rb"(?<![\w.@\\:$%~-])(?<!//)"
 """What a name does not go on after."""
 WHOLE = re.compile(BEGINS + rb"[A-Za-z0-9][\w-]*+(?:\.[\w-]++){1,9}+(?![\w(\[@{]| ?=[^=])(?:\.(?!\w)|(?!\.))")
@@ -61,7 +63,7 @@ MOST_OF_USER = 32
 LOGS_IN = re.compile(rb"(?:^|[\s\"'`;&|(\0])(?:ssh|scp|sftp|rsync|mosh|sshfs|ssh-copy-id)[ ][^\n\0]{0,120}\Z")
 MOST_OF_COMMAND = 140
 PROMPT = re.compile(rb" [^\]\n\0]{1,80}\][$#%]")
-PUBLIC_KEY = re.compile(rb"ssh-[a-z0-9-]{2,20} [A-Za-z0-9+/=]{16,2048} \Z")
+PUBLIC_KEY = re.compile(rb"ssh-[a-z0-9-]{2,20} [A-Za-z0-9+/=]{16,2048} ")
 MOST_OF_KEY = 2200
 ENDS = frozenset(b"\0\n\"'")
 MONTHS = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -81,19 +83,20 @@ SYSTEM = re.compile(
     + rb" \d{1,3}\.\d{1,3}(?:\.\d{1,3})?[\w.+-]{0,60}(?: #\d| Darwin| FreeBSD)"
 )
 """What ``uname -a`` prints."""
+NAMES_OF_HOSTS = (b"hostname", b"machine")
 CALLED = re.compile(
     rb"(?i:hostname|machine(?:[ _]name)?)[\"']?[ ]?[:=][ ]?[\"']?([A-Za-z][\w-]{2,62})(?![\w(.\[])"
 )
-SIXTH = re.compile(rb"(?<![\w:.])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){3,7}(?![\w:.])")
-"""An address of version 6 of the internet's protocol, perhaps."""
+NUMBERED = re.compile(rb"(?<![\w:.-])[0-9A-Fa-f]{1,4}(?:::?[0-9A-Fa-f]{1,4}){3,7}(?![\w:.-])")
+"""The number of a network card, or an address of version 6 of the internet's protocol, perhaps."""
+CARD = re.compile(rb"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}")
 HEXADECIMAL = re.compile(rb"[A-Fa-f]")
-CARD = re.compile(rb"(?<![0-9A-Fa-f:-])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![0-9A-Fa-f:-])")
 SHARE = re.compile(rb"//([A-Za-z][\w-]{2,62}(?:\.[\w-]{1,62}){0,4})((?:/[\w.$ -]{1,255}){2,32})")
 BEFORE_SHARE = frozenset(b"\0\n\"'= ")
 
 
-def hosts(data: bytes) -> Iterator[Detection]:
-    """The machines in a text, and the users that stand beside them."""
+def hosts(data: bytes, words: FoundWords) -> Iterator[Detection]:
+    """The machines in a text, which has some of the words that entries know, and the users beside them."""
     yield from _whole_names(data)
     for match in WITH_PORT.finditer(data):
         if _has_port(match[0]) or INTRODUCES.search(
@@ -108,17 +111,17 @@ def hosts(data: bytes) -> Iterator[Detection]:
     for mark, pattern in GIVEN:
         for match in matched(data, mark, 0, pattern):
             yield Detection(LeakKind.HOST, match.start(), match[0])
-    for match in SYSTEM.finditer(data):
-        yield Detection(LeakKind.HOST, match.start(1), match[1])
-    for match in CALLED.finditer(data):
-        if re.search(rb"[\d-]", match[1]) and is_somebody(match[1]):
+    for mark in (b"Linux ", b"Darwin ", b"FreeBSD "):
+        for match in matched(data, mark, 0, SYSTEM):
             yield Detection(LeakKind.HOST, match.start(1), match[1])
+    if any(word in words.in_any_case for word in NAMES_OF_HOSTS):
+        for match in CALLED.finditer(data):
+            if re.search(rb"[\d-]", match[1]) and is_somebody(match[1]):
+                yield Detection(LeakKind.HOST, match.start(1), match[1])
     if b":" in data:
-        for match in SIXTH.finditer(data):
-            if _is_sixth(match[0]):
+        for match in NUMBERED.finditer(data):
+            if CARD.fullmatch(match[0]) or _is_sixth(match[0]):
                 yield Detection(LeakKind.HOST, match.start(), match[0])
-        for match in CARD.finditer(data):
-            yield Detection(LeakKind.HOST, match.start(), match[0])
     for match in matched(data, b"//", 0, SHARE):
         if PARTS.search(match[2]) and (match.start() == 0 or data[match.start() - 1] in BEFORE_SHARE):
             yield Detection(LeakKind.UNC, match.start(), match[0])
@@ -171,6 +174,12 @@ def _has_port(name: bytes) -> bool:
     return looks and SURE_PORT <= int(port) <= LAST_PORT
 
 
+def _ends_key(data: bytes, at: int) -> bool:
+    """Whether a public key ends before a place, where its owner is named."""
+    begin = data.rfind(b"ssh-", max(at - MOST_OF_KEY, 0), at)
+    return begin >= 0 and PUBLIC_KEY.fullmatch(data, begin, at) is not None
+
+
 def _with_users(data: bytes) -> Iterator[Detection]:
     """``ann@gpu07``, where that is no product of matrices."""
     for at in places_of(data, b"@"):
@@ -187,7 +196,7 @@ def _with_users(data: bytes) -> Iterator[Detection]:
             (is_string and has_digit)
             or (before == b"[" and PROMPT.match(data, match.end()))
             or LOGS_IN.search(data[max(low - MOST_OF_COMMAND, 0) : low])
-            or (has_digit and PUBLIC_KEY.search(data[max(low - MOST_OF_KEY, 0) : low]))
+            or (has_digit and before == b" " and _ends_key(data, low))
         ):
             if match[1] not in NOBODY:
                 yield Detection(LeakKind.USER, match.start(1), match[1])

@@ -15,10 +15,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.vocabulary import HOSTS, NOBODY, USERS, Detection, LeakKind, is_word_of_code
+from archive.privacy.leaks.vocabulary import (
+    HOSTS,
+    NOBODY,
+    USERS,
+    Detection,
+    LeakKind,
+    is_word_of_code,
+    matched,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.privacy.leaks.words import FoundWords
 
 MOST_OF_VALUE = 1 << 12
 """Bytes of the longest value that names somebody."""
@@ -60,9 +70,24 @@ SIGNED = re.compile(
     rb"[\"']?(?:[ \t]{0,4}[:=])?[ \t]{1,4}"
 )
 """What stands before a name of two words or more in a text."""
-IN_BRACKETS = re.compile(
-    rb"(?:(?<![\w.])(?:TODO|FIXME|XXX|HACK)|(?<![\w.])[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)"
+SIGNS = (
+    *(
+        b"author",
+        b"maintain",
+        b"autor",
+        b"auteur",
+        b"verfasser",
+        b"contact",
+        b"annotat",
+        b"created",
+        b"written by",
+    ),
+    *(b"trained by", b"labeled", b"labelled", b"signed-off-by", b"reviewed-by", b"acked-by", b"tested-by"),
 )
+"""Words of which it has one, in small letters."""
+BRACKETS = {b"TODO(": 0, b"FIXME(": 0, b"XXX(": 0, b"HACK(": 0, b"id=": 1}
+"""What stands in such a note, and how far behind its first byte."""
+IN_BRACKETS = re.compile(rb"(?<![\w.])(?:TODO|FIXME|XXX|HACK|[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)")
 """An account after a note, or after its number."""
 SIGNATURE = re.compile(
     CAPITALISED + NEXT + rb"{1,4}(?=[ \t]?[<(,;.\n\0\"']|[ \t]++(?:on|in|at|and|from)\b|[ \t]*+\Z)"
@@ -111,11 +136,19 @@ def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]
             yield LeakKind.USER, at, one
 
 
-def signed(data: bytes) -> Iterator[Detection]:
-    """The people that a text says it is by, ``Author: Ann Lee``, or whom it has work for: ``TODO(ann)``."""
-    for match in IN_BRACKETS.finditer(data):
-        if is_somebody(match[1]):
-            yield Detection(LeakKind.USER, match.start(1), match[1])
+def signed(data: bytes, words: FoundWords) -> Iterator[Detection]:
+    """The people that a text says it is by, ``Author: Ann Lee``, or whom it has work for: ``TODO(ann)``.
+
+    Args:
+        data: the text.
+        words: of ``SIGNS``, those that are in it.
+    """
+    for mark, before in BRACKETS.items():
+        for match in matched(data, mark, before, IN_BRACKETS):
+            if is_somebody(match[1]):
+                yield Detection(LeakKind.USER, match.start(1), match[1])
+    if not any(sign in words.in_any_case for sign in SIGNS):
+        return
     for match in SIGNED.finditer(data):
         name = SIGNATURE.match(data, match.end())
         if name and is_somebody(name[0]) and not PRODUCT.search(name[0]):

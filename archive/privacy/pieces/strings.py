@@ -292,7 +292,7 @@ class PieceStrings:
         for number in sorted(ways):
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
         if isinstance(layer, PlainLayer) and not layer.is_framed:
-            texts = list(map(without_lengths, texts))
+            texts = [without_lengths(text) if len(text) > SHORTEST else text for text in texts]
         self._add(layer, raws, texts, counts)
         numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
@@ -306,9 +306,10 @@ class PieceStrings:
 
     def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
         """The numbers of strings that are files: any in Latin-1, and of tensors in bytes. They are kept."""
-        files = set()
+        files, has_controls = set(), not isinstance(layer, PlainLayer)
         for number, whole in enumerate(wholes):
-            file = from_latin(whole, self._allowance) if in_latin(whole) else None
+            may_be_latin = in_latin(whole, has_controls=has_controls)
+            file = from_latin(whole, self._allowance) if may_be_latin else None
             if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
                 file = whole
             if file is not None:
