@@ -99,12 +99,13 @@ WORDS = (
     b"secret",
     b"token",
     b"passw",
+    b"passphrase",
     b"pwd",
     b"credential",
     b"auth",
 )
 CALLED = (
-    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|pwd|credential|auth(?!ors?(?![a-z])))"
+    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|passphrase|pwd|credential|auth(?!ors?(?![a-z])))"
     rb"\w{0,20}"
 )
 """What a key is called."""
@@ -331,7 +332,7 @@ def variables(strings: bytes, words: FoundWords) -> Iterator[Detection]:
                 for match in matched(strings, name, 0, VARIABLES[kind]):
                     if _is_whole(strings, match.start()) and is_somebody(match[1]):
                         yield Detection(kind, match.start(1), match[1])
-    if b"passw" in words.in_any_case:
+    if b"passw" in words.in_any_case or b"passphrase" in words.in_any_case:
         for match in PASSWORD_IN_TEXT.finditer(strings):
             yield Detection(LeakKind.KEY, match.start(1), match[1])
     if PASSWORD_VARIABLE in words.exact:

@@ -46,6 +46,7 @@ COUNTRIES = frozenset(
     b"de ch uk fr nl be es se dk fi cz eu ca au jp cn kr br ru sg hk tw il ie nz za".split()
 )
 """Countries whose top domain is neither a word nor the ending of a file."""
+TOPS = NO_CODE | USUAL | COUNTRIES
 LOCAL = b"local"
 WITH_PORT = re.compile(BEGINS + rb"[A-Za-z][\w-]{2,62}:\d{4,5}(?![\w.:/-])")
 SURE_PORT = 10_000
@@ -138,11 +139,13 @@ def _whole_names(data: bytes) -> Iterator[Detection]:
 
 def is_whole_name(name: bytes) -> bool:
     """Whether labels with dots are the name of a machine, and no attribute and no version."""
-    *labels, top = name.split(b".")
-    top = top.lower()
-    has_hyphen = any(b"-" in label for label in labels)
-    if top not in NO_CODE | USUAL | COUNTRIES or max(map(len, labels)) > MOST_OF_LABEL or b"_" in name:
+    top = name.rpartition(b".")[2].lower()
+    if top not in TOPS or b"_" in name:
         return False
+    labels = name.split(b".")[:-1]
+    if max(map(len, labels)) > MOST_OF_LABEL:
+        return False
+    has_hyphen = any(b"-" in label for label in labels)
     if any(label.isdigit() for label in labels) or labels[0].lower() == b"www":
         return False
     if labels[-1] == b"cluster" and top == LOCAL:

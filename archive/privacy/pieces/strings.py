@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
@@ -195,6 +196,13 @@ class EncodedPart(NamedTuple):
         return self.string.place(self.start)
 
 
+def _without_lengths(texts: Sequence[bytes]) -> list[bytes]:
+    """Texts of bytes of no known form, with NUL in place of lengths among them; each as long as before."""
+    data = without_lengths(b"\0".join(texts))
+    starts = accumulate((len(text) + 1 for text in texts), initial=0)
+    return [data[at : at + len(text)] for at, text in zip(starts, texts, strict=False)]
+
+
 class PieceStrings:
     """The strings of some bytes.
 
@@ -292,7 +300,7 @@ class PieceStrings:
         for number in sorted(ways):
             texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
         if isinstance(layer, PlainLayer) and not layer.is_framed:
-            texts = [without_lengths(text) if len(text) > SHORTEST else text for text in texts]
+            texts = _without_lengths(texts)
         self._add(layer, raws, texts, counts)
         numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
