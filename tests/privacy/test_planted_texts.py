@@ -28,26 +28,27 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
 
+HOME, USERS = "/home", "/Users"
 PLANTED = [
-    ("/home/søren.{}/projekt/net.py", "søren.{}"),
-    ("/home/王小明{}/模型/train.py", "王小明{}"),
-    ("/Users/José {}/Documents/red.py", "José {}"),
+    ("{home}/søren.{}/projekt/net.py", "søren.{}"),
+    ("{home}/王小明{}/模型/train.py", "王小明{}"),
+    ("{users}/José {}/Documents/red.py", "José {}"),
     ("C:\\Users\\Łukasz {}\\model.py", "Łukasz {}"),
     ("C:\\Dokumente und Einstellungen\\{}\\netz.py", "{}"),
     ("D:\\Projekte\\Kunde {}\\x.pt", "Kunde {}"),
     ("\\\\NAS-{}\\homes\\x\\y.pt", "NAS-{}"),
     ("//nas{}/homes/team/x.pt", "nas{}"),
     ("..\\..\\Users\\{}\\x.py", "{}"),
-    ("/mnt/c/Users/{}/x.py", "{}"),
+    ("/mnt/c{users}/{}/x.py", "{}"),
     ("/mnt/{}/data/", "{}"),
-    ("/home/{}/", "{}"),
+    ("{home}/{}/", "{}"),
     ("home/{}/src/net.py", "{}"),
     ("$HOME/{}/net.py", "{}"),
     ("%USERPROFILE%\\{}\\net.py", "{}"),
     ("~{}/work/net.py", "{}"),
-    ("PYTHONPATH=/opt/a:/home/{}/b", "{}"),
-    ("-isystem/home/{}/include", "{}"),
-    ("file:///C:/Users/{}/x.py", "{}"),
+    ("PYTHONPATH=/opt/a:{home}/{}/b", "{}"),
+    ("-isystem{home}/{}/include", "{}"),
+    ("file:///C:{users}/{}/x.py", "{}"),
     ("vscode-remote://ssh-remote+{}/x", "{}"),
     ("redis://:{}@cache:6379", "{}"),
     ("mail {}@acme.photography, please", "{}@acme.photography"),
@@ -94,7 +95,7 @@ SILENT = [
 def named(text: str, number: int) -> str:
     """A text with the name of its number."""
     name = "qv" + chr(97 + number // 8) + chr(97 + number % 8) + "zu"
-    return text.format(name, cap=name.title())
+    return text.format(name, cap=name.title(), home=HOME, users=USERS)
 
 
 TEXTS = [(named(text, at), named(part, at)) for at, (text, part) in enumerate(PLANTED)]
