@@ -7,6 +7,7 @@ import gzip
 import io
 import pickle
 import zipfile
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -70,12 +71,15 @@ FILES: dict[str, Callable[[], bytes]] = {
     "safetensors": lambda: safetensors_of({"a": WEIGHT}, {"author": "Ann Leexz", "path": HOME}),
     "legacy torch.save": of_old_torch,
 }
+
+
+def in_pickle(data: bytes, protocol: int) -> bytes:
+    return pickle.dumps({"a": [1, data]}, protocol)
+
+
 PLACES: dict[str, Callable[[bytes], bytes]] = {
     "a record": bytes,
-    **{
-        f"bytes in a pickle {one}": lambda data, one=one: pickle.dumps({"a": [1, data]}, one)
-        for one in (0, 2, 3, 5)
-    },  # type: ignore[misc]
+    **{f"bytes in a pickle {one}": partial(in_pickle, protocol=one) for one in (0, 2, 3, 5)},
     "base64": base64.b64encode,
     "hexadecimal digits": lambda data: data.hex().encode(),
     "gzip": gzip.compress,

@@ -9,13 +9,13 @@ import pickle
 import zipfile
 from typing import TYPE_CHECKING
 
-import msgpack
 import numpy as np
 import pytest
 import yaml
 
 from archive import LeakKind, leaks
 from archive.privacy.pieces.lengths import without_lengths
+from tests.support.framed_bytes import in_msgpack
 from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ WRITTEN: dict[str, Callable[[str], bytes]] = {
     "NumPy, bytes": lambda path: in_npy(np.array([path.encode(), b"x"])),
     "NumPy, objects": lambda path: in_npy(np.array([path, None], dtype=object)),
     "NumPy in a pickle": lambda path: pickle.dumps({"a": np.array([path, path])}, 4),
-    "MessagePack": lambda path: msgpack.packb({"a": path, "b": 1}),
+    "MessagePack": lambda path: in_msgpack({"a": path, "b": 1}),
     "Protobuf": lambda path: protobuf(2)(path) + b"\x08\x01",
     "UTF-16": lambda path: b"\0\1" + path.encode("utf-16-le") + b"\0\0\1",
 }

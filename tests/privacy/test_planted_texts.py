@@ -13,7 +13,6 @@ import pickle
 import zipfile
 from typing import TYPE_CHECKING
 
-import msgpack
 import numpy as np
 import pytest
 from safetensors.numpy import save as safetensors_of
@@ -21,6 +20,7 @@ from safetensors.numpy import save as safetensors_of
 from archive import leaks
 from tests.support import onnx_bytes
 from tests.support.corpus import FIXTURES
+from tests.support.framed_bytes import in_msgpack
 from tests.support.onnx_bytes import entry, field
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ FORMATS: dict[str, Callable[[], Source]] = {
     "UTF-16": lambda: of_record("\n".join(ALL).encode("utf-16")),
     "a dict of Python": lambda: of_record(repr(BY_KEY).encode()),
     "JSON": lambda: of_record(json.dumps(BY_KEY).encode()),
-    "MessagePack": lambda: of_record(msgpack.packb(ALL)),
+    "MessagePack": lambda: of_record(in_msgpack([*ALL])),
     **{f"pickle {one}": lambda one=one: of_record(pickle.dumps(BY_KEY, one)) for one in (0, 2, 4)},  # type: ignore[misc]
     "NumPy": lambda: of_record(_npy(np.array(ALL))),
     "nodes of a program": lambda: with_record("exported/shop.pt2", "model.json", in_nodes),

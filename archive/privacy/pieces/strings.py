@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
+from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.layers import (
     JSON,
@@ -284,7 +285,8 @@ class PieceStrings:
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
             formed = sorted({*formed, *(number for number, text in enumerate(texts) if is_bytes(text))})
         for number in files:
-            texts[number] = b""
+            if not is_text(wholes[number]):  # a text may begin like a file
+                texts[number] = b""
         for number in formed:
             if number not in files and (
                 len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer)

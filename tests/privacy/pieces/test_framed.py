@@ -7,9 +7,8 @@ import marshal
 import pickle
 import zipfile
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +16,12 @@ from hypothesis import strategies as st
 from archive import LeakKind, leaks
 from archive.base.limits import DEFAULT_LIMITS
 from archive.privacy.pieces.framed import framed, without_heads
+from tests.support.framed_bytes import in_cbor, in_msgpack, in_protobuf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Value: TypeAlias = "str | bytes | int | list[Value] | dict[str, Value]"
-SHORT, WIDE = 24, 256
+    from tests.support.framed_bytes import Value
 
 
 def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
@@ -33,41 +32,8 @@ def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
     return {(one.kind, one.text) for one in leaks(file.getvalue()).counted()}
 
 
-def in_cbor(value: Value) -> bytes:
-    """RFC 8949, section 3."""
-
-    def head(major: int, count: int) -> bytes:
-        if count < SHORT:
-            return bytes([major << 5 | count])
-        return (
-            bytes([major << 5 | 24, count]) if count < WIDE else bytes([major << 5 | 25, *count.to_bytes(2)])
-        )
-
-    if isinstance(value, dict):
-        pairs = (in_cbor(one) for pair in value.items() for one in pair)
-        return head(5, len(value)) + b"".join(pairs)
-    if isinstance(value, list):
-        return head(4, len(value)) + b"".join(map(in_cbor, value))
-    if isinstance(value, bytes):
-        return head(2, len(value)) + value
-    return head(3, len(value.encode())) + value.encode() if isinstance(value, str) else head(0, value)
-
-
-def in_protobuf(value: Value, number: int = 1) -> bytes:
-    """Lists as messages with one field each, dicts as maps."""
-    if isinstance(value, list):
-        inner = b"".join(in_protobuf(one, number) for one in value)
-    elif isinstance(value, dict):
-        inner = b"".join(in_protobuf(in_protobuf(k) + in_protobuf(v, 2), 3) for k, v in value.items())
-    else:
-        inner = value if isinstance(value, bytes) else str(value).encode()
-    size = len(inner)
-    length = bytes([size]) if size < 1 << 7 else bytes([size & 127 | 128, size >> 7])
-    return bytes([number << 3 | 2]) + length + inner
-
-
 FORMS: dict[str, Callable[[Value], bytes]] = {
-    "MessagePack": msgpack.packb,
+    "MessagePack": in_msgpack,
     "CBOR": in_cbor,
     "marshal": marshal.dumps,
     **{f"Protobuf {number}": partial(in_protobuf, number=number) for number in (1, 9, 12, 15)},
@@ -99,7 +65,7 @@ def test_keys_are_found_after_any_tag(form: str) -> None:
         assert (LeakKind.KEY, key) in of_record(FORMS[form](["first", key, "last"]))
 
 
-ENTRIES = [{"author": "Ann Leexz", "user": "zqannxz", "host": "gpu-zq1"}, {"author": "Bob Rayxz"}]
+ENTRIES: Value = [{"author": "Ann Leexz", "user": "zqannxz", "host": "gpu-zq1"}, {"author": "Bob Rayxz"}]
 NAMED = {"Ann Leexz", "zqannxz", "gpu-zq1", "Bob Rayxz"}
 
 
