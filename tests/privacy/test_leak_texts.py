@@ -245,6 +245,7 @@ def test_keys_and_values_are_no_parts() -> None:
         '{"username": null, "password": "password", "USER": "root", "hostname": "localhost"}',
         "def login(user: str, password: str = None, username=args.username)",
         "env://, tcp://{}:{}, 100%2Fs",
+        "# inputs\nx: USER_INPUT\n# outputs\ny: USER_OUTPUT\n",
     ],
 )
 def test_what_only_looks_like_it_is_nothing(text: str) -> None:

@@ -9,10 +9,13 @@ import pickle
 import zipfile
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+import yaml
 
 from archive import LeakKind, leaks
-from archive.privacy.leaks.lengths import without_lengths
+from archive.privacy.pieces.lengths import without_lengths
+from tests.support.framed_bytes import in_msgpack
 from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
@@ -90,17 +93,41 @@ WHOLE = [
     "/home/zqannxz/My (own) models, final [v2]/net.py",
     "/mnt/share/Team A, B & C/Projekt (x)/net.pt",
     r"\\files01\Team [old], all of it\Projekt - neu\net.py",
+    "/srv/größe und maß/x (1).pt",
 ]
+
+
+def in_npy(value: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, value, allow_pickle=True)
+    return file.getvalue()
+
+
 WRITTEN: dict[str, Callable[[str], bytes]] = {
     "alone": str.encode,
     "lines": lambda path: f"a\n{path}\nb".encode(),
     "JSON": lambda path: json.dumps({"a": path}).encode(),
-    "pickle": lambda path: pickle.dumps({"a": path}, 2),
+    "JSON on lines": lambda path: json.dumps([{"a": path}], indent=1, ensure_ascii=False).encode(),
+    "an option in JSON": lambda path: json.dumps(["--data=" + path]).encode(),
+    **{f"pickle {one}": lambda path, one=one: pickle.dumps({"a": path}, one) for one in range(6)},  # type: ignore[misc]
     "Python": lambda path: f"x = '{path}'\n".encode(),
+    "YAML": lambda path: yaml.safe_dump({"a": path, "b": 1}).encode(),
+    "a list in YAML": lambda path: yaml.safe_dump({"a": [path, "b"]}, allow_unicode=True).encode(),
+    "INI": lambda path: f"[x]\na = {path}\nb = 1\n".encode(),
+    "an environment": lambda path: f"DATA_DIR={path}\nX=1\n".encode(),
+    "tabulators": lambda path: f"1\t{path}\t2\n".encode(),
+    "XML": lambda path: f"<a>{path}</a>".encode(),
+    "NumPy": lambda path: in_npy(np.array([path, "x"])),
+    "NumPy, bytes": lambda path: in_npy(np.array([path.encode(), b"x"])),
+    "NumPy, objects": lambda path: in_npy(np.array([path, None], dtype=object)),
+    "NumPy in a pickle": lambda path: pickle.dumps({"a": np.array([path, path])}, 4),
+    "MessagePack": lambda path: in_msgpack({"a": path, "b": 1}),
+    "Protobuf": lambda path: protobuf(2)(path) + b"\x08\x01",
+    "UTF-16": lambda path: b"\0\1" + path.encode("utf-16-le") + b"\0\0\1",
 }
 
 
-@pytest.mark.parametrize(("path", "form"), crossed(WHOLE, WRITTEN, most=25))
+@pytest.mark.parametrize(("path", "form"), crossed(WHOLE, WRITTEN, most=60))
 def test_a_path_ends_where_its_string_ends(path: str, form: str) -> None:
     assert path in {text for kind, text in of_record(WRITTEN[form](path)) if kind.is_path}
 
@@ -119,7 +146,7 @@ def test_a_path_ends_where_its_string_ends(path: str, form: str) -> None:
     ],
 )
 def test_a_sentence_after_a_path_is_no_part_of_it(behind: str) -> None:
-    for form in ("alone", "JSON", "pickle"):
+    for form in ("alone", "JSON", "pickle 2"):
         assert (LeakKind.HOME, "/home/zqannxz/a.py") in of_record(
             WRITTEN[form](f"/home/zqannxz/a.py{behind}")
         )

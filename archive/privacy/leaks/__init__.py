@@ -24,8 +24,9 @@ from archive.io.mapped import Mapped
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import TELLING, entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
-from archive.privacy.leaks.lengths import without_lengths
+from archive.privacy.leaks.hosts import hosts
 from archive.privacy.leaks.paths import parted, paths
+from archive.privacy.leaks.people import signed
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
 from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
 from archive.privacy.pieces.walker import Walker
@@ -62,10 +63,12 @@ BY_RECORD = {
     RecordKind.CPP: LeakKind.GENERATED,
 }
 """Records that are findings as a whole."""
-OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT}
-"""Kinds of findings that PyTorch's own source makes, too."""
-SHORTEST_BY_CHANCE = dict.fromkeys((LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME), 10)
-"""Bytes of findings in the bytes of tensors; random numbers have shorter ones by chance."""
+OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.USER}
+"""Kinds of findings that PyTorch's own source makes, too: its people have notes there."""
+SHORTEST_BY_CHANCE = dict.fromkeys(
+    (LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME, LeakKind.COMMENT, LeakKind.HOST), 10
+) | {LeakKind.UNC: 16}
+"""Bytes of findings in numbers, and in strings that may be some: they have shorter ones by chance."""
 VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
 """What stands before a version of four numbers, which looks like the address of a private network."""
 BEFORE_VERSION = 40
@@ -168,18 +171,21 @@ class Finder:
     def _take_lines(self, piece: FilePiece, words: FoundWords) -> None:
         """Collect what the lines of a piece give away."""
         strings, kind = piece.strings, piece.kind
-        data = without_lengths(strings.data)
-        source = sources(kind, strings.data, self._known.model)
+        data = strings.data
+        source = sources(kind, data, self._known.model)
         detectors = (
             paths(data),
             keys(data, words),
             addresses(data),
+            hosts(data, words),
+            signed(data, words),
             variables(data, words),
             source,
-            names(kind, strings.data),
+            names(kind, data),
         )
         for kind_found, at, text in chain(*detectors):
-            if piece.in_numbers and len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0):
+            is_short = len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0)
+            if is_short and (piece.in_numbers or strings.may_be_numbers(at)):
                 continue
             if piece.in_ids and kind_found is LeakKind.PATH:
                 continue

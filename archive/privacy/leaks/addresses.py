@@ -12,10 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USER = rb"[A-Za-z0-9\x80-\xff][\w.+\x80-\xff-]{0,63}"
+NEW_TOPS = (
+    rb"academy|agency|associates|bank|blog|build|business|capital|care|careers|center|clinic|codes|community|company"
+    rb"|computer|consulting|coop|courses|dental|digital|education|energy|engineer|engineering|enterprises|estate|events"
+    rb"|exchange|expert|finance|financial|foundation|fund|fyi|gallery|gmbh|graphics|guru|health|holdings|hospital"
+    rb"|industries|ink|institute|insure|international|investments|jobs|kaufen|koeln|land|law|legal|link|live|llc|love"
+    rb"|ltd|management|marketing|media|money|moscow|news|ninja|nyc|paris|partners|photo|photography|photos|pictures"
+    rb"|press|pro|productions|pub|reisen|rocks|ruhr|sarl|school|science|scot|security|services|shop|social|software"
+    rb"|solutions|solar|store|studio|study|support|swiss|taxi|technology|tokyo|tools|training|university|vc|ventures"
+    rb"|video|wien|wiki|work|works|zuerich"
+)
+"""Newer top domains, of which none is an attribute that products of matrices have."""
 TOP = (
-    rb"(?i:com|org|net|edu|gov|mil|int|info|biz|dev|app|cloud|tech|name|xyz|site|online|museum|email|systems|london"
-    rb"|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
-    rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})"
+    rb"(?i:"
+    + NEW_TOPS
+    + rb"|com|org|net|edu|gov|mil|int|info|biz|dev|app|cloud|tech|name|xyz|site|online|museum|email|systems"
+    rb"|london|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
+    rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})|[\xc3-\xf4][\x80-\xff]{3,40}"
 )
 """Top domains. ``a@b.mT`` is a product; of countries, those that are endings of files are none."""
 MAILBOX = re.compile(rb"(?<![\w.+@\x80-\xff-])" + USER + rb"\Z")
@@ -24,6 +37,13 @@ DOMAIN = re.compile(
     rb"|\[?(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 )
 ANY_DOMAIN = re.compile(rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}[A-Za-z]{2,24}(?=[>\"'\x00\n]|\Z)")
+IN_WORDS = re.compile(
+    rb"([A-Za-z0-9][\w.+-]{0,63}) ?[\[({<] ?(?i:at) ?[\])}>] ?"
+    rb"[A-Za-z0-9-]{1,63}(?:(?:\.| ?[\[({<] ?(?i:dot|punkt) ?[\])}>] ?)[A-Za-z0-9-]{1,63}){1,5}"
+)
+"""An address as people hide it from machines: ``ann (at) acme [dot] com``."""
+NAME_BEFORE = re.compile(rb"(?<![\w.+-])[A-Za-z0-9][\w.+-]{0,63} ?\Z")
+AT_IN_WORDS = re.compile(rb"[\[({<] ?(?i:at) ?[\])}>]")
 OPENS = frozenset(b"<\"'\0\n:")
 """What stands before an address whose domain may have any top: the address is a string, or in brackets."""
 REPOSITORY = re.compile(rb":[\w.~-]++(?:/[\w.~-]++)++")
@@ -35,7 +55,7 @@ MOST_BEFORE = 65
 """Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
 LOCATION = re.compile(
     rb"[A-Za-z]:\\[^\x00-\x20\x7f\"'<>`{}|^\x80-\xff]+"
-    rb"|(?=[\w\[/%])[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
+    rb"|(?=[\w\[/%]|:[^\x00-\x20/@]{1,200}@)[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
 )
 """What follows a scheme; a drive's path has backslashes, though no URL may."""
 URL_TRIMMED = b".,;:!)]*#"
@@ -74,6 +94,12 @@ def addresses(data: bytes) -> Iterator[Detection]:
             for match in pattern.finditer(data):
                 if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
                     yield Detection(LeakKind.HOST, match.start(), match[0])
+    for at in AT_IN_WORDS.finditer(data):
+        low = max(at.start() - MOST_BEFORE, 0)
+        before = NAME_BEFORE.search(data[low : at.start()])
+        written = IN_WORDS.match(data, low + before.start()) if before else None
+        if written:
+            yield Detection(LeakKind.EMAIL, written.start(), written[0])
     if b"S-1-5-21-" in data:
         for match in SID.finditer(data):
             yield Detection(LeakKind.USER, match.start(), match[0])
@@ -98,17 +124,31 @@ def _in_web(data: bytes) -> Iterator[Detection]:
 
 
 def _mailboxes(data: bytes) -> Iterator[Detection]:
-    for at, start in _begun(data, b"@", MAILBOX):
+    for at, begun in _begun(data, b"@", MAILBOX):
+        start = at - _in_utf8(data[begun:at])
         domain, prompt = DOMAIN.match(data, at + 1), AT_PROMPT.match(data, at + 1)
         if domain is None and start + 1 < at and (start == 0 or data[start - 1] in OPENS):
             domain = ANY_DOMAIN.match(data, at + 1)
         if prompt and start + 1 < at:
             yield Detection(LeakKind.USER, start, data[start:at])
             yield Detection(LeakKind.HOST, at + 1, prompt[1])
-        elif domain:
+        elif domain and start < at:
             repository = REPOSITORY.match(data, domain.end())
             end, kind = (repository.end(), LeakKind.URL) if repository else (domain.end(), LeakKind.EMAIL)
-            yield Detection(kind, start, data[start:end])
+            if _in_utf8(data[start:end]) == end - start:
+                yield Detection(kind, start, data[start:end])
+
+
+def _in_utf8(name: bytes) -> int:
+    """Bytes at the end of a name that are text; all, if it is text."""
+    while not name.isascii():
+        try:
+            name.decode()
+        except UnicodeDecodeError as problem:
+            name = name[problem.end :]
+        else:
+            break
+    return len(name)
 
 
 def _begun(data: bytes, mark: bytes, before: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:

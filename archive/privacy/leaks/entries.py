@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.people import MOST_OF_VALUE, is_somebody, kind_of, named_by
+from archive.privacy.leaks.hosts import NAMES_OF_HOSTS
+from archive.privacy.leaks.people import MOST_OF_VALUE, SIGNS, is_somebody, kind_of, named_by
 from archive.privacy.leaks.stored import stored_entries
 from archive.privacy.leaks.vocabulary import (
     HOSTS,
@@ -71,6 +72,18 @@ ISSUED = (
     (b"xox", rb"xox[abprs]-[A-Za-z0-9-]{20,}"),  # Slack
     (b"xapp-", rb"xapp-[A-Za-z0-9-]{20,}"),
     (b"SG.", rb"(?<![A-Za-z0-9])SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
+    (b"lin_api_", rb"lin_api_[A-Za-z0-9]{40,}"),  # Linear
+    (b"figd_", rb"figd_[\w-]{36,}"),  # Figma
+    *((name, name + rb"[a-fA-F0-9]{32}") for name in (b"shpat_", b"shpss_", b"shpca_", b"shppa_")),  # Shopify
+    (b"ATATT3", rb"ATATT3[\w=-]{30,}"),  # Atlassian
+    (b"sq0", rb"sq0(?:atp|csp)-[\w-]{20,}"),  # Square
+    (b"key-", rb"(?<![\w-])key-[a-f0-9]{32}(?![\w-])"),  # Mailgun
+    (b"glsa_", rb"glsa_\w{32,}"),  # Grafana
+    (b"pul-", rb"(?<![\w-])pul-[a-f0-9]{40}(?!\w)"),  # Pulumi
+    (b"tskey-", rb"tskey-[a-z]{2,10}-[\w-]{20,}"),  # Tailscale
+    (b"lsv2_", rb"lsv2_[ps][tk]_\w{32,}"),  # LangSmith
+    (b"pplx-", rb"pplx-[A-Za-z0-9]{40,}"),  # Perplexity
+    (b"AGE-SECRET-KEY-1", rb"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),  # age
     (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
     (b"-----BEGIN ", rb"-----BEGIN (?:[A-Z]+ ){0,8}PRIVATE KEY(?: BLOCK)?-----"),
 )
@@ -86,12 +99,13 @@ WORDS = (
     b"secret",
     b"token",
     b"passw",
+    b"passphrase",
     b"pwd",
     b"credential",
     b"auth",
 )
 CALLED = (
-    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|pwd|credential|auth(?!ors?(?![a-z])))"
+    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|passphrase|pwd|credential|auth(?!ors?(?![a-z])))"
     rb"\w{0,20}"
 )
 """What a key is called."""
@@ -163,7 +177,17 @@ ENTRIES = {
 }
 NAMES_OF_PEOPLE = (
     *(b"author", b"owner", b"creator", b"created", b"submitted", b"uploaded", b"login", b"user"),
-    *(b"maintainer", b"contributor", b"trained_by", b"logname"),
+    *(
+        b"maintainer",
+        b"contributor",
+        b"trained_by",
+        b"logname",
+        b"annotat",
+        b"labeled",
+        b"labelled",
+        b"review",
+    ),
+    *(b"committer", b"contact", b"patient", b"autor", b"auteur", b"verfasser", b"entity", b"whoami"),
 )
 """What stands in names of entries that name people, in small letters."""
 BEFORE_NAME = re.compile(rb"[\w.-]{1,24}\Z")
@@ -178,13 +202,17 @@ VARIABLES = {
     kind: re.compile(
         rb"(?:"
         + b"|".join(name for name in names if name.isupper())
-        + rb")=[\"']?([A-Za-z0-9][\w.-]{1,62})(?![\w(\[])"
+        + rb")=[\"']?([A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?)(?![\w(\[])"
     )
     for kind, names in CALLS.items()
 }
 CALLED_SO = re.compile(CALLED + rb"\Z")
 PASSWORD_VARIABLE = b"PASSW"
 SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
+PASSWORD_IN_TEXT = re.compile(
+    rb"(?i:passw(?:or)?d|passphrase)[ ]?[:=][ ]?(?=[^\s]{0,64}\d)(?=[^\s]{0,64}[A-Za-z])"
+    rb"([^\s\"'()\[\]{}<>,;.=$]{6,64})(?![\w.(\[])"
+)
 PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
 PRIVATE_KEY = b"PRIVATE KEY"
 BODY = re.compile(
@@ -198,7 +226,7 @@ NO_SECRETS = frozenset(b"password passwd string secret required optional hidden 
 WIDEST = 1 << 16
 TELLING = Words(
     [*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY],
-    [*WORDS, *NAMES_OF_PEOPLE],
+    [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS))],
 )
 """The words behind which something may stand, or that it has."""
 
@@ -304,6 +332,9 @@ def variables(strings: bytes, words: FoundWords) -> Iterator[Detection]:
                 for match in matched(strings, name, 0, VARIABLES[kind]):
                     if _is_whole(strings, match.start()) and is_somebody(match[1]):
                         yield Detection(kind, match.start(1), match[1])
+    if b"passw" in words.in_any_case or b"passphrase" in words.in_any_case:
+        for match in PASSWORD_IN_TEXT.finditer(strings):
+            yield Detection(LeakKind.KEY, match.start(1), match[1])
     if PASSWORD_VARIABLE in words.exact:
         for match in matched(strings, PASSWORD_VARIABLE, 0, SECRET_VARIABLE):
             yield Detection(LeakKind.KEY, match.start(1), match[1])

@@ -56,24 +56,50 @@ BEGINS = rb"(?<![\w.~@%/\\$)}\]*-]"
 ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=\0V/)|(?<=file:///))"
 """A slash that begins a path. What stands before is looked at last: searches for a single byte are quick."""
 KNOWN_ROOTS = rb"(?:root|" + SURE_HOMES + rb"|" + TEMPORARY + rb")/"
-ROOTED = re.compile(ROOT + KNOWN_ROOTS + rb"(?:" + SPACED + rb"/){0,64}+" + NAME)
-POSIX = re.compile(ROOT + rb"(?:" + NAME + rb"/){1,64}+" + NAME)
+ROOTED = re.compile(
+    ROOT + KNOWN_ROOTS + rb"(?:(?:" + SPACED + rb"/){1,64}+(?:" + NAME + rb")?|" + NAME + rb")"
+)
+POSIX = re.compile(ROOT + NAME + rb"/(?:(?:" + NAME + rb"/){1,64}+(?:" + NAME + rb")?|" + NAME + rb")")
+"""Both may end with a slash, as folders do."""
 IN_ROOT = re.compile(rb"/" + KNOWN_ROOTS + rb"[^/]")
 SLASHES = rb"(?:\\{1,4}|/)"
 DRIVE = re.compile(
-    rb"(?<![A-Za-z0-9])[A-Za-z]:" + SLASHES + rb"(?!/)(?:" + SPACED + SLASHES + rb"){0,64}+" + NAME
+    rb"(?<![A-Za-z0-9])[A-Za-z]:"
+    + SLASHES
+    + rb"(?!/)(?:(?:"
+    + SPACED
+    + SLASHES
+    + rb"){1,64}+(?:"
+    + NAME
+    + rb")?|"
+    + NAME
+    + rb")"
 )
 UNC = re.compile(
     rb"(?<![\\\w:])\\{2,4}(?:\?\\{1,2}UNC\\{1,2})?([A-Za-z0-9][\w.-]{1,62}\$?)\\{1,2}"
     rb"(?:" + SPACED + rb"\\{1,2}){1,64}+" + NAME
 )
 SHARE = re.compile(
-    rb"(?<![^\x00-\x20\"'=])(?:\\\\([A-Za-z][\w.-]{2,62})\\|\\{4}([A-Za-z][\w.-]{2,62})\\\\)"
+    rb"(?<![^\x00-\x20\"'=>])(?:\\\\([A-Za-z][\w.-]{2,62})\\|\\{4}([A-Za-z][\w.-]{2,62})\\\\)"
     rb"[A-Za-z][\w-]{2,62}\$?(?=[\x00-\x20\"']|$)"
 )
 """A network path of two names, without anything around: formulas and patterns look alike."""
 UP = re.compile(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A home in a relative path: ``../../home/ann/net.py``."""
+VARIABLE = re.compile(
+    rb"(?:\$HOME|\$\{HOME\}|%(?:USERPROFILE|HOMEPATH|APPDATA|LOCALAPPDATA)%)"
+    + SLASHES
+    + rb"(?!\.)(?:"
+    + NAME
+    + SLASHES
+    + rb"){1,64}+"
+    + NAME
+)
+"""The same by a variable of the shell."""
+WITHOUT_DRIVE = re.compile(rb"(?<![\w:\\])\\{1,4}(?i:Users)(?:\\{1,4}" + SPACED + rb"){2,64}+")
+"""A home of Windows without its drive: ``..\\Users\\ann\\net.py``."""
+WITHOUT_ROOT = re.compile(rb"(?<![\w.~@%/\\$)}\]*-])(?:home|Users)/(?:" + NAME + rb"/){1,64}+" + NAME)
+"""A home without its root, as archives name files; it leads to a file that models are made of."""
 TILDE = re.compile(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A path in the home of whoever runs."""
 ANYWHERE = re.compile(rb"/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){1,64}+" + NAME)
@@ -82,7 +108,11 @@ GOES_ON = re.compile(rb"[\w-]")
 CUT = bytes(0 if code <= ord(" ") or code in b"\"'<>|*?`,;(){}[]=" else code for code in range(256))
 """Translates what no path has, without blanks and the like, to NUL."""
 MOST_OF_WORD = 256
-ENDS_STRING = re.compile(rb"[\0\n]")
+BEGINS_STRING, QUOTES = frozenset((b"", b"\0", b"\n", b"\t", b">")), frozenset((b"'", b'"'))
+ENDS_STRING, ENDS_MARKUP = re.compile(rb"[\0\n\r\t]"), re.compile(rb"[\0\n<]")
+OF_SETTING = re.compile(rb"(?:[\0\n]|\A)[ \t]{0,40}(?:(?:- )?-{0,2}[\w.-]{1,64} ?[:=] ?|- )\Z")
+"""What stands before the value of a setting, an option or an item, which goes on to the end of its line."""
+MOST_OF_NAME = 110
 NOT_IN_PATH = re.compile(rb"[\x00-\x1f\"<>|*?`]|[\s(=,;\[{][/\\~]|[A-Za-z]:[/\\]|:[ /]")
 """What no path has after its beginning, though a sentence does."""
 PATH_GOES_ON = re.compile(rb"(?<!\s)[/\\][^\s/\\]|[^\s]\.[A-Za-z][A-Za-z0-9_]{0,5}\Z")
@@ -98,7 +128,7 @@ IN_URL = re.compile(rb"(?:[A-Za-z]%3A)?(?:%2F|%5C)[\w.~%+-]{3,1000}", re.IGNOREC
 TWO = re.compile(rb"\A(?:\w:)?//+")
 """What stands before the path in the URL of a file."""
 DRIVE_BEFORE = re.compile(rb"(?<![A-Za-z0-9])[A-Z]:\Z")
-TRIMMED = b".,!#&=+^"
+TRIMMED = b".,!#&=+^/"
 MOST_REPEATED = 1 << 10
 """Paths that are remembered: lines of a stack repeat the same few."""
 
@@ -117,6 +147,17 @@ def paths(data: bytes) -> Iterator[Detection]:
             yield Detection(LeakKind.HOST, match.start(host), match[host])
     for match in matched(data, b"../", -2, UP):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.PATH)
+    for mark in (b"$HOME", b"${HOME", b"%USERP", b"%HOMEP", b"%APPD", b"%LOCALAPPD"):
+        for match in matched(data, mark, 0, VARIABLE):
+            yield Detection(LeakKind.HOME, match.start(), _single(match[0].rstrip(TRIMMED)))
+    for match in WITHOUT_DRIVE.finditer(data) if b"\\" in data else ():
+        for one in of_path(0, b"C:" + _single(match[0]), LeakKind.DRIVE):
+            yield one._replace(at=match.start(), text=one.text.removeprefix(b"C:"))
+    for match in WITHOUT_ROOT.finditer(data):
+        if PARTS.search(path := match[0].rstrip(TRIMMED)):
+            for one in of_path(match.start() - 1, b"/" + path, LeakKind.PATH):
+                is_path = one.kind is not LeakKind.USER
+                yield one._replace(at=match.start(), text=path) if is_path else one
     for match in matched(data, b"~/", 0, TILDE):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.HOME)
     for match in matched(data, b"~", 0, TILDE_OF_USER):
@@ -172,11 +213,13 @@ def _whole(data: bytes, path: re.Match[bytes]) -> bytes:
     """A path up to the end of its string, where that is a path as a whole; else as it was found."""
     before = data[max(path.start() - 1, 0) : path.start()]
     most = path.end() + MOST_OF_REST
-    if before in {b"", b"\0", b"\n"}:
-        stop = ENDS_STRING.search(data, path.end(), most)
-        end = stop.start() if stop else min(len(data), most)
-    elif before in {b"'", b'"'}:
+    if before in QUOTES:
         end = data.find(before, path.end(), most)
+    elif before in BEGINS_STRING or OF_SETTING.search(
+        data, max(path.start() - MOST_OF_NAME, 0), path.start()
+    ):
+        stop = (ENDS_MARKUP if before == b">" else ENDS_STRING).search(data, path.end(), most)
+        end = stop.start() if stop else min(len(data), most)
     else:
         return path[0]
     rest = data[path.end() : max(end, 0)]

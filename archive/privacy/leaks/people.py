@@ -15,10 +15,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.vocabulary import HOSTS, NOBODY, USERS, LeakKind, is_word_of_code
+from archive.privacy.leaks.vocabulary import (
+    HOSTS,
+    NOBODY,
+    USERS,
+    Detection,
+    LeakKind,
+    is_word_of_code,
+    matched,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.privacy.leaks.words import FoundWords
 
 MOST_OF_VALUE = 1 << 12
 """Bytes of the longest value that names somebody."""
@@ -27,7 +37,8 @@ LONGEST_NAME = 64
 """Bytes of the longest name of an entry."""
 OF_AUTHORS = frozenset(
     b"author owner creator createdby submittedby uploadedby maintainer contributor trainedby authorname "
-    b"ownername modelauthor modelcreator".split()
+    b"ownername modelauthor modelcreator annotator annotatedby labeledby labelledby reviewer reviewedby "
+    b"committer contact patient autor auteur autore verfasser gituser wandbentity wandbuser whoami".split()
 )
 """What entries are called that can name nobody but people, without separators."""
 OF_USERS = OF_AUTHORS | {name.lower().translate(None, SEPARATORS) for name in USERS}
@@ -50,11 +61,43 @@ NEXT = rb"(?: (?:" + PARTICLE + rb"(?= )|[A-Za-z]'?" + CAPITALISED + rb"|" + CAP
 PERSON = re.compile(rb"(?:" + PARTICLE + rb" ){0,2}" + CAPITALISED + NEXT + rb"{1,6}|" + ACCOUNT)
 IN_SMALL_LETTERS = re.compile(rb"[" + LETTERS + rb".'-]{1,40}(?: [" + LETTERS + rb".'-]{1,40}){1,4}")
 IN_DOMAIN = re.compile(rb"([A-Za-z][\w.-]{0,62})\\{1,4}(" + ACCOUNT + rb")")
-MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}")
+MACHINE = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}(?:\[[\d,-]{1,64}\])?(?::\d{1,5})?")
+"""A machine, several with numbers (``gpu[01-04]``), and its port."""
+SIGNED = re.compile(
+    rb"(?<![\w.])(?i:authors?|maintainers?|autore?n?|auteure?s?|verfasser|contact|annotator"
+    rb"|(?:created|written|maintained|trained|annotated|labell?ed) by"
+    rb"|(?:signed-off|co-authored|reviewed|acked|tested)-by)"
+    rb"[\"']?(?:[ \t]{0,4}[:=])?[ \t]{1,4}"
+)
+"""What stands before a name of two words or more in a text."""
+SIGNS = (
+    *(
+        b"author",
+        b"maintain",
+        b"autor",
+        b"auteur",
+        b"verfasser",
+        b"contact",
+        b"annotat",
+        b"created",
+        b"written by",
+    ),
+    *(b"trained by", b"labeled", b"labelled", b"signed-off-by", b"reviewed-by", b"acked-by", b"tested-by"),
+)
+"""Words of which it has one, in small letters."""
+BRACKETS = {b"TODO(": 0, b"FIXME(": 0, b"XXX(": 0, b"HACK(": 0, b"id=": 1}
+"""What stands in such a note, and how far behind its first byte."""
+IN_BRACKETS = re.compile(rb"(?<![\w.])(?:TODO|FIXME|XXX|HACK|[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)")
+"""An account after a note, or after its number."""
+SIGNATURE = re.compile(
+    CAPITALISED + NEXT + rb"{1,4}(?=[ \t]?[<(,;.\n\0\"']|[ \t]++(?:on|in|at|and|from)\b|[ \t]*+\Z)"
+)
 BETWEEN = re.compile(rb" ?[,;&\n] ?(?:and )?| and ")
 """What stands between names in a list of them."""
 BRACKETED = re.compile(rb" ?[<(][^<>()]{0,200}[>)]\Z")
 """An address or an institute after a name."""
+PRODUCT = re.compile(rb"(?<!\bMc)(?<!\bMac)(?<=[a-z])[A-Z]")
+"""A capital within a word, which products have: ``PyTorch``."""
 
 
 def kind_of(name: bytes) -> LeakKind | None:
@@ -91,6 +134,25 @@ def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]
         is_named = PERSON.fullmatch(one) or (is_author and IN_SMALL_LETTERS.fullmatch(one))
         if is_named and is_somebody(one):
             yield LeakKind.USER, at, one
+
+
+def signed(data: bytes, words: FoundWords) -> Iterator[Detection]:
+    """The people that a text says it is by, ``Author: Ann Lee``, or whom it has work for: ``TODO(ann)``.
+
+    Args:
+        data: the text.
+        words: of ``SIGNS``, those that are in it.
+    """
+    for mark, before in BRACKETS.items():
+        for match in matched(data, mark, before, IN_BRACKETS):
+            if is_somebody(match[1]):
+                yield Detection(LeakKind.USER, match.start(1), match[1])
+    if not any(sign in words.in_any_case for sign in SIGNS):
+        return
+    for match in SIGNED.finditer(data):
+        name = SIGNATURE.match(data, match.end())
+        if name and is_somebody(name[0]) and not PRODUCT.search(name[0]):
+            yield Detection(LeakKind.USER, name.start(), name[0].rstrip(b"."))
 
 
 def _each(value: bytes) -> Iterator[tuple[bytes, int]]:

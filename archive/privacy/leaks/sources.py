@@ -53,10 +53,10 @@ DOCSTRING = re.compile(rb"[\"'][\"']{2}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
 LETTERS = re.compile(r"[^\W\d_]{3}")
 """Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
 OF_TOOLS = re.compile(
-    rb"(?:debug handle \d|type: |noqa|No stacktrace|File: |include [<\"]"
+    rb"(?:debug handle \d|(?:in|out)puts\s*\Z|type: |noqa|No stacktrace|File: |include [<\"]"
     rb"|(?:define|undef|ifdef|ifndef|pragma) \w|(?:el)?if (?:defined|!)|endif\b|else\s*\Z)"
 )
-"""Comments that tools read or write, and what C++ has behind a ``#``."""
+"""Comments that tools read or write, ``# inputs`` in a program's signature; what C++ has behind a ``#``."""
 TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w++)++)")
 PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*+(?:\.\w++)++)\.(?![^\0])")
 """A class in a pickle: see :mod:`archive.privacy.pieces.strings`."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.privacy.leaks.people import LONGEST_NAME, MOST_OF_VALUE
 from archive.privacy.leaks.vocabulary import places_of
-from archive.privacy.pieces.layers import JsonLayer
+from archive.privacy.pieces.layers import JsonLayer, PlainLayer
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, PickleLayer
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def stored_entries(strings: PieceStrings, is_telling: Callable[[bytes], bool]) -
                         yield entry._replace(at=layer.outer(entry.at))
         elif isinstance(layer, JsonLayer):
             yield from _of_json(layer, is_telling)
+        elif isinstance(layer, PlainLayer):
+            yield from _of_maps(layer, is_telling)
         yield from _of_settings(layer, is_telling)
 
 
@@ -205,6 +207,17 @@ def _plain(raw: bytes) -> bytes:
     with suppress(ValueError):
         return str(json.loads(b'"%s"' % raw, strict=False)).encode(errors="surrogatepass")
     return raw
+
+
+# --- texts after their lengths
+
+
+def _of_maps(layer: PlainLayer, is_telling: Callable[[bytes], bool]) -> Iterator[StoredEntry]:
+    """Entries of maps in MessagePack, CBOR, marshal and Protobuf."""
+    for name, value in layer.entries:
+        called, text = layer.data[slice(*name)], layer.data[slice(*value)]
+        if len(called) <= LONGEST_NAME and len(text) <= MOST_OF_VALUE and is_telling(called):
+            yield StoredEntry(called, text, layer.outer(value[0]))
 
 
 # --- settings

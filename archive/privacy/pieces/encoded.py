@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
+from archive.privacy.pieces.framed import framed
 from archive.privacy.pieces.layers import ESCAPES
 from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
@@ -24,23 +25,26 @@ from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from archive.base.limits import Allowance
     from archive.privacy.pieces.joined import Joined
 
 ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+TENSORS = re.compile(
+    rb"GGUF[\1-\x0f]\0{3}|.{5}\0{3}\{[ \"}]|\x08[\1-\x20][\x12\x1a\x22\x2a\x32\x3a\x42]"
+    rb"|\x80[\2-\5](?:\x95.{8})?\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\.",
+    re.DOTALL,
+)
+"""First bytes of files of tensors that are no zips: GGUF, safetensors, ONNX, ``torch.save`` before 1.6."""
 FILES = re.compile(
     rb"\x80[\x02-\x05]|PK\x03\x04|\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]|\x78[\x01\x5e\x9c\xda]|\x7fELF"
-    rb"|\x5d\0\0[\0-\x80]"
+    rb"|\x5d\0\0[\0-\x80]|" + TENSORS.pattern,
+    re.DOTALL,
 )
-"""First bytes of pickles, zips, compressed streams and shared objects."""
+"""First bytes of pickles, zips, compressed streams, shared objects and files of tensors."""
 MAGICS = (*(b"\x80%c" % number for number in range(2, 6)), b"PK", b"\x1f\x8b", b"\x28\xb5", b"\xfd7", b"BZ")
 MAGICS += (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x7fE", b"]\0", b"}q", b"]q", b"(X", b"(U")
 """First two bytes of them."""
 TEXT = bytes({*range(32, 127), *b"\t\n\r"})
-IN_LATIN = re.compile(
-    rb"\xc2\x80[\x02-\x05]|PK\x03\x04|\x1f\xc2\x8b\x08|\x28\xc2\xb5\x2f\xc3\xbd|\xc3\xbd7zXZ|BZh[1-9]"
-    rb"|\x78(?:\x01|\x5e|\xc2\x9c|\xc3\x9a)|\x7fELF|\x5d\0\0[\0-\x7f]"
-)
-"""The same in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
 LATIN_HEADS = (
     *OLD_FIRST,
     b"\xc2\x80",
@@ -53,6 +57,9 @@ LATIN_HEADS = (
     b"\x7f",
     b"\x5d\0",
 )
+"""First bytes of files in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
+IN_LATIN = re.compile(rb"\xc2[\x80-\x9f]|[\0-\x08]")
+"""Controls, which texts in UTF-8 have not, and bytes in Latin-1 have."""
 FIRST_WIDE = 0x80
 """The first byte that stands for no character of ASCII."""
 LINE = 60
@@ -154,7 +161,7 @@ BASE64 = Letters(
         rb"(?:"
         + ASCII
         + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eA[E-H]|eF[4-7]|eJ[w-z]|eN[o-r]|f0VM|XQAA"
-        + rb"|[fX][XS]|K[FG]|"
+        + rb"|[fX][XS]|K[FG]|R0dV|.{8}AAB7[IC]|"
         + WIDE_IN_BASE64,
         re.DOTALL,
     ),
@@ -167,8 +174,8 @@ HEX = Letters(
     b"0123456789ABCDEFabcdef",
     24,
     re.compile(
-        rb"(?:[2-7c-fC-F][0-9A-Fa-f]|09|0[aAdD]|[89abAB][0-9A-Fa-f]){8}|80|50|1[fF]|28|[fF]d|42|78|5[dD]|"
-        + WIDE_IN_HEX
+        rb"(?:[2-7c-fC-F][0-9A-Fa-f]|09|0[aAdD]|[89abAB][0-9A-Fa-f]){8}|80|50|1[fF]|28|[fF]d|42|78|5[dD]|08|47475546"
+        rb"|.{10}0{6}7[bB]2|" + WIDE_IN_HEX
     ),
     re.compile(rb"[0-9A-Fa-f]++"),
     _of_hex,
@@ -254,15 +261,21 @@ def ways_in(joined: Joined) -> dict[int, list[Letters]]:
     return ways
 
 
-def from_latin(text: bytes) -> bytes | None:
-    """The file that a string is in Latin-1; None for any other."""
-    if not (IN_LATIN.match(text) or (OLD.match(text) and text.endswith(b".") and not text.isascii())):
+def in_latin(text: bytes, *, has_controls: bool) -> bool:
+    """Whether a string may be bytes in Latin-1, if strings of its kind may have controls."""
+    return text.startswith(LATIN_HEADS) or (has_controls and IN_LATIN.search(text) is not None)
+
+
+def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
+    """The file or other bytes that a string is in Latin-1; None for any other."""
+    if text.isascii() and OLD.match(text):
         return None
     try:
         data = text.decode().encode("latin-1")
     except UnicodeError:
         return None
-    return data if is_file(data) else None
+    is_bytes = not text.isascii() and (b"\0" in text or framed(data, allowance) is not None)
+    return data if is_file(data) or is_bytes else None
 
 
 def is_file(data: bytes) -> bool:

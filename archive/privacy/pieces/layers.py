@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.privacy.pieces.framed import framed, is_text, without_heads
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
+SHORTEST_SURE = 10
+"""Bytes of a string that random bytes do not have by chance."""
 PART = 64
 """Bytes of memory that a string costs while it is one of many."""
 KEPT = 260
@@ -190,11 +193,38 @@ class WideLayer(Layer):
         return self._width * len(raw[:position].decode(errors="ignore"))
 
 
-def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
-    """The strings between bytes that are no text."""
+class PlainLayer(SpanLayer):
+    """Strings between bytes that are no text.
+
+    Attributes:
+        whole: the bytes, with their controls.
+        is_framed: whether they are of a form with texts after their lengths, or a text as a whole.
+        entries: then places of names and texts of its maps.
+    """
+
+    whole = b""
+    is_framed = False
+    entries: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
+
+    def may_be_numbers(self, raw: bytes) -> bool:
+        """Whether a string may be random bytes: not in UTF-8, or short and without NUL before or after it."""
+        if self.is_framed:
+            return False
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return True
+        at = self.first[raw]
+        around = self.whole[max(at - 1, 0) : at] + self.whole[at + len(raw) : at + len(raw) + 1]
+        return len(raw) < SHORTEST_SURE and around.strip(b"\0") != b""
+
+
+def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> PlainLayer:
+    """The strings between bytes that are no text, lengths of texts among these."""
     with allowance.part() as part:
         part.take(2 * len(data), "strings of a record")
-        text = data.translate(TO_NUL)
+        found = framed(data, allowance)
+        text = (without_heads(data, found) if found else data).translate(TO_NUL)
         begins, ends = np.array([[0], [len(text)]])
         if b"\0" in text:
             edges = np.diff(np.frombuffer(text, np.uint8) != 0, prepend=False, append=False)
@@ -202,7 +232,11 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
             places = np.flatnonzero(edges)
             begins, ends = places[::2], places[1::2]
         long = ends - begins >= SHORTEST
-        return SpanLayer(text, begins[long], ends[long], allowance, outer)
+        layer = PlainLayer(text, begins[long], ends[long], allowance, outer)
+        layer.whole = data
+        layer.entries = found.entries if found else ()
+        layer.is_framed = found is not None or is_text(data)
+        return layer
 
 
 def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
@@ -219,14 +253,6 @@ def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
                 at = classes.find(FEWEST_LONG, end)
         places = np.array(spans or np.zeros((0, 2)), np.int64)
         return SpanLayer(data, places[:, 0], places[:, 1], allowance, int)
-
-
-def has_wide(data: bytes) -> bool:
-    """Whether there are strings in UTF-16 or UTF-32."""
-    if b"\0" not in data:
-        return False
-    classes = data.translate(CLASSES)
-    return any(fewest in classes for fewest in FEWEST_WIDE.values())
 
 
 def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
@@ -290,12 +316,12 @@ class EscapeLayer(Layer):
         self._raws = raws
 
     def decoded(self, raw: bytes) -> bytes:
-        """The string without escapes."""
-        return ESCAPE.sub(_stands_for, raw)
+        """The string without escapes. A number is a byte, or a character where bytes would be no UTF-8."""
+        return ESCAPE.sub(_meaning(raw), raw)
 
     def place(self, raw: bytes, position: int) -> int:
         """The byte of the record that a position in a decoded string comes from."""
-        return self._parent.place(self._raws[raw], shift(raw, position))
+        return self._parent.place(self._raws[raw], shift(raw, position, ESCAPE, _meaning(raw)))
 
 
 def escaped(joined: Joined) -> list[int]:
@@ -335,6 +361,21 @@ def _stands_for(escape: re.Match[bytes]) -> bytes:
         return text.encode(errors="surrogatepass")
     code = int(digits, 16)
     return chr(code).encode(errors="surrogatepass") if code <= sys.maxunicode else escape[0]
+
+
+def _as_character(escape: re.Match[bytes]) -> bytes:
+    """The same, where numbers are those of characters."""
+    stands_for = _stands_for(escape)
+    return stands_for.decode("latin-1").encode() if escape.lastgroup in ("hex", "octal") else stands_for
+
+
+def _meaning(raw: bytes) -> Callable[[re.Match[bytes]], bytes]:
+    """What escapes of a string stand for."""
+    try:
+        ESCAPE.sub(_stands_for, raw).decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return _as_character
+    return _stands_for
 
 
 # --- JSON

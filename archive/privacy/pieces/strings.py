@@ -13,24 +13,28 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, is_file, runs, ways_in
+from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
+from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.layers import (
     JSON,
     SHORTEST,
     EscapeLayer,
     JsonLayer,
+    PlainLayer,
     escaped,
-    has_wide,
     is_json,
     of_json,
     of_numbers,
     of_plain,
     of_wide,
 )
+from archive.privacy.pieces.lengths import without_lengths
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, is_pickle, of_pickle
+from archive.privacy.pieces.rows import in_pickle, numpy_file, of_file, of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -72,15 +76,28 @@ def with_form(texts: Sequence[bytes]) -> list[int]:
     ]
 
 
+def is_bytes(text: bytes) -> bool:
+    """Whether a string of a pickle, with NUL for controls, is no text: bytes have any form."""
+    if b"\0" in text or text.isascii():
+        return b"\0" in text
+    try:
+        text.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
 def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
     """The strings in some bytes, by the bytes' form; of JSON those of ``shortest`` bytes or more."""
-    narrow: Layer
-    if is_pickle(data):
-        narrow = of_pickle(data, allowance, outer)
-    elif is_json(data):
-        narrow = of_json(data, allowance, outer, shortest)
-    else:
-        narrow = of_plain(data, allowance, outer)
+    file = numpy_file(data)
+    if file is not None and (layer := of_file(data, file, allowance, outer)) is not None:
+        return [layer]
+    if file is not None and file.has_objects and is_pickle(data[file.start :]):
+        start = file.start
+        return [of_pickle(data[start:], allowance, lambda position: outer(start + position))]
+    if is_pickle(data):  # letters of any width are in its strings
+        return [of_pickle(data, allowance, outer)]
+    narrow = of_json(data, allowance, outer, shortest) if is_json(data) else of_plain(data, allowance, outer)
     return [narrow, *of_wide(data, allowance, outer)]
 
 
@@ -104,9 +121,12 @@ def layers_within(
             return layer.place(json[number].raw, within)
 
         yield of_json(joined.data, allowance, outer, shortest)
+    types = of_texts(layer.counts) if isinstance(layer, PickleLayer) else []
     for string in strings:
         if not is_json(string.text):
-            yield from layers(string.text, allowance, partial(layer.place, string.raw), shortest)
+            place = partial(layer.place, string.raw)
+            rows = in_pickle(string.text, types, allowance, place)
+            yield from [rows] if rows else layers(string.text, allowance, place, shortest)
 
 
 # --- strings
@@ -117,6 +137,10 @@ FRAME = b'File "'
 FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
 LINE = 160
 """Bytes of memory that a line costs besides its text."""
+
+
+BYTES = "bytes"
+"""How a string of a pickle stands for bytes."""
 
 
 class StringInLayer(NamedTuple):
@@ -153,12 +177,19 @@ class EncodedPart(NamedTuple):
     @property
     def is_file(self) -> bool:
         """Whether that is no text: a pickle, a zip, a stream."""
-        return is_file(self.data)
+        return self.how == BYTES or is_file(self.data)
 
     @property
     def place(self) -> int:
         """The first encoded byte in the record."""
         return self.string.place(self.start)
+
+
+def _without_lengths(texts: Sequence[bytes]) -> list[bytes]:
+    """Texts of bytes of no known form, with NUL in place of lengths among them; each as long as before."""
+    data = without_lengths(b"\0".join(texts))
+    starts = accumulate((len(text) + 1 for text in texts), initial=0)
+    return [data[at : at + len(text)] for at, text in zip(starts, texts, strict=False)]
 
 
 class PieceStrings:
@@ -220,6 +251,11 @@ class PieceStrings:
         layer, raw, begin = self._first[self._joined.texts[number]]
         return layer.place(raw, begin + within)
 
+    def may_be_numbers(self, position: int) -> bool:
+        """Whether what stands at a position in ``data`` may be random bytes."""
+        layer, raw, _ = self._first[self.line(position)]
+        return isinstance(layer, PlainLayer) and layer.may_be_numbers(raw)
+
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers of those that have their own."""
         self.layers.append(layer)
@@ -229,11 +265,17 @@ class PieceStrings:
         # an opcode may be a control, and a string a pickle
         wholes = [layer.whole(raw) for raw in raws] if isinstance(layer, PickleLayer) else texts
         within: dict[int, list[NestedString]] = defaultdict(list)
+        files = self._files(layer, raws, wholes)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
-            formed = sorted({*formed, *(number for number, whole in enumerate(wholes) if has_wide(whole))})
+            formed = sorted({*formed, *(number for number, text in enumerate(texts) if is_bytes(text))})
+        for number in files:
+            if not is_text(wholes[number]):  # a text may begin like a file
+                texts[number] = b""
         for number in formed:
-            if len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
+            if number not in files and (
+                len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer)
+            ):
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
         with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
@@ -242,13 +284,10 @@ class PieceStrings:
         self._allowance.take(LINE * lines + len(joined.data), "lines of strings")
         with self._allowance.lent(len(joined.data), "letters of what is encoded"):
             ways = ways_in(joined)
-        latin = {number for number, whole in enumerate(wholes) if whole.startswith(LATIN_HEADS)}
-        for number in sorted(latin | ways.keys()):
-            string = StringInLayer(layer, raws[number])
-            if number in latin and (file := from_latin(wholes[number])) is not None:
-                self.encoded.append(EncodedPart(file, "bytes", string, 0))
-            if number in ways:
-                texts[number] = self._decoded(string, texts[number], ways[number])
+        for number in sorted(ways):
+            texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], ways[number])
+        if isinstance(layer, PlainLayer) and not layer.is_framed:
+            texts = _without_lengths(texts)
         self._add(layer, raws, texts, counts)
         numbers = escaped(joined) if depth < DEEPEST else []
         if numbers:
@@ -259,6 +298,19 @@ class PieceStrings:
         for number, strings in within.items():
             for inner in layers_within(layer, strings, self._allowance, self._shortest):
                 self._read(inner, number, depth + 1)
+
+    def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
+        """The numbers of strings that are files: any in Latin-1, and of tensors in bytes. They are kept."""
+        files, has_controls = set(), not isinstance(layer, PlainLayer)
+        for number, whole in enumerate(wholes):
+            may_be_latin = in_latin(whole, has_controls=has_controls)
+            file = from_latin(whole, self._allowance) if may_be_latin else None
+            if file is None and isinstance(layer, PickleLayer) and TENSORS.match(whole):
+                file = whole
+            if file is not None:
+                self.encoded.append(EncodedPart(file, BYTES, StringInLayer(layer, raws[number]), 0))
+                files.add(number)
+        return files
 
     def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
         """Count the lines of some texts."""

@@ -21,6 +21,7 @@ from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
 from archive.formats.elf.weights import weights_span
 from archive.formats.record_kinds import WEIGHT_KINDS, RecordKind
 from archive.io.mapped import Mapped
+from archive.privacy.pieces.encoded import TENSORS
 from archive.privacy.pieces.joined import Joined
 from archive.privacy.pieces.packed import (
     PackedStream,
@@ -33,8 +34,9 @@ from archive.privacy.pieces.packed import (
 )
 from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
 from archive.privacy.pieces.tensor_texts import joined_texts, texts_of
-from archive.reader.recognition import kind_in, recognise_zip
-from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel
+from archive.privacy.pieces.wide_files import COPIES, MARKS, WIDTH, wide_text
+from archive.reader.recognition import TENSOR_KINDS, FileKind, head_kind, kind_in, recognise_zip
+from archive.reader.tensor_files import INDEX, ModelFile, ShardedModel, model_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from archive.container.record import Record
     from archive.privacy.pieces.strings import EncodedPart
     from archive.reader.archive import Archive
-    from archive.reader.recognition import FileKind
+
+TENSORS_HEAD = 64
+"""First bytes by which a file of tensors may be known."""
 
 # --- zips
 
@@ -310,7 +314,7 @@ class Walker:
             yield from self._content(data, name, kind, depth)
 
     def _content(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
-        """The pieces of a record: of the zip or companion that it is, or its bytes and what is in them."""
+        """The pieces of a record: of the file that it is, or its bytes and what is in them."""
         try:
             if is_companion(data):
                 yield self._packed(data, name, kind)
@@ -320,11 +324,28 @@ class Walker:
                 yield self._packed(data, name, kind)
                 yield from self._zip_in(data, name, depth)
                 return
+            if TENSORS.match(data[:TENSORS_HEAD]) and (file := self._tensors_in(data, name)):
+                yield self._packed(data, name, kind)
+                yield from self._model_file(file, name + INSIDE)
+                return
         except LimitError:
             raise
         except ArchiveError as problem:
             self._bounds.tell(name, f"{problem}; it was read as plain bytes")
+        if bytes(data[:WIDTH]) in MARKS:
+            with self._allowance.lent(COPIES * len(data), "a text in UTF-16"):
+                if text := wide_text(data):
+                    yield self._packed(data, name, kind)
+                    yield from self._plain(memoryview(text.data), name, kind, depth, text.place)
+                    return
         yield from self._plain(data, name, kind, depth)
+
+    def _tensors_in(self, data: memoryview, name: str) -> ModelFile | None:
+        """The file of tensors that a record is, if it is one."""
+        mapped = Mapped(data, name)
+        kind = head_kind(mapped, self._allowance)
+        is_one = kind in TENSOR_KINDS and kind is not FileKind.SHARDED
+        return model_file(mapped, kind, self._allowance) if is_one else None
 
     def _packed(self, data: memoryview, name: str, kind: RecordKind) -> FilePiece:
         """Bytes as stored."""

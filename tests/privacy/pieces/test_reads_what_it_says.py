@@ -77,3 +77,13 @@ MARKS = {
 def test_what_is_not_unpacked_is_named_wherever_it_begins(how: str, before: bytes) -> None:
     problems = of_record(before + MARKS[how] + bytes(range(256))).problems
     assert any(f"by {how.partition(' ')[0]}, which is not read" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_a_file_of_windows_is_read_in_any_script(codec: str) -> None:
+    text = "# сеть 🎉\r\npath = /home/王小明/模型/train.py\r\nuser = zqannxz\r\nmail = иван@почта.рф\r\n"
+    data = ("\ufeff" + text).encode(codec)
+    places = {one.text: one.places[0].byte for one in of_record(data).counted()}
+    assert places.keys() >= {"/home/王小明/模型/train.py", "王小明", "zqannxz", "иван@почта.рф"}
+    for found, byte in places.items():
+        assert data[byte or 0 :].startswith(found.encode(codec))
