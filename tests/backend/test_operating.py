@@ -142,6 +142,8 @@ def model(folder: Path, size: int) -> torch.nn.Module:
     path = folder / f"model_{size}.py"
     path.write_text(MODEL.format(parameters, "\n        ".join(lines)))
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # TorchScript asks for it
     spec.loader.exec_module(module)
@@ -178,7 +180,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     run = subprocess.run(
         [sys.executable, "-I", "-c", STOCK, *paths], check=True, capture_output=True, text=True
     )
-    return json.loads(run.stdout)
+    frames: dict[str, list[str]] = json.loads(run.stdout)
+    return frames
 
 
 @pytest.mark.parametrize("ending", ["pt", "ptl"])

@@ -89,7 +89,7 @@ def makes_a_list(self: Value) -> None:
     self.layers = nn.ModuleList([*self.layers[1:], self.layers[0]])
 
 
-REFUSED = {
+REFUSED: dict[Callable[[Value], None], str] = {
     copies: "something else, since this puts a module in another place: first ",
     swaps_kinds: "something else, since this puts a module in another place: first ",
     makes_a_list: "a ModuleList cannot be kept in a table",
