@@ -128,6 +128,7 @@ def split(
         kinds = kept_kinds(opened, keep, drop)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         check_debug_info(opened, kinds, kept_records=kept.as_they_are)
+        opened.digests.begin()
         contents = companion_contents(opened, kept, fingerprints=fingerprints)
         remains = Remains.of(opened, kinds, kept)
         members = with_new_id(remains.members(opened), opened.container.records)
@@ -165,7 +166,7 @@ def companion_contents(opened: Archive, kept: KeptHandles, *, fingerprints: bool
         LimitError: it asks for more than allowed.
     """
     contents = collect(opened, fingerprints=fingerprints)
-    return kept.noted(with_digest(contents, opened.container, opened.programs.left))
+    return kept.noted(with_digest(contents, opened))
 
 
 def companion_of(opened: Archive) -> bytes:

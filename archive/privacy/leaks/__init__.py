@@ -162,7 +162,7 @@ class Finder:
         """
         if piece.is_packed:
             return
-        size = max(len(piece.strings.data), len(piece.bytes))
+        size = max(len(piece.strings.data), len(piece.data))
         with piece.allowance.lent(COPIES * size, "texts that are searched"):
             words = TELLING.among(piece.strings.data)
             self._take_lines(piece, words)
@@ -198,7 +198,8 @@ class Finder:
         """Collect what the bytes of a piece give away, as they stand there."""
         json = piece.strings.json
         nodes = of_nodes(json) if piece.kind is RecordKind.PROGRAM and json is not None else ()
-        in_bytes = chain(entries(piece.bytes, words, piece.strings), parted(piece.strings))
+        data = piece.bytes if not piece.in_numbers or any(words) else b""  # a copy that little needs
+        in_bytes = chain(entries(data, words, piece.strings), parted(piece.strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
             if finding is not None:

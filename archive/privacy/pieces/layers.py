@@ -25,7 +25,7 @@ import numpy as np
 from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
@@ -51,7 +51,7 @@ class Layer:
         outer: tells where ``data`` comes from.
     """
 
-    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
+    def __init__(self, data: bytes | memoryview, counts: Mapping[bytes, int], outer: Outer = int) -> None:
         self.data = data
         self.counts = counts
         self.outer = outer
@@ -94,6 +94,32 @@ class SpanLayer(Layer):
                     self._first[string] = begin
             allowance.take(KEPT * len(counts), "distinct strings")
         super().__init__(data, counts, outer)
+
+    @property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        return self._first
+
+
+class CutLayer(Layer):
+    """Strings that are few of many bytes, each with where it begins.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+
+    def __init__(
+        self, data: bytes | memoryview, strings: Iterable[tuple[int, bytes]], allowance: Allowance
+    ) -> None:
+        first: dict[bytes, int] = {}
+        counts = Counter[bytes]()
+        for begin, string in strings:
+            if string not in first:
+                allowance.take(KEPT + len(string), "distinct strings")
+                first[string] = begin
+            counts[string] += 1
+        super().__init__(data, counts)
+        self._first = first
 
     @property
     def first(self) -> Mapping[bytes, int]:
@@ -181,7 +207,9 @@ class WideLayer(Layer):
     The strings are counted in UTF-8; ``width`` is bytes of a letter where they stand.
     """
 
-    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer, width: int) -> None:
+    def __init__(
+        self, data: bytes | memoryview, counts: Mapping[bytes, int], outer: Outer, width: int
+    ) -> None:
         super().__init__(data, counts, outer)
         self._width = width
 
@@ -217,24 +245,31 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
         return SpanLayer(text, begins[long], ends[long], allowance, outer)
 
 
-def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
+def of_numbers(data: bytes | memoryview, allowance: Allowance, words: Ints | None = None) -> CutLayer:
     """The strings of ASCII between numbers, those that are too long for chance.
+
+    Args:
+        words: the numbers of words of ASCII, where they are known to be few.
 
     Raises:
         LimitError: they would take more memory than allowed.
     """
-    with allowance.lent(len(data), "classes of bytes"):
-        spans = []
-        for low, high in of_ascii(data):
-            classes = data[low:high].translate(CLASSES)
+    return CutLayer(data, _long_texts(data, of_ascii(data, words), allowance), allowance)
+
+
+def _long_texts(
+    data: bytes | memoryview, stretches: Sequence[tuple[int, int]], allowance: Allowance
+) -> Iterator[tuple[int, bytes]]:
+    with allowance.lent(2 * max((high - low for low, high in stretches), default=0), "classes of bytes"):
+        for low, high in stretches:
+            stretch = bytes(data[low:high])
+            classes = stretch.translate(CLASSES)
             at = classes.find(FEWEST_LONG)
             while at >= 0:
                 text = LONG.match(classes, at)
                 end = text.end() if text else at + len(FEWEST_LONG)
-                spans.append((low + at, low + end))
+                yield low + at, stretch[at:end]
                 at = classes.find(FEWEST_LONG, end)
-        places = np.array(spans or np.zeros((0, 2)), np.int64)
-        return SpanLayer(data, places[:, 0], places[:, 1], allowance, int)
 
 
 def has_wide(data: bytes) -> bool:
@@ -245,16 +280,21 @@ def has_wide(data: bytes) -> bool:
     return any(fewest in classes for fewest in FEWEST_WIDE.values())
 
 
-def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
+def of_wide(
+    data: bytes | memoryview, allowance: Allowance, outer: Outer, words: Ints | None = None
+) -> list[WideLayer]:
     """The strings in UTF-16, and those in UTF-32, if there are any.
+
+    Args:
+        words: the numbers of words of ASCII, where they are known to be few.
 
     Raises:
         LimitError: they would take more memory than allowed.
     """
-    if b"\0" not in data:
+    if isinstance(data, bytes) and b"\0" not in data:
         return []
     with allowance.lent(len(data), "classes of bytes"):
-        stretches = of_wide_letters(data)
+        stretches = of_wide_letters(data, words)
         layers = []
         for width in WIDTHS:
             texts = [text for _, text in _wide_texts(data, stretches, width)]
@@ -263,7 +303,9 @@ def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
         return layers
 
 
-def _wide_texts(data: bytes, stretches: Iterable[tuple[int, int]], width: int) -> Iterator[tuple[int, bytes]]:
+def _wide_texts(
+    data: bytes | memoryview, stretches: Iterable[tuple[int, int]], width: int
+) -> Iterator[tuple[int, bytes]]:
     """The strings of letters of a width, in UTF-8, and where they begin; all begin in some stretches.
 
     They come with the letter behind, too, where that may be the last big-endian one.
@@ -271,7 +313,7 @@ def _wide_texts(data: bytes, stretches: Iterable[tuple[int, int]], width: int) -
     fewest, pattern, beside = FEWEST_WIDE[width], WIDE[width], bytes(width - 1)
     end = 0
     for low, high in stretches:
-        classes = data[low:high].translate(CLASSES)
+        classes = bytes(data[low:high]).translate(CLASSES)
         at = classes.find(fewest, max(end - low, 0))
         while at >= 0:
             start = low + at
@@ -279,9 +321,9 @@ def _wide_texts(data: bytes, stretches: Iterable[tuple[int, int]], width: int) -
             end = letters.end() if letters else start + len(fewest)
             ends = [end]
             if start >= width - 1 and data[start - width + 1 : start] == beside:
-                ends += [end + 1] * (data[end : end + 1].translate(CLASSES) in (b"a", b"b"))
+                ends += [end + 1] * (bytes(data[end : end + 1]).translate(CLASSES) in (b"a", b"b"))
             for stop in ends:
-                text = data[start:stop:width].decode("latin-1").encode()
+                text = bytes(data[start:stop:width]).decode("latin-1").encode()
                 if len(text) >= SHORTEST:
                     yield start, text
             at = classes.find(fewest, end - low)

@@ -297,6 +297,7 @@ def redact(
     rules = Rules.of(maps, preset, inputs=inputs, extra=extra, **choices)
     with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
         opened, (companion_file, out_file) = work.archive, work.drafts
+        opened.digests.begin()
         changes, removed, renamed = _changes(opened, rules)
         write_redacted(out_file, opened, changes)
         with work.reopened("the result") as after:

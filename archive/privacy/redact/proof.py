@@ -171,7 +171,7 @@ def _search(
 
     def take(piece: FilePiece, data: memoryview, byte: Callable[[int], int]) -> None:
         if piece.in_numbers:
-            _note(piece, _hits(whole.found(data), data, forms, tensor=True), proof, byte)
+            _note(piece, _hits(whole.found(data, piece.ascii_words), data, forms, tensor=True), proof, byte)
             return
         _note(piece, _hits(small.found(data), data, exact), proof, byte)
         if folded:
