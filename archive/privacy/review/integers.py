@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from unicodedata import name
 
 import numpy as np
 
@@ -91,5 +92,12 @@ def _is_text(codes: np.ndarray) -> bool:
     is_letter |= np.isin(codes, (9, 10, 13))
     if np.mean(is_letter) < SHARE or len(np.unique(np.diff(codes.astype(np.int64)))) == 1:
         return False
-    words = sum(map(str.isalnum, map(chr, np.clip(codes, 0, LAST).tolist())))
-    return bool(words >= FEWEST_LETTERS * len(codes) and np.mean(codes < BEHIND_LATIN) >= FEWEST_LETTERS)
+    letters = list(map(chr, np.clip(codes, 0, LAST).tolist()))
+    words = sum(map(str.isalnum, letters))
+    is_latin = np.mean(codes < BEHIND_LATIN) >= FEWEST_LETTERS
+    return words >= FEWEST_LETTERS * len(codes) and (is_latin or _is_of_one_script(letters))
+
+
+def _is_of_one_script(letters: list[str]) -> bool:
+    """Whether all letters of an alphabet are of one, by the first words of their names."""
+    return len({name(letter, "").split(" ")[0] for letter in letters if letter.isalpha()}) == 1

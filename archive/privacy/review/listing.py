@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
+from archive.container.serialization_id import RECORD_NAME
 from archive.privacy.pieces.walker import BETWEEN
 from archive.privacy.review.integers import texts_of_tensors
 from archive.privacy.review.roles import Role, texts_in
@@ -75,6 +76,9 @@ VERSION = re.compile(
 )
 LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
 """Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
+PART_OF_NAME = re.compile(r"[^\W\d]\w*+|(?:\d[ ./-]?){7,}+\w*+")
+SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
+STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)\Z")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
@@ -87,8 +91,16 @@ def is_telling(text: str) -> bool:
     return any(map(str.isalpha, text)) or LONG_NUMBER.search(text) is not None
 
 
+def _parts_of_name(text: str) -> list[str]:
+    """The identifiers and long numbers of a name; the number of a storage, which PyTorch makes, is none."""
+    if STORAGE.fullmatch(text):
+        return []
+    return PART_OF_NAME.findall(SOURCE_ENDING.sub("", text))
+
+
 def _is_type(text: str) -> bool:
-    return PRINTED_TYPE.fullmatch(text) is not None and TYPES.issuperset(IDENTIFIER.findall(text))
+    words = IDENTIFIER.findall(text) if PRINTED_TYPE.fullmatch(text) else []
+    return bool(words) and TYPES.issuperset(words) and LONG_NUMBER.search(text) is None
 
 
 # --- rows
@@ -179,6 +191,8 @@ class Listing:
         """Collect the texts of a piece; what is packed comes again, and numbers by their tensors."""
         if piece.is_packed or piece.in_numbers:
             return
+        if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
+            return  # PyTorch computes it
         texts = texts_in(piece)
         self.passed_over += texts.passed_over
         for role, text, count, at in texts.texts:
@@ -209,13 +223,12 @@ class Listing:
         elif text not in self._known:
             self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
             self._known.add(text)
-            stem = SOURCE_ENDING.sub("", text)
-            for word in IDENTIFIER.finditer(stem):
-                self._known.add(word[0])
-                if not self._words.has_name(word[0]):
-                    self._add(self._names, word[0], count, record, at)
+            for word in _parts_of_name(text):
+                self._known.add(word)
+                if not self._words.has_name(word):
+                    self._add(self._names, word, count, record, at)
         else:
-            for word in IDENTIFIER.findall(SOURCE_ENDING.sub("", text)):
+            for word in _parts_of_name(text):
                 if word in self._names:
                     self._names[word].count += count
 
@@ -249,6 +262,8 @@ class Listing:
     def _is_known_key(self, text: str) -> bool:
         if not is_telling(text) or text in self._known:
             return True
+        if LONG_NUMBER.search(text) is not None:
+            return False
         parts = text.split(".")
         return all(part.isdigit() or part in self._known or self._words.has_name(part) for part in parts)
 

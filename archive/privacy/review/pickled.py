@@ -7,6 +7,7 @@ other texts are values. The pickle is read as inert values; of one that cannot b
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 23
 """Bytes of a pickle that is read; texts of a larger one are values."""
+NUMBER = re.compile(r"[0-9]{1,20}(?:\.storage)?")
+"""What names a storage: a count, or the address that it had."""
 FEWEST_ENTRIES = 100
 """Entries of a table from texts to integers, such as a vocabulary."""
 CONSTANTS = {"constants", "default_value"}
@@ -38,12 +41,14 @@ class PickleRoles:
         keys: of data.
         values: what stands as a value, too.
         tables: tables from texts to integers.
+        numbers: of storages, which PyTorch makes.
     """
 
     names: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     tables: list[Mapping[str, int]] = field(default_factory=list)
+    numbers: set[str] = field(default_factory=set)
 
 
 def roles_of_pickle(data: memoryview, allowance: Allowance, *, bytecode: bool = False) -> PickleRoles:
@@ -153,7 +158,7 @@ def _take_id(arguments: Sequence[object], roles: PickleRoles) -> None:
     while stack:
         value = stack.pop()
         if isinstance(value, str):
-            roles.names.add(value)
+            (roles.numbers if NUMBER.fullmatch(value) else roles.names).add(value)
         elif isinstance(value, Global):
             _add_global(value, roles)
         elif isinstance(value, PyValue) and value.what == "tuple":

@@ -122,7 +122,7 @@ ALL_NAMES = {
 """Records of which all texts are names."""
 OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
 SOURCE_FILE = re.compile(r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)|<[\w ]{1,40}>")
-NO_STRING = re.compile(rb"(?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+")
+NO_STRING = re.compile(rb"(?![0-9]++\Z)(?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+")
 """What stands between the strings of JSON."""
 
 
@@ -150,6 +150,7 @@ def _of_strings(
                 continue
             text = whole.decode("utf-8", "backslashreplace")
             role = role_of(text, layer.counts[raw])
+            text = _of_bytes(text) if isinstance(layer, PickleLayer) and role == "value" else text
             if number in nested and len(raw) < len(layer.data):
                 below = kind_of_layer if role == "name" else RecordKind.OTHER
                 inner.setdefault(below, []).append(NestedString(raw, whole))
@@ -157,6 +158,14 @@ def _of_strings(
                 yield PlacedText(role, text, layer.counts[raw], layer.place(raw, 0))
         for below, strings in inner.items():
             stack += [(one, below, depth + 1) for one in layers_within(layer, strings, allowance, 1)]
+
+
+def _of_bytes(text: str) -> str:
+    """The text of bytes, which pickles of protocol 2 have in Latin-1; any other as it is."""
+    if not text.isascii():
+        with suppress(UnicodeError):
+            return text.encode("latin-1").decode()
+    return text
 
 
 def _whole(layer: Layer, raw: bytes) -> bytes:
@@ -173,7 +182,7 @@ RoleOf = "Callable[[str, int], str]"
 def _roles(
     layer: Layer, kind: RecordKind, allowance: Allowance, tables: list[Mapping[str, int]]
 ) -> Callable[[str, int], str]:
-    """What tells the role of a text of a layer, by how often it is there; "" for what is in a table alone."""
+    """What tells the role of a text of a layer, by how often it is there; "" for entries of tables and numbers of storages."""
     if kind in ALL_NAMES:
         return lambda _text, _count: "name"
     if kind in OF_RANGES:
@@ -193,7 +202,7 @@ def _roles(
 
 
 def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
-    entries = set().union(*roles.tables) if roles.tables else set[str]()
+    entries = roles.numbers.union(*roles.tables)
     elsewhere = roles.values | roles.keys | roles.names
 
     def role_of(text: str, _count: int) -> str:

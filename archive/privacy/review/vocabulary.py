@@ -47,7 +47,7 @@ class Vocabulary(NamedTuple):
         return identifier in self.identifiers or NUMBER.sub("", identifier) in self.identifiers
 
 
-NUMBER = re.compile(r"_?[0-9]++\Z")
+NUMBER = re.compile(r"_?[0-9]{1,6}\Z")
 
 
 def packed(name: str, identifiers: Sequence[str], literals: Sequence[str]) -> bytes:
