@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
+from archive.base.mapped import Mapped
+from archive.formats.record_kinds import RecordKind
+from archive.reader.opening import opened
+from archive.reader.recognition import OPENED_KINDS, kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +42,26 @@ BLANK, DELETE, LATIN, BEHIND_LATIN, LAST = 0x20, 0x7F, 0xA0, 0x250, 0x2FFFF
 def texts_of_tensors(archive: Archive) -> Iterator[tuple[str, str, str]]:
     """The record, the tensor's name, and the text of each tensor of integers that holds one.
 
+    Sample inputs are files of ``torch.save`` in records; their tensors are read, too.
+
     Raises:
         LimitError: it costs more memory than allowed.
     """
+    yield from _of_archive(archive)
+    kind = archive.recognised.kind
+    for record, inputs in archive.records.items():
+        if kind_in(kind, record) is RecordKind.INPUTS and inputs.size:
+            try:
+                with opened(Mapped(inputs.view(), record), archive.allowance, OPENED_KINDS) as inner:
+                    for inside, name, text in _of_archive(inner):
+                        yield f"{record}!{inside}", name, text
+            except LimitError:
+                raise
+            except ArchiveError:  # of another form: read as plain bytes
+                continue
+
+
+def _of_archive(archive: Archive) -> Iterator[tuple[str, str, str]]:
     try:
         tensors = archive.tensors
         names = list(tensors)

@@ -112,13 +112,8 @@ def _each_once(found: Iterator[tuple[str, str, int]], piece: FilePiece) -> Itera
 
 # --- strings of JSON, of pickles, and between other bytes
 
-ALL_NAMES = {
-    RecordKind.CALLSTACKS,
-    RecordKind.HANDLES,
-    RecordKind.PATHS,
-    RecordKind.WEIGHTS,
-    RecordKind.INDEX,
-}
+ALL_NAMES = {RecordKind.CALLSTACKS, RecordKind.HANDLES, RecordKind.PATHS}
+ALL_NAMES |= {RecordKind.WEIGHTS, RecordKind.INDEX, RecordKind.KERNELS}
 """Records of which all texts are names."""
 OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
 SOURCE_FILE = re.compile(r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)|<[\w ]{1,40}>")
