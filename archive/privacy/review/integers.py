@@ -1,7 +1,8 @@
-"""Texts in tensors of integers: a name as a row of code points, a text as bytes.
+"""Texts in tensors: a name as a row of code points, a text as bytes.
 
-Numbers of a model are seldom all letters. So a tensor holds a text if nearly all of its elements are code
-points of letters, digits, blanks or signs, zeros besides; and one of bytes, too, if a long run of them is.
+Numbers of a model are seldom all letters. So a tensor of integers holds a text if nearly all of its elements
+are code points of letters, digits, blanks or signs, zeros besides; and one of bytes, too, if a long run of
+them is. One of other numbers holds a text if nearly all of its bytes do; single runs stand there by chance.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ SHARE = 0.9
 """The part of a tensor's elements that are letters, where it is a text."""
 FEWEST_LETTERS = 0.5
 """The part of these that are letters of an alphabet, digits or blanks."""
-MOST_ELEMENTS = 1 << 20
-"""Elements of which all are asked; of a larger tensor the first ones."""
+MOST_ELEMENTS, LOOKED_AT = 1 << 20, 1 << 8
+"""Elements that are asked, of a larger tensor the first ones; and those that are asked before these."""
+FEWEST_BYTES = 12
+"""Bytes of other numbers that may be a text."""
 LONG_RUN = re.compile(r"[ -~]{24,}")
-BLANK, DELETE, LATIN, BEHIND_LATIN, LAST = 0x20, 0x7F, 0xA0, 0x250, 0x2FFFF
-"""Code points between which there are letters: of ASCII, of Latin scripts, of all."""
+BLANK, DELETE, LATIN, LAST = 0x20, 0x7F, 0xA0, 0x2FFFF
+"""Code points between which there are letters."""
+GREEK, BEHIND_CYRILLIC = 0x370, 0x530
 
 
 def texts_of_tensors(archive: Archive) -> Iterator[tuple[str, str, str]]:
-    """The record, the tensor's name, and the text of each tensor of integers that holds one.
+    """The record, the tensor's name, and the text of each tensor that holds one.
 
     Sample inputs are files of ``torch.save`` in records; their tensors are read, too.
 
@@ -73,35 +77,40 @@ def _of_archive(archive: Archive) -> Iterator[tuple[str, str, str]]:
     for name in names:
         try:
             tensor = tensors[name]
-            if tensor.dtype not in DTYPES or not tensor.record or tensor.key in seen or not tensor.count:
+            if not tensor.record or tensor.key in seen or not tensor.count:
                 continue
             seen.add(tensor.key)
             low, high = tensor.span(len(tensors.storage(tensor.record)))
-            data = tensors.storage(tensor.record)[low : min(high, low + 8 * MOST_ELEMENTS)]
+            data = tensors.storage(tensor.record)[low : min(high, low + MOST_ELEMENTS * (tensor.width or 1))]
         except LimitError:
             raise
         except ArchiveError:  # outside of its storage: no elements to read
             continue
-        dtype = np.dtype(DTYPES[tensor.dtype])
-        values = np.frombuffer(data, dtype, len(data) // dtype.itemsize)[:MOST_ELEMENTS]
-        for text in texts_of(values):
+        if tensor.dtype in DTYPES:
+            dtype = np.dtype(DTYPES[tensor.dtype])
+            values = np.frombuffer(data, dtype, len(data) // dtype.itemsize)[:MOST_ELEMENTS]
+            found = texts_of_bytes(values, runs=True) if dtype.itemsize == 1 else texts_of_codes(values)
+        else:
+            found = texts_of_bytes(np.frombuffer(data, np.uint8), runs=False)
+        for text in found:
             yield tensor.record, name, text
 
 
-def texts_of(values: np.ndarray) -> Iterator[str]:
-    """The texts that integers are, if they are some."""
-    if not len(values):
-        return
-    if values.dtype.itemsize == 1:
-        data = values.tobytes()
-        text = data.decode("utf-8", "replace").replace("\0", "\n")
-        if _is_text(np.array([ord(letter) for letter in text[:MOST_ELEMENTS] if letter != "\n"] or [0])):
-            yield from (line for line in text.split("\n") if line)
-        else:
-            yield from (run[0] for run in LONG_RUN.finditer(data.decode("latin-1")))
-    elif _is_text(values[values != 0]):
+def texts_of_bytes(values: np.ndarray, *, runs: bool) -> Iterator[str]:
+    """The texts that bytes are as a whole; else long runs of letters, if these are asked for."""
+    data = values.tobytes()
+    if _is_text(values[values != 0][:LOOKED_AT].view(np.uint8)) and (runs or len(data) >= FEWEST_BYTES):
+        yield from filter(None, data.decode("utf-8", "replace").split("\0"))
+    elif runs:
+        yield from (run[0] for run in LONG_RUN.finditer(data.decode("latin-1")))
+
+
+def texts_of_codes(values: np.ndarray) -> Iterator[str]:
+    """The texts whose code points integers are, if nearly all are."""
+    codes = values[values != 0]
+    if _is_text(codes[:LOOKED_AT]) and _is_text(codes):
         clipped = np.clip(values, 0, LAST).tolist()
-        yield from (line for line in "".join(map(chr, clipped)).split("\0") if line)
+        yield from filter(None, "".join(map(chr, clipped)).split("\0"))
 
 
 def _is_text(codes: np.ndarray) -> bool:
@@ -112,5 +121,9 @@ def _is_text(codes: np.ndarray) -> bool:
     is_letter |= np.isin(codes, (9, 10, 13))
     if np.mean(is_letter) < SHARE or len(np.unique(np.diff(codes.astype(np.int64)))) == 1:
         return False
-    words = sum(map(str.isalnum, map(chr, np.clip(codes, 0, LAST).tolist())))
-    return bool(words >= FEWEST_LETTERS * len(codes) and np.mean(codes < BEHIND_LATIN) >= FEWEST_LETTERS)
+    is_other = (codes >= GREEK) & (codes < BEHIND_CYRILLIC)
+    if np.mean(is_other) >= SHARE:
+        return True
+    ascii_letters = bytes(codes[codes < DELETE].astype(np.uint8)).decode("ascii", "replace")
+    words = sum(letter.isalnum() or letter == " " for letter in ascii_letters)
+    return words >= FEWEST_LETTERS * len(codes)
