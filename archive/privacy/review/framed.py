@@ -38,8 +38,8 @@ TEXT_SECTIONS += (".debug_str", ".debug_line_str")
 NAME_SECTIONS = (".dynstr", ".strtab", ".shstrtab")
 """Sections of names of symbols and sections."""
 C_TEXT = re.compile(
-    rb"(?<![\t\n\r -~])(?:[\t\n\r -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
-    rb"|[\xf0-\xf4][\x80-\xbf]{3}){6,}+(?=\0|\Z)"
+    rb"(?:[\t\n\r -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
+    rb"|[\xf0-\xf4][\x80-\xbf]{3}){6,}+"
 )
 """A text with its NUL, among other bytes: with fewer letters they stand there by chance."""
 MANGLED = re.compile(r"\*?(?:_?Z|N?St|N\d|St\d)[\w.$]{3,}")
@@ -132,8 +132,10 @@ def texts_of_object(piece: FilePiece) -> tuple[list[Placed], int]:
             passed += stretch.end - stretch.start
             continue
         has_names = stretch.name in NAME_SECTIONS
-        pattern = RUN if stretch.name.startswith(TEXT_SECTIONS) else C_TEXT
-        for run in pattern.finditer(data, stretch.start, stretch.end):
+        has_texts = stretch.name.startswith(TEXT_SECTIONS)
+        for run in (RUN if has_texts else C_TEXT).finditer(data, stretch.start, stretch.end):
+            if not has_texts and run.end() < stretch.end and data[run.end()]:
+                continue
             text = run[0].decode("utf-8", "backslashreplace")
             names = _names_of_cpp(text) if MANGLED.fullmatch(text) else []
             role = "name" if has_names or begin <= run.start() < end else "value"

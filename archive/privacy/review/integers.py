@@ -40,7 +40,7 @@ FEWEST_BYTES = 12
 LONG_RUN = re.compile(r"[ -~]{24,}")
 BLANK, DELETE, LATIN, LAST = 0x20, 0x7F, 0xA0, 0x2FFFF
 """Code points between which there are letters."""
-GREEK, BEHIND_CYRILLIC = 0x370, 0x530
+GREEK, BEHIND_CYRILLIC, NO_LETTER = 0x370, 0x530, 0xFFFD
 
 
 def texts_of_tensors(archive: Archive) -> Iterator[tuple[str, str, str]]:
@@ -99,7 +99,8 @@ def _of_archive(archive: Archive) -> Iterator[tuple[str, str, str]]:
 def texts_of_bytes(values: np.ndarray, *, runs: bool) -> Iterator[str]:
     """The texts that bytes are as a whole; else long runs of letters, if these are asked for."""
     data = values.tobytes()
-    if _is_text(values[values != 0][:LOOKED_AT].view(np.uint8)) and (runs or len(data) >= FEWEST_BYTES):
+    begin = values[values != 0][:LOOKED_AT].tobytes().decode("utf-8", "replace")
+    if _is_text(np.array(list(map(ord, begin)))) and (runs or len(data) >= FEWEST_BYTES):
         yield from filter(None, data.decode("utf-8", "replace").split("\0"))
     elif runs:
         yield from (run[0] for run in LONG_RUN.finditer(data.decode("latin-1")))
@@ -118,7 +119,7 @@ def _is_text(codes: np.ndarray) -> bool:
     if len(codes) < FEWEST:
         return False
     is_letter = (codes >= BLANK) & (codes <= LAST) & ((codes < DELETE) | (codes >= LATIN))
-    is_letter |= np.isin(codes, (9, 10, 13))
+    is_letter = (is_letter | np.isin(codes, (9, 10, 13))) & (codes != NO_LETTER)
     if np.mean(is_letter) < SHARE or len(np.unique(np.diff(codes.astype(np.int64)))) == 1:
         return False
     is_other = (codes >= GREEK) & (codes < BEHIND_CYRILLIC)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import TO_NUL, JsonLayer
+from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
 from archive.privacy.pieces.pickle_strings import PickleLayer
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
@@ -139,6 +139,8 @@ def _of_strings(
         raws = list(layer.counts)
         wholes = [_whole(layer, raw) for raw in raws]
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
+        if isinstance(layer, PickleLayer) and depth < DEEPEST:
+            nested.update(number for number, whole in enumerate(wholes) if has_wide(whole))
         inner: dict[RecordKind, list[NestedString]] = {}
         for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):
             if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw):
