@@ -72,7 +72,7 @@ TYPES = frozenset(
     ]
 )
 VERSION = re.compile(
-    r"v?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
+    r"(?:v|GLIBC(?:XX)?_|CXXABI_|GCC_)?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
 )
 LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
 """Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
@@ -81,6 +81,11 @@ SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)\Z")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
+PRINTED_FUNCTION = re.compile(
+    r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
+    r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
+)
+"""How Python prints a function or a class."""
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
 """Names that ``torch.export`` makes of those of parameters, buffers, constants."""
 NO_WORD = re.compile(r"\W")
@@ -216,13 +221,15 @@ class Listing:
     # --- names
 
     def _take_name(self, text: str, count: int, record: str, at: int) -> None:
+        if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
+            text = made[1]
         if 'File "' in text:
             self._take_frames(text, count, record, at)
         elif PROSE.search(text):
             self._add(self._values, text, count, record, at)
         elif text not in self._known:
             self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
-            self._known.add(text)
+            self._known.update((text, text.partition("/")[2]))
             for word in _parts_of_name(text):
                 self._known.add(word)
                 if not self._words.has_name(word):

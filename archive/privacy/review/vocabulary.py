@@ -11,7 +11,6 @@ anybody's. So are literals, the texts that PyTorch's own code compares with: ``m
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,10 +43,17 @@ class Vocabulary(NamedTuple):
 
     def has_name(self, identifier: str) -> bool:
         """Whether an identifier is known; one that only a number was added to, too: ``linear_12``."""
-        return identifier in self.identifiers or NUMBER.sub("", identifier) in self.identifiers
+        if identifier in self.identifiers:
+            return True
+        stem = identifier.rstrip(DIGITS)
+        if len(identifier) - len(stem) > MOST_DIGITS:
+            return False
+        return stem in self.identifiers or stem.removesuffix("_") in self.identifiers or not stem
 
 
-NUMBER = re.compile(r"_?[0-9]{1,6}\Z")
+DIGITS = "0123456789"
+MOST_DIGITS = 6
+"""Digits that count what a name names: more of them may be a telephone number."""
 
 
 def packed(name: str, identifiers: Sequence[str], literals: Sequence[str]) -> bytes:
