@@ -25,8 +25,9 @@ HASHES = (
 )
 NOTE = (
     "PyTorch has been imported, and each way has run once before. `torch.jit.load` does not map the file: it "
-    "reads all tensors into memory of its own, so nothing is left to be read when they are used. "
-    "It checks no crc, digests nothing and writes nothing. Threads add up in times of the processor; aims are of the clock."
+    "reads all tensors into memory of its own, so nothing is left to be read when they are used. It checks "
+    "no crc, digests nothing and writes nothing. Threads add up in times of the processor; aims are of the "
+    "clock."
 )
 
 

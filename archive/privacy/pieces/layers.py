@@ -194,6 +194,7 @@ WIDTHS = (2, 4)
 """Bytes of a letter in UTF-16, and in UTF-32."""
 FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
 WIDE = {width: re.compile(rb"(?:[\t\n\r -~\xa0-\xff]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
+WIDE_LETTER = {width: re.compile(rb"[\t\n\r -~\xa0-\xff]\0{%d}" % (width - 1)) for width in WIDTHS}
 FEWEST_LONG = b"a" * 12
 LONG = re.compile(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
@@ -316,7 +317,7 @@ def _wide_texts(
         classes = bytes(data[low:high]).translate(CLASSES)
         at = classes.find(fewest, max(end - low, 0))
         while at >= 0:
-            start = low + at
+            start = _wide_start(data, low + at, end, width)
             letters = pattern.match(data, start)
             end = letters.end() if letters else start + len(fewest)
             ends = [end]
@@ -327,6 +328,13 @@ def _wide_texts(
                 if len(text) >= SHORTEST:
                     yield start, text
             at = classes.find(fewest, end - low)
+
+
+def _wide_start(data: bytes | memoryview, at: int, first: int, width: int) -> int:
+    """Where a string begins of which some letters are known: others of Latin-1 may stand before these."""
+    while at - width >= first and WIDE_LETTER[width].match(data, at - width):
+        at -= width
+    return at
 
 
 # --- escapes

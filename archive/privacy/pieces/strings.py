@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -180,6 +181,13 @@ class EncodedPart(NamedTuple):
         return self.string.place(self.start)
 
 
+def _in_latin(text: bytes) -> bytes:
+    """The bytes that a text is in Latin-1, as pickles of protocol 2 have them; any other text as it is."""
+    with suppress(UnicodeError):
+        return text if text.isascii() else text.decode().encode("latin-1")
+    return text
+
+
 class PieceStrings:
     """The strings of some bytes.
 
@@ -264,7 +272,10 @@ class PieceStrings:
         within: dict[int, list[NestedString]] = defaultdict(list)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
-            formed = sorted({*formed, *(number for number, whole in enumerate(wholes) if has_wide(whole))})
+            wide = [number for number, whole in enumerate(wholes) if has_wide(whole)]
+            for number in wide:
+                wholes[number] = _in_latin(wholes[number])
+            formed = sorted({*formed, *wide})
         for number in formed:
             if len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
                 within[counts[number]].append(NestedString(raws[number], wholes[number]))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from archive.privacy.pieces.piece import FilePiece
 
 Role = Literal["name", "key", "value"]
+OF_NUMPY = ("utf-32-le", "utf-32-be")
 DEEPEST = 4
 """How deep strings in strings are read."""
 INSIDE = "!"
@@ -147,8 +148,10 @@ def _of_strings(
                 continue
             text = whole.decode("utf-8", "backslashreplace")
             role = role_of(text, layer.counts[raw])
-            text = _of_bytes(text) if isinstance(layer, PickleLayer) and role == "value" else text
-            if number in nested and len(raw) < len(layer.data):
+            meant = _of_bytes(text) if isinstance(layer, PickleLayer) and role == "value" else text
+            if meant != text:
+                yield PlacedText(role, meant, layer.counts[raw], layer.place(raw, 0))
+            elif number in nested and len(raw) < len(layer.data):
                 below = kind_of_layer if role == "name" else RecordKind.OTHER
                 inner.setdefault(below, []).append(NestedString(raw, whole))
             elif role:
@@ -158,10 +161,17 @@ def _of_strings(
 
 
 def _of_bytes(text: str) -> str:
-    """The text of bytes, which pickles of protocol 2 have in Latin-1; any other as it is."""
-    if not text.isascii():
-        with suppress(UnicodeError):
-            return text.encode("latin-1").decode()
+    """The text of bytes, which pickles of protocol 2 have in Latin-1, or of NumPy; any other as it is."""
+    if text.isascii() and "\0" not in text:
+        return text
+    with suppress(UnicodeError):
+        data = text.encode("latin-1")
+        for codec in OF_NUMPY if "\0" in text else ():
+            with suppress(UnicodeError):
+                wide = data.decode(codec).replace("\0", "\n")
+                if wide.strip() and wide.replace("\n", "").isprintable():
+                    return wide
+        return data.decode()
     return text
 
 
@@ -179,7 +189,7 @@ RoleOf = "Callable[[str, int], str]"
 def _roles(
     layer: Layer, kind: RecordKind, allowance: Allowance, tables: list[Mapping[str, int]]
 ) -> Callable[[str, int], str]:
-    """What tells the role of a text of a layer, by how often it is there; "" for entries of tables and numbers of storages."""
+    """What tells the role of a text of a layer, by how often it is there; "" for what is listed elsewhere."""
     if kind in ALL_NAMES:
         return lambda _text, _count: "name"
     if kind in OF_RANGES:

@@ -95,6 +95,13 @@ def test_wide_strings_are_those_of_one_stretch(data: bytes) -> None:
         assert [dict(layer.counts) for layer in of_wide(data, unbounded(), int)] == found
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-32-le"])
+def test_wide_strings_begin_with_their_first_letter(codec: str) -> None:
+    text = "Dé Mühlenbach"
+    layers = of_wide(b"\1\2" + text.encode(codec) + b"\1\2", unbounded(), int)
+    assert text in {raw.decode() for layer in layers for raw in layer.counts}
+
+
 def test_of_random_numbers_few_are_looked_at() -> None:
     data = np.random.default_rng(0).standard_normal(1 << 16, np.float32).tobytes()
     words = stretches.ascii_words(data, unbounded())
