@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Layer:
         outer: tells where ``data`` comes from.
     """
 
-    def __init__(self, data: bytes | memoryview, counts: Mapping[bytes, int], outer: Outer = int) -> None:
+    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
         self.data = data
         self.counts = counts
         self.outer = outer
@@ -118,7 +118,7 @@ class CutLayer(Layer):
                 allowance.take(KEPT + len(string), "distinct strings")
                 first[string] = begin
             counts[string] += 1
-        super().__init__(data, counts)
+        super().__init__(cast("bytes", data), counts)  # of numbers only its length is asked
         self._first = first
 
     @property
@@ -211,7 +211,7 @@ class WideLayer(Layer):
     def __init__(
         self, data: bytes | memoryview, counts: Mapping[bytes, int], outer: Outer, width: int
     ) -> None:
-        super().__init__(data, counts, outer)
+        super().__init__(cast("bytes", data), counts, outer)
         self._width = width
 
     @cached_property

@@ -110,7 +110,8 @@ def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
     if known is not None:
         is_text = _high_where_text(words[known]) == HIGH_BITS
         pairs: Ints = known[:-1][is_text[1:] & is_text[:-1] & (np.diff(known) == 1)]
-        return pairs[_are_long(words, pairs)]
+        long: Ints = pairs[_are_long(words, pairs)]
+        return long
     bits = _high_where_text(words)
     is_text = bits == HIGH_BITS
     numbers = np.flatnonzero(is_text[1:] & is_text[:-1])

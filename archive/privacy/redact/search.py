@@ -294,10 +294,11 @@ class _WordGroup:
 def _within(ascii_words: Ints, low: int, high: int, width: int) -> Ints:
     """The words of 4 or 8 bytes of ASCII from one byte to another, counted from the first of these."""
     first, end = np.searchsorted(ascii_words, (low // WORD, high // WORD))
-    numbers = ascii_words[first:end] - low // WORD
+    numbers: Ints = ascii_words[first:end] - low // WORD
     if width == WORD:
         return numbers
-    return numbers[:-1][(numbers[:-1] % 2 == 0) & (np.diff(numbers) == 1)] // 2
+    wide: Ints = numbers[:-1][(numbers[:-1] % 2 == 0) & (np.diff(numbers) == 1)] // 2
+    return wide
 
 
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
