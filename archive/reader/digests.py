@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from archive.base.cores import meanwhile
 from archive.base.errors import ArchiveError
@@ -17,7 +17,27 @@ from archive.formats.archive_id import archive_id, digest_of, has_divided, plain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.reader.archive import Archive
+    from archive.base.limits import Allowance
+    from archive.container.container import Container
+    from archive.reader.programs import Programs
+
+
+class Digested(Protocol):
+    """What an archive has that is digested."""
+
+    allowance: Allowance
+
+    @property
+    def container(self) -> Container:
+        """Its zip."""
+
+    @property
+    def programs(self) -> Programs:
+        """Its exported programs."""
+
+    @property
+    def digests(self) -> Digests:
+        """The digests of its file."""
 
 
 class Digests:
@@ -30,9 +50,9 @@ class Digests:
         like: an archive whose records that count are the same, perhaps: what this one was made of.
     """
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Digested) -> None:
         self._archive = archive
-        self.like: Archive | None = None
+        self.like: Digested | None = None
         self._id: Callable[[], bytes] | None = None
         self._file: Callable[[], bytes] | None = None
 
