@@ -72,7 +72,7 @@ def samples(folder: Path) -> Iterator[tuple[bytes, bytes]]:
     for path in sorted(folder.glob("*.pt2")):
         with archive.open(path) as opened:
             try:
-                contents = with_digest(collect(opened), opened.container, opened.programs.left)
+                contents = with_digest(collect(opened), opened)
             except NothingToDoError:
                 continue
         if len(contents.columns["site.base"]) <= MOST_NODES:

@@ -94,6 +94,23 @@ def bert() -> Made:
     return transformers.BertModel(config).eval(), (torch.arange(8)[None],)
 
 
+def gpt2() -> Made:
+    """A small GPT-2, which keeps nothing for a next call."""
+    torch, transformers = import_module("torch"), import_module("transformers")
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64, "vocab_size": 100}
+    ends = {"bos_token_id": 0, "eos_token_id": 0}
+    config = transformers.GPT2Config(**sizes, **ends, use_cache=False, return_dict=False)
+    return transformers.GPT2Model(config).eval(), (torch.arange(8)[None],)
+
+
+def vit() -> Made:
+    """A small vision transformer."""
+    torch, transformers = import_module("torch"), import_module("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = transformers.ViTConfig(image_size=32, patch_size=8, return_dict=False, **sizes)
+    return transformers.ViTModel(config).eval(), (torch.randn(1, 3, 32, 32),)
+
+
 def silero() -> Made:
     """The voice detector, for a piece of sound."""
     torch = import_module("torch")
@@ -119,6 +136,10 @@ SAMPLES = {
     "lraspp, exported": Sample("torchvision", "exported", vision("segmentation.lraspp_mobilenet_v3_large")),
     "bert, traced": Sample("transformers", "traced", bert),
     "bert, exported": Sample("transformers", "exported", bert),
+    "gpt2, traced": Sample("transformers", "traced", gpt2),
+    "gpt2, exported": Sample("transformers", "exported", gpt2),
+    "vit, traced": Sample("transformers", "traced", vit),
+    "vit, exported": Sample("transformers", "exported", vit),
 }
 DATA = ModelData("how-to/publish", COLUMNS, SAMPLES)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.compare.cores import Cores
+from archive.base.cores import Cores
 from archive.container.record import Record
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted, several
 from archive.compare.changes import Status, TensorChange, added, changed, gone, renamed
-from archive.compare.cores import Cores
 from archive.compare.equality import SHARE, equal
 from archive.compare.numbers import difference
 from archive.compare.sameness import Level, aliases, properties_of

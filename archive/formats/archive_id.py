@@ -21,9 +21,10 @@ from archive.base.limits import unbounded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import COMPILED, divided_programs, kind_of
 from archive.formats.record_kinds import EXPORTED_FORMAT as FORMAT
+from archive.io.mapped import same_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from archive.base.limits import Allowance
     from archive.container.record import Record
@@ -49,9 +50,13 @@ def archive_id(
             programs whose whole record counts are not among them.
         allowance: the memory that values of programs may cost; of records that were checked, none is needed.
     """
-    import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
+    return digest_of(_pieces(records, left, allowance))
 
-    digest = hashlib.blake2b(digest_size=ID_BYTES)
+
+def _pieces(
+    records: Mapping[str, Record], left: Mapping[str, bytes] | None, allowance: Allowance | None
+) -> Iterator[bytes | memoryview]:
+    """All that is digested, in its order."""
     programs = set(divided_programs(records))
     for name in sorted(counted_names(records)):
         program = None
@@ -66,10 +71,41 @@ def archive_id(
         size, pieces = counted_pieces(records[name], exported=FORMAT in records)
         if program is not None:
             size, pieces = len(program), [program]
-        digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
-        for piece in pieces:
-            digest.update(piece)
+        yield name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little")
+        yield from pieces
+
+
+def digest_of(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """The archive id, of all that it depends on."""
+    import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
+
+    digest = hashlib.blake2b(digest_size=ID_BYTES)
+    for piece in pieces:
+        digest.update(piece)
     return digest.digest()
+
+
+def has_divided(records: Mapping[str, Record]) -> bool:
+    """Whether only a part of some records counts: of exported programs, or of shared objects."""
+    return FORMAT in records or bool(divided_programs(records))
+
+
+def plain_pieces(records: Mapping[str, Record]) -> list[bytes | memoryview]:
+    """All that the archive id depends on, of records that count whole; checked and in memory, or mapped."""
+    return list(_pieces(records, {}, None))
+
+
+def same_counted(records: Mapping[str, Record], others: Mapping[str, Record]) -> bool:
+    """Whether two archives, read from files of this machine, have the same id, since the same bytes count.
+
+    False where only a part of some records counts.
+    """
+    if has_divided(records) or has_divided(others):
+        return False
+    names = counted_names(records)
+    return sorted(names) == sorted(counted_names(others)) and all(
+        same_bytes(records[name].view(), others[name].view()) for name in names
+    )
 
 
 def check_same_id(before: bytes, after: bytes, file: str | None = None) -> None:

@@ -14,7 +14,6 @@ from archive.debuginfo.symbolicate import Style, Symbolication, TableLookup, sym
 from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.formats import callstack_map
-from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import InstructionTable
 from archive.formats.effects import EFFECTS
 from archive.formats.lowered import find_lowered
@@ -28,6 +27,7 @@ from archive.formats.record_kinds import (
     range_records_of,
 )
 from archive.reader.compiled import compiled_models
+from archive.reader.digests import Digests
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import COMPANION, FileKind, recognise_zip
@@ -178,11 +178,12 @@ class Archive(Closing):
     @cached_property
     def archive_id(self) -> bytes:
         """16 bytes that an archive and its companion have in common."""
-        return (
-            self.companion.archive_id
-            if self.companion
-            else archive_id(self.container.records, allowance=self.allowance)
-        )
+        return self.companion.archive_id if self.companion else self.digests.id
+
+    @cached_property
+    def digests(self) -> Digests:
+        """The digests of its own file."""
+        return Digests(self)
 
     def save(self, path: Sink, *, force: bool = False) -> None:
         """Write the file again; unchanged content gives identical bytes.

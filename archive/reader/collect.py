@@ -14,7 +14,6 @@ from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
-from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import VALUE_BYTES
@@ -97,7 +96,7 @@ def collect(
     form.columns |= _members(records, raw, packed, cuts)
     form.allowance.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")
     behind = b"".join(cut.behind for cut in cuts.values())
-    return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()), behind)
+    return Contents(archive.digests.id, form.form(), b"".join(raw.values()), behind)
 
 
 def check_debug_info(

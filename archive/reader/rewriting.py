@@ -59,6 +59,8 @@ class Rewriting:
                 result = opened(written, part, self.kinds)
             else:
                 result = Archive(Container(written, part, rooted=bool(self.archive.root)))
+            if self.archive.tensor_file is None and self.archive.has_code:
+                result.digests.like = self.archive
             with result:
                 yield result
 

@@ -157,6 +157,7 @@ def shrink(
 
 def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
     opened = work.archive
+    opened.digests.begin(file=False)
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
     kinds = {*opened.programs.kinds, *opened.spare.records.values()}  # first, as it asks for all JSON
     compacted, records = compact_records(expected), opened.container.records
@@ -194,6 +195,7 @@ def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Memb
 
 def _embed(work: Rewriting, kept: KeptHandles, kinds: Collection[StrEnum], strength: int) -> Shrinkage:
     opened, records = work.archive, work.archive.container.records
+    opened.digests.begin()
     contents = companion_contents(opened, kept)
     companion = build_companion(contents, level=strength)
     place = place_of_companion(records)

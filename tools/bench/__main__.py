@@ -36,6 +36,7 @@ PARTS = {
     "sizes": "how small files become",
     "records": "decoding, encoding, copies",
     "leaks": "the search of `leaks`, and of the proof of `redact`",
+    "large": "all verbs on a large model, beside `torch.jit.load`",
     "tensors": "`diff` and `digest` of large checkpoints",
     "stores": "what a store takes, on the disk and in time",
     "lowering": "lowering and running",

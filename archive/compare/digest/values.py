@@ -15,8 +15,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
-from archive.compare.cores import Cores
 from archive.compare.sameness import properties_of
 from archive.debuginfo.model import Global, Inert
 from archive.formats.inert_values import STORAGE_PARTS

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.companion.magic import is_companion
-from archive.container.container import Container
-from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.compiled.spare import spare_records
 from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
@@ -29,17 +26,9 @@ from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.people import signed
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
 from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
+from archive.privacy.pieces.files import pieces_of
 from archive.privacy.pieces.walker import Walker
-from archive.reader.opening import opened
-from archive.reader.recognition import (
-    OPENED_KINDS,
-    PACKAGE_KINDS,
-    TENSOR_KINDS,
-    FileKind,
-    head_kind,
-    recognise,
-    recognise_zip,
-)
+from archive.reader.recognition import PACKAGE_KINDS, FileKind
 from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
@@ -123,14 +112,7 @@ def leaks_in(
     """
     allowance = limits.allowance(mapped.weight)
     walker = Walker(allowance, deep=deep)
-    if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:
-        archive = opened(mapped, allowance, OPENED_KINDS)
-        recognised, pieces = archive.recognised, walker.tensor_file(archive)
-    elif is_companion(mapped.data) or not has_end(mapped.data):
-        recognised, pieces = recognise(mapped.data, limits=limits), walker.file(mapped)
-    else:  # the directory of a zip is read once for its kind and its pieces
-        container = Container(mapped, allowance, rooted=False)
-        recognised, pieces = recognise_zip(container), walker.zip(container)
+    recognised, pieces = pieces_of(mapped, walker, allowance)
     if recognised.kind not in SCANNED_KINDS:
         raise recognised.refusal(mapped.name)
     known = known or known_lines(mapped, recognised.kind, limits)
@@ -162,7 +144,7 @@ class Finder:
         """
         if piece.is_packed:
             return
-        size = max(len(piece.strings.data), len(piece.bytes))
+        size = max(len(piece.strings.data), len(piece.data))
         with piece.allowance.lent(COPIES * size, "texts that are searched"):
             words = TELLING.among(piece.strings.data)
             self._take_lines(piece, words)
@@ -201,7 +183,8 @@ class Finder:
         """Collect what the bytes of a piece give away, as they stand there."""
         json = piece.strings.json
         nodes = of_nodes(json) if piece.kind is RecordKind.PROGRAM and json is not None else ()
-        in_bytes = chain(entries(piece.bytes, words, piece.strings), parted(piece.strings))
+        data = piece.bytes if not piece.in_numbers or any(words) else b""  # a copy that little needs
+        in_bytes = chain(entries(data, words, piece.strings), parted(piece.strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
             if finding is not None:

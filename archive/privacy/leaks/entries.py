@@ -273,10 +273,9 @@ def _is_telling(name: bytes) -> bool:
 
 def _in_text(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
     """What entries in quotes name, and what a pickle in other bytes has."""
-    lowered = data.lower()
-    for word in NAMES_OF_PEOPLE:
-        if word not in words.in_any_case:
-            continue
+    present = [word for word in NAMES_OF_PEOPLE if word in words.in_any_case]
+    lowered = data.lower() if present else b""
+    for word in present:
         for at in places_of(lowered, word):
             before = BEFORE_NAME.search(data[max(at - 24, 0) : at])
             start = at - len(before[0]) if before else at
@@ -348,9 +347,10 @@ def _is_whole(data: bytes, at: int) -> bool:
 
 def _keys_of_entries(data: bytes, words: FoundWords) -> Iterator[tuple[Detection, bool]]:
     """The values of entries that have a key's name, and look like a key or a password."""
-    lowered, told = data.lower(), set()
-    for word in WORDS:
-        for at in places_of(lowered, word) if word in words.in_any_case else ():
+    present, told = [word for word in WORDS if word in words.in_any_case], set()
+    lowered = data.lower() if present else b""
+    for word in present:
+        for at in places_of(lowered, word):
             match = KEYS.match(data, at)
             if match is None:
                 continue

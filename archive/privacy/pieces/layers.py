@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -100,6 +100,28 @@ class SpanLayer(Layer):
         return self._first
 
 
+class CutLayer(Layer):
+    """Strings that are few of many bytes, each with where it begins."""
+
+    def __init__(
+        self, data: bytes | memoryview, strings: Iterable[tuple[int, bytes]], allowance: Allowance
+    ) -> None:
+        first: dict[bytes, int] = {}
+        counts = Counter[bytes]()
+        for begin, string in strings:
+            if string not in first:
+                allowance.take(KEPT + len(string), "distinct strings")
+                first[string] = begin
+            counts[string] += 1
+        super().__init__(cast("bytes", data), counts)  # of numbers only its length is asked
+        self._first = first
+
+    @property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        return self._first
+
+
 SHORT = 16
 """Bytes of a stretch that its first and last 8 and its length tell whole."""
 FEWEST_COMPARED, AT_ONCE = 1 << 8, 1 << 14
@@ -163,6 +185,7 @@ WIDTHS = (2, 4)
 """Bytes of a letter in UTF-16, and in UTF-32."""
 FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
 WIDE = {width: re.compile(rb"(?:[\t\n\r -~\xa0-\xff]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
+WIDE_LETTER = {width: re.compile(rb"[\t\n\r -~\xa0-\xff]\0{%d}" % (width - 1)) for width in WIDTHS}
 FEWEST_LONG = b"a" * 12
 LONG = re.compile(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
@@ -176,8 +199,10 @@ class WideLayer(Layer):
     The strings are counted in UTF-8; ``width`` is bytes of a letter where they stand.
     """
 
-    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer, width: int) -> None:
-        super().__init__(data, counts, outer)
+    def __init__(
+        self, data: bytes | memoryview, counts: Mapping[bytes, int], outer: Outer, width: int
+    ) -> None:
+        super().__init__(cast("bytes", data), counts, outer)
         self._width = width
 
     @cached_property
@@ -239,28 +264,50 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> PlainLayer:
         return layer
 
 
-def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
-    """The strings of ASCII between numbers, those that are too long for chance."""
-    with allowance.lent(len(data), "classes of bytes"):
-        spans = []
-        for low, high in of_ascii(data):
-            classes = data[low:high].translate(CLASSES)
+def of_numbers(data: bytes | memoryview, allowance: Allowance, words: Ints | None = None) -> CutLayer:
+    """The strings of ASCII between numbers, those that are too long for chance.
+
+    Args:
+        words: the numbers of words of ASCII, where they are known to be few.
+    """
+    return CutLayer(data, _long_texts(data, of_ascii(data, words), allowance), allowance)
+
+
+def _long_texts(
+    data: bytes | memoryview, stretches: Sequence[tuple[int, int]], allowance: Allowance
+) -> Iterator[tuple[int, bytes]]:
+    with allowance.lent(2 * max((high - low for low, high in stretches), default=0), "classes of bytes"):
+        for low, high in stretches:
+            stretch = bytes(data[low:high])
+            classes = stretch.translate(CLASSES)
             at = classes.find(FEWEST_LONG)
             while at >= 0:
                 text = LONG.match(classes, at)
                 end = text.end() if text else at + len(FEWEST_LONG)
-                spans.append((low + at, low + end))
+                yield low + at, stretch[at:end]
                 at = classes.find(FEWEST_LONG, end)
-        places = np.array(spans or np.zeros((0, 2)), np.int64)
-        return SpanLayer(data, places[:, 0], places[:, 1], allowance, int)
 
 
-def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
-    """The strings in UTF-16, and those in UTF-32, if there are any."""
+def has_wide(data: bytes) -> bool:
+    """Whether there are strings in UTF-16 or UTF-32."""
     if b"\0" not in data:
+        return False
+    classes = data.translate(CLASSES)
+    return any(fewest in classes for fewest in FEWEST_WIDE.values())
+
+
+def of_wide(
+    data: bytes | memoryview, allowance: Allowance, outer: Outer, words: Ints | None = None
+) -> list[WideLayer]:
+    """The strings in UTF-16, and those in UTF-32, if there are any.
+
+    Args:
+        words: the numbers of words of ASCII, where they are known to be few.
+    """
+    if isinstance(data, bytes) and b"\0" not in data:
         return []
     with allowance.lent(len(data), "classes of bytes"):
-        stretches = of_wide_letters(data)
+        stretches = of_wide_letters(data, words)
         layers = []
         for width in WIDTHS:
             texts = [text for _, text in _wide_texts(data, stretches, width)]
@@ -269,7 +316,9 @@ def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
         return layers
 
 
-def _wide_texts(data: bytes, stretches: Iterable[tuple[int, int]], width: int) -> Iterator[tuple[int, bytes]]:
+def _wide_texts(
+    data: bytes | memoryview, stretches: Iterable[tuple[int, int]], width: int
+) -> Iterator[tuple[int, bytes]]:
     """The strings of letters of a width, in UTF-8, and where they begin; all begin in some stretches.
 
     They come with the letter behind, too, where that may be the last big-endian one.
@@ -277,20 +326,27 @@ def _wide_texts(data: bytes, stretches: Iterable[tuple[int, int]], width: int) -
     fewest, pattern, beside = FEWEST_WIDE[width], WIDE[width], bytes(width - 1)
     end = 0
     for low, high in stretches:
-        classes = data[low:high].translate(CLASSES)
+        classes = bytes(data[low:high]).translate(CLASSES)
         at = classes.find(fewest, max(end - low, 0))
         while at >= 0:
-            start = low + at
+            start = _wide_start(data, low + at, end, width)
             letters = pattern.match(data, start)
             end = letters.end() if letters else start + len(fewest)
             ends = [end]
             if start >= width - 1 and data[start - width + 1 : start] == beside:
-                ends += [end + 1] * (data[end : end + 1].translate(CLASSES) in (b"a", b"b"))
+                ends += [end + 1] * (bytes(data[end : end + 1]).translate(CLASSES) in (b"a", b"b"))
             for stop in ends:
-                text = data[start:stop:width].decode("latin-1").encode()
+                text = bytes(data[start:stop:width]).decode("latin-1").encode()
                 if len(text) >= SHORTEST:
                     yield start, text
             at = classes.find(fewest, end - low)
+
+
+def _wide_start(data: bytes | memoryview, at: int, first: int, width: int) -> int:
+    """Where a string begins of which some letters are known: others of Latin-1 may stand before these."""
+    while at - width >= first and WIDE_LETTER[width].match(data, at - width):
+        at -= width
+    return at
 
 
 # --- escapes

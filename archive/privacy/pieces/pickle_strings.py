@@ -128,6 +128,11 @@ class PickleSpans(NamedTuple):
     lines: list[tuple[int, int]]
 
 
+def begins_pickle(data: bytes | memoryview) -> bool:
+    """Whether bytes begin as a pickle does."""
+    return (PICKLE.match(data) or OLD.match(data)) is not None
+
+
 def is_pickle(data: bytes) -> bool:
     """Whether bytes are a pickle of any protocol; one of 0 or 1 if Python reads it up to its end."""
     if PICKLE.match(data):

@@ -19,11 +19,13 @@ from archive.base.facts import dataclass
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import unescaped
+from archive.privacy.pieces.stretches import ascii_words
 from archive.privacy.pieces.strings import PieceStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
 
 MAPPED = ", mapped"
@@ -80,8 +82,15 @@ class FilePiece:
     @cached_property
     def strings(self) -> PieceStrings:
         """The strings in the bytes."""
-        shortest = SHORTEST.get(self.kind, 1)
-        return PieceStrings(self.bytes, self.allowance, shortest, in_numbers=self.in_numbers)
+        shortest, data = SHORTEST.get(self.kind, 1), self.data if self.in_numbers else self.bytes
+        return PieceStrings(
+            data, self.allowance, shortest, in_numbers=self.in_numbers, words=self.ascii_words
+        )
+
+    @cached_property
+    def ascii_words(self) -> Ints | None:
+        """Of bytes of numbers, the words of ASCII, where they are few: see :func:`stretches.ascii_words`."""
+        return ascii_words(self.data, self.allowance) if self.in_numbers else None
 
     @cached_property
     def part(self) -> Callable[[int], str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
 
 WORD = 4
 """Bytes of a word."""
@@ -28,34 +29,67 @@ TO_HIGH_BIT = np.uint32(0x77777777)
 """Added to bytes below 128, gives those a high bit that are 9 or more: a tabulator, or behind it."""
 HIGH_BITS, TWO_HIGH_BITS = np.uint32(0x80808080), np.uint32(0x8080)
 LOW_HALF, TWO_BYTES = np.uint32(0xFFFF), np.uint32(16)
+RARE = 4
+"""Words of ASCII are few where they are less than one of so many."""
+AROUND = np.arange(4 * WORD)
+"""The bytes of two words and of those beside them."""
+TEXT = np.array([code in {*range(32, 127), *b"\t\n\r"} for code in range(256)])
 EVEN, ODD = np.uint32(0x00FF00FF), np.uint32(0xFF00FF00)
 """Each second byte of a word."""
 
 
-def of_ascii(data: bytes) -> list[tuple[int, int]]:
+def ascii_words(data: bytes | memoryview, allowance: Allowance) -> Ints | None:
+    """The numbers of the words whose bytes are all below 128, ascending; None where these are many.
+
+    All texts of ASCII, in whatever encoding, are of such words, and of random numbers one in 16 is. So these
+    are found once for all that looks for texts. Of few bytes, too, there is None.
+    """
+    if len(data) < FEWEST_ASKED:
+        return None
+    words, step = np.frombuffer(data, "<u4", len(data) // WORD), BLOCK // WORD
+    numbers, left = [], len(words) // RARE
+    for low in range(0, len(words), step):
+        some = np.flatnonzero(words[low : low + step] & HIGH_BITS == 0)
+        left -= len(some)
+        if left < 0:
+            return None
+        allowance.take(some.nbytes, "words of ASCII")
+        numbers.append(some + low)
+    return np.concatenate(numbers)
+
+
+def of_ascii(data: bytes | memoryview, words: Ints | None = None) -> list[tuple[int, int]]:
     """Where strings of 12 bytes of ASCII or more are, and not much besides.
+
+    Args:
+        words: those of :func:`ascii_words`.
 
     Returns:
         The first byte of each stretch, and the one behind its last; none of them touch.
     """
-    return _stretches(data, _in_ascii)
+    return _stretches(data, _in_ascii, words)
 
 
-def of_wide_letters(data: bytes) -> list[tuple[int, int]]:
+def of_wide_letters(data: bytes | memoryview, words: Ints | None = None) -> list[tuple[int, int]]:
     """Where five letters of ASCII in UTF-16 or UTF-32 are, and not much besides, in the same form."""
-    return _stretches(data, _in_wide)
+    return _stretches(data, _in_wide, words)
 
 
-def _stretches(data: bytes, in_strings: Callable[[np.ndarray], Ints]) -> list[tuple[int, int]]:
+def _stretches(
+    data: bytes | memoryview, in_strings: Callable[[np.ndarray, Ints | None], Ints], known: Ints | None
+) -> list[tuple[int, int]]:
     """Where words are that may be in a string, with some bytes around them."""
     if len(data) < FEWEST_ASKED:
         return [(0, len(data))]
     words = np.frombuffer(data, "<u4", len(data) // WORD)
-    step = BLOCK // WORD
-    # a word more, as two in a row are asked
-    numbers = np.concatenate(
-        [low + in_strings(words[low : low + step + 1]) for low in range(0, len(words), step)]
-    )
+    if known is not None:
+        numbers = in_strings(words, known)
+    else:
+        step = BLOCK // WORD
+        # a word more, as two in a row are asked
+        numbers = np.concatenate(
+            [low + in_strings(words[low : low + step + 1], None) for low in range(0, len(words), step)]
+        )
     if not len(numbers):
         return []
     ends = np.flatnonzero(np.diff(numbers) > NEAR // WORD)
@@ -64,11 +98,18 @@ def _stretches(data: bytes, in_strings: Callable[[np.ndarray], Ints]) -> list[tu
     return list(zip(lows.tolist(), highs.tolist(), strict=True))
 
 
-def _in_ascii(words: np.ndarray) -> Ints:
-    """The numbers of words that begin two in a row of ASCII with two bytes more before or behind them."""
-    bits = words + TO_HIGH_BIT
-    bits &= ~words
-    bits &= HIGH_BITS
+def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
+    """The numbers of words that begin two in a row of ASCII with two bytes more before or behind them.
+
+    Args:
+        known: the numbers of words whose bytes are all below 128; None where they are not known.
+    """
+    if known is not None:
+        is_text = _high_where_text(words[known]) == HIGH_BITS
+        pairs: Ints = known[:-1][is_text[1:] & is_text[:-1] & (np.diff(known) == 1)]
+        long: Ints = pairs[_are_long(words, pairs)]
+        return long
+    bits = _high_where_text(words)
     is_text = bits == HIGH_BITS
     numbers = np.flatnonzero(is_text[1:] & is_text[:-1])
     # at the edges the two words stand for their neighbours, and go through
@@ -78,11 +119,32 @@ def _in_ascii(words: np.ndarray) -> Ints:
     return enough
 
 
-def _in_wide(words: np.ndarray) -> Ints:
+def _high_where_text(words: np.ndarray) -> np.ndarray:
+    """Words with a high bit for each byte that may be of ASCII text, and no other bits."""
+    bits = words + TO_HIGH_BIT
+    bits &= ~words
+    bits &= HIGH_BITS
+    return bits
+
+
+def _are_long(words: np.ndarray, numbers: Ints) -> np.ndarray:
+    """Whether two words are in 12 bytes of text, with the words beside them; at the edges they may be."""
+    inside = (numbers > 0) & (numbers < len(words) - 2)
+    first = WORD * (numbers[inside] - 1)
+    is_text = TEXT[words.view(np.uint8)[first[:, None] + AROUND]]
+    before = np.cumprod(is_text[:, WORD - 1 :: -1], axis=1, dtype=np.uint8).sum(axis=1)
+    behind = np.cumprod(is_text[:, -WORD:], axis=1, dtype=np.uint8).sum(axis=1)
+    are_long = ~inside
+    are_long[inside] = is_text[:, WORD:-WORD].all(axis=1) & (before + behind >= WORD)
+    return are_long
+
+
+def _in_wide(words: np.ndarray, known: Ints | None) -> Ints:
     """The numbers of words of one or two letters of ASCII, and NULs beside them."""
-    is_wide = words & EVEN == 0
-    is_wide |= words & ODD == 0
-    is_wide &= words & HIGH_BITS == 0
-    is_wide &= words != 0
+    some = words if known is None else words[known]
+    is_wide = some & EVEN == 0
+    is_wide |= some & ODD == 0
+    is_wide &= some & HIGH_BITS == 0
+    is_wide &= some != 0
     numbers: Ints = np.flatnonzero(is_wide)
-    return numbers
+    return numbers if known is None else known[numbers]

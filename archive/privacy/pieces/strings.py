@@ -33,12 +33,13 @@ from archive.privacy.pieces.layers import (
     of_wide,
 )
 from archive.privacy.pieces.lengths import without_lengths
-from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, is_pickle, of_pickle
+from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, begins_pickle, is_pickle, of_pickle
 from archive.privacy.pieces.rows import in_pickle, numpy_file, of_file, of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.privacy.pieces.encoded import Letters
     from archive.privacy.pieces.layers import Layer, Outer
@@ -101,11 +102,18 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
     return [narrow, *of_wide(data, allowance, outer)]
 
 
-def long_strings(data: bytes, allowance: Allowance) -> list[Layer]:
-    """The strings in bytes of numbers: those that are too long for chance, and those of wide letters."""
-    if is_pickle(data):
-        return layers(data, allowance)
-    return [of_numbers(data, allowance), *of_wide(data, allowance, int)]
+def long_strings(data: bytes | memoryview, allowance: Allowance, words: Ints | None = None) -> list[Layer]:
+    """The strings in bytes of numbers: those that are too long for chance, and those of wide letters.
+
+    Args:
+        words: the numbers of words of ASCII, where they are known to be few.
+    """
+    if begins_pickle(data):
+        allowance.take(len(data), "bytes of a record")
+        data = bytes(data)
+        if is_pickle(data):
+            return layers(data, allowance)
+    return [of_numbers(data, allowance, words), *of_wide(data, allowance, int, words)]
 
 
 def layers_within(
@@ -200,6 +208,7 @@ class PieceStrings:
         allowance: takes the memory that the strings cost.
         shortest: bytes of a string of JSON that may tell something.
         in_numbers: whether the bytes are numbers, which have short strings by chance.
+        words: of numbers, as in :func:`long_strings`.
 
     Attributes:
         encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
@@ -207,7 +216,13 @@ class PieceStrings:
     """
 
     def __init__(
-        self, data: bytes, allowance: Allowance, shortest: int = 1, *, in_numbers: bool = False
+        self,
+        data: bytes | memoryview,
+        allowance: Allowance,
+        shortest: int = 1,
+        *,
+        in_numbers: bool = False,
+        words: Ints | None = None,
     ) -> None:
         self._allowance = allowance
         self._shortest = shortest
@@ -215,7 +230,11 @@ class PieceStrings:
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
         self.encoded: list[EncodedPart] = []
         self.layers: list[Layer] = []
-        outermost = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
+        outermost = (
+            long_strings(data, allowance, words)
+            if in_numbers
+            else layers(bytes(data), allowance, int, shortest)
+        )
         for layer in outermost:
             self._read(layer, 1, 0)
         if in_numbers:

@@ -29,6 +29,8 @@ from unicodedata import normalize
 
 import numpy as np
 
+from archive.privacy.pieces.stretches import WORD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -159,17 +161,26 @@ class Search:
     """Finds texts of 3 bytes at least."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        by_width: dict[int, list[bytes]] = defaultdict(list)
+        groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
         for text in texts:
-            by_width[next(width for width in WIDTHS if len(text) >= 2 * width - 1)].append(text)
-        self._groups = [_WordGroup(width, some) for width, some in by_width.items()]
+            width = next(width for width in WIDTHS if len(text) >= 2 * width - 1)
+            groups[width, text.isascii()].append(text)
+        self._groups = [
+            _WordGroup(width, some, is_ascii=is_ascii) for (width, is_ascii), some in groups.items()
+        ]
 
-    def found(self, data: memoryview) -> Iterator[tuple[int, bytes]]:
-        """The texts that stand somewhere in some bytes, and where each begins."""
+    def found(self, data: memoryview, ascii_words: Ints | None = None) -> Iterator[tuple[int, bytes]]:
+        """The texts that stand somewhere in some bytes, and where each begins.
+
+        Args:
+            data: the bytes.
+            ascii_words: the numbers of their words of ASCII, where they are few:
+                :func:`archive.privacy.pieces.stretches.ascii_words`.
+        """
         padded = data if len(data) >= LOAD else memoryview(bytes(data) + bytes(LOAD - len(data)))
         for group in self._groups:
             for low in range(0, len(padded), WINDOW):
-                for at in group.likely(padded, group.places(padded, low)):
+                for at in group.likely(padded, group.places(padded, low, ascii_words)):
                     for text in group.at(data, at):
                         yield at, text
 
@@ -180,10 +191,12 @@ class _WordGroup:
     Args:
         width: bytes of a word.
         texts: of which none is shorter than twice that, less a byte.
+        is_ascii: whether all their bytes are below 128, as in any encoding of ASCII.
     """
 
-    def __init__(self, width: int, texts: list[bytes]) -> None:
+    def __init__(self, width: int, texts: list[bytes], *, is_ascii: bool) -> None:
         self._width = width
+        self._is_ascii = is_ascii
         self._type = np.dtype(f"<u{width}")
         self._head = min(LOAD, 2 * width - 1)
         self._texts = set(texts)
@@ -198,16 +211,22 @@ class _WordGroup:
         heads = b"".join(head + bytes(LOAD - self._head) for head in self._lengths)
         self._heads.add(np.frombuffer(heads, "<u8"), 1)
 
-    def places(self, data: memoryview, low: int) -> Ints:
+    def places(self, data: memoryview, low: int, ascii_words: Ints | None) -> Ints:
         """Where texts may begin whose first aligned word is in a window.
 
         Args:
             data: 8 bytes or more.
             low: the window's first byte.
+            ascii_words: as in :meth:`Search.found`.
         """
         width = self._width
         words = np.frombuffer(data, self._type, min(len(data) - low, WINDOW) // width, low)
-        found, shifts = self._words.look_up(words)
+        if ascii_words is None or not self._is_ascii or width < WORD:
+            found, shifts = self._words.look_up(words)
+        else:
+            likely = _within(ascii_words, low, low + len(words) * width, width)
+            found, shifts = self._words.look_up(words[likely])
+            found = likely[found]
         if not len(found):
             return found
         places = found * width + low
@@ -270,6 +289,16 @@ class _WordGroup:
             text = bytes(data[start : start + length])
             if text in self._texts:
                 yield text
+
+
+def _within(ascii_words: Ints, low: int, high: int, width: int) -> Ints:
+    """The words of 4 or 8 bytes of ASCII from one byte to another, counted from the first of these."""
+    first, end = np.searchsorted(ascii_words, (low // WORD, high // WORD))
+    numbers: Ints = ascii_words[first:end] - low // WORD
+    if width == WORD:
+        return numbers
+    wide: Ints = numbers[:-1][(numbers[:-1] % 2 == 0) & (np.diff(numbers) == 1)] // 2
+    return wide
 
 
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -106,7 +106,7 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
         facts["replaced.by"] = list(map(encoded, changes.renamed.values()))
     contents = contents.with_strings(facts) if facts else contents
     here = after.container.records
-    contents = with_digest(contents, opened.container, opened.programs.left, here)
+    contents = with_digest(contents, opened, here)
     companion = build_companion(contents)
     together = redacted_id
     if redacted_id != contents.archive_id:

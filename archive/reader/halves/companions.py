@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def companion_contents(opened: Archive, kept: KeptHandles, *, fingerprints: bool = False) -> Contents:
     """What the companion of an archive holds, if some handles stay in the archive."""
     contents = collect(opened, fingerprints=fingerprints)
-    return kept.noted(with_digest(contents, opened.container, opened.programs.left))
+    return kept.noted(with_digest(contents, opened))
 
 
 def companion_of(opened: Archive) -> bytes:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.companion.contents import Contents
-    from archive.container.container import Container
     from archive.container.record import Record
     from archive.container.write import Member
     from archive.formats.elf.model import SectionTable
+    from archive.reader.archive import Archive
 
 
 class _Comparison:
@@ -53,30 +53,24 @@ class _Comparison:
         return len(data)
 
 
-def with_digest(
-    contents: Contents,
-    container: Container,
-    left: Mapping[str, bytes] | None = None,
-    others: Mapping[str, Record] | None = None,
-) -> Contents:
+def with_digest(contents: Contents, archive: Archive, others: Mapping[str, Record] | None = None) -> Contents:
     """Add the digest of the file to a companion's contents, if a join gives the file again to the byte.
 
     Args:
         contents: of the archive's companion.
-        container: the archive before it is split.
-        left: the records of exported programs without metadata, by name, as far as they are known: those of
-            the archive do as well, and take longer.
+        archive: before it is split.
         others: the records of what is left of it; those of the archive do unless they were changed.
     """
+    container = archive.container
     records = container.records
     of_model = set(counted_names(records)) - contents.records.raw.keys()
     known = {name: record.view() for name, record in records.items() if name not in of_model}
-    members = joined_members(records if others is None else others, contents, known, left)
+    members = joined_members(records if others is None else others, contents, known, archive.programs.left)
     joined = _Comparison(container.data)
     write_archive(joined, container.root, members, alignment=alignment_of(records))
     if not joined.same or joined.left:
         return contents
-    digest = digest_value(hashlib.blake2b(container.data, digest_size=FILE_DIGEST.size).digest())
+    digest = digest_value(archive.digests.file)
     return contents.with_columns({**contents.columns, "file.digest": np.array([digest])})
 
 

@@ -33,9 +33,10 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
     Args:
         rewritten: names of the rewritten records that are no debug records.
     """
+    original.digests.begin()
     moved = [name for name in original.records if is_format(name) or name in rewritten]
     with original.allowance.part() as part:
-        contents = with_digest(collect(original, moved, allowance=part), original.container)
+        contents = with_digest(collect(original, moved, allowance=part), original)
         data = build_companion(contents)
     original.allowance.take(len(data), "bytes of a record", record=MIGRATED)
     return data, "file.digest" in contents.columns

@@ -14,12 +14,14 @@ import hashlib
 import io
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.bounded import bounded
 from archive.base.columns import distinct_values
+from archive.base.cores import meanwhile
 from archive.base.errors import ArchiveError, ImpossibleError, in_file
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -235,6 +237,8 @@ def migrate(
         if opened.recognised.kind in (FileKind.EXPORTED, FileKind.AOTI):
             raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)
+        data = opened.container.data
+        source_digest = meanwhile(partial(_digest, data), len(data))
         if target.is_original and MIGRATED in opened.records and not aside:
             raise ArchiveError(
                 f"what it was is kept in {MIGRATED}, and --no-aside drops that", in_python="aside=False"
@@ -242,8 +246,8 @@ def migrate(
         with _original(opened, None if dry_run else out, aside=aside) as original:
             origin = provenance(original)
             records = MigratedRecords(original, target, origin)
-            data = opened.container.data
-            planned = Migration(records.plan, origin, original is not opened, len(data), _digest(data))
+            restored = original is not opened
+            planned = Migration(records.plan, origin, restored, len(data), source_digest())
             if dry_run:
                 return planned
             try:
@@ -295,13 +299,14 @@ def _written(
         work.drafts[0].write(original.container.data)
     with work.reopened("the migrated archive", embedded=True) as migrated:
         data = migrated.container.data
+        digest = meanwhile(partial(_digest, data), len(data))
         if made.plan.is_needed:
             check_migrated(original, migrated, made.cuts)
         refused = refusals_as_before(migrated, original)
         return replace(
             planned,
             out_size=len(data),
-            digest=_digest(data),
+            digest=digest(),
             aside_size=len(original_record or b""),
             exact=exact,
             data=bytes(data) if keep else b"",

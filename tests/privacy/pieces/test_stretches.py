@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,7 +13,11 @@ from hypothesis import strategies as st
 from archive.base.limits import unbounded
 from archive.privacy.pieces import stretches
 from archive.privacy.pieces.layers import of_numbers, of_wide
+from archive.privacy.redact.search import Search
 from tests.support.sampling import examples
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
 
 BLOCK = 64
 """Bytes of a block in these tests, so that most strings are at a border of one."""
@@ -41,27 +46,44 @@ def small_blocks() -> object:
         yield
 
 
+def every_ascii_word(data: bytes) -> Ints | None:
+    """The words of ASCII, be they many; None of bytes that are too few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretches, "RARE", 1)
+        return stretches.ascii_words(data, unbounded())
+
+
 @settings(max_examples=examples(2_000))
 @given(DATA)
 def test_strings_of_ascii_are_those_that_a_pattern_finds(data: bytes) -> None:
-    texts = of_numbers(data, unbounded())
     expected = [match[0] for match in ASCII.finditer(data)]
-    assert dict(texts.counts) == {text: expected.count(text) for text in expected}
-    for text in expected:
-        assert texts.place(text, 0) == next(
-            match.start() for match in ASCII.finditer(data) if match[0] == text
-        )
+    for words in (None, every_ascii_word(data)):
+        texts = of_numbers(data, unbounded(), words)
+        assert dict(texts.counts) == {text: expected.count(text) for text in expected}
+        for text in expected:
+            assert texts.place(text, 0) == next(
+                match.start() for match in ASCII.finditer(data) if match[0] == text
+            )
 
 
 @settings(max_examples=examples(2_000))
 @given(DATA)
 def test_stretches_hold_all_wide_letters(data: bytes) -> None:
-    within = stretches.of_wide_letters(data)
-    for pattern in WIDE.values():
-        at = 0
-        while match := pattern.search(data, at):
-            assert any(low <= match.start() and match.end() <= high for low, high in within)
-            at = match.start() + 1
+    for words in (None, every_ascii_word(data)):
+        within = stretches.of_wide_letters(data, words)
+        for pattern in WIDE.values():
+            at = 0
+            while match := pattern.search(data, at):
+                assert any(low <= match.start() and match.end() <= high for low, high in within)
+                at = match.start() + 1
+
+
+@settings(max_examples=examples(1_000))
+@given(DATA, st.sets(st.sampled_from(("/home/ann", "ab/~ab/", "x" * 15, "é/home/annab")), min_size=1))
+def test_texts_are_found_by_words_of_ascii_as_by_all(data: bytes, texts: set[str]) -> None:
+    search = Search(text.encode(codec) for text in texts for codec in ("utf-8", "utf-16-le"))
+    everywhere = sorted(search.found(memoryview(data)))
+    assert sorted(search.found(memoryview(data), every_ascii_word(data))) == everywhere
 
 
 @settings(max_examples=examples(1_000))
@@ -73,7 +95,17 @@ def test_wide_strings_are_those_of_one_stretch(data: bytes) -> None:
         assert [dict(layer.counts) for layer in of_wide(data, unbounded(), int)] == found
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-32-le"])
+def test_wide_strings_begin_with_their_first_letter(codec: str) -> None:
+    text = "Dé Mühlenbach"
+    layers = of_wide(b"\1\2" + text.encode(codec) + b"\1\2", unbounded(), int)
+    assert text in {raw.decode() for layer in layers for raw in layer.counts}
+
+
 def test_of_random_numbers_few_are_looked_at() -> None:
     data = np.random.default_rng(0).standard_normal(1 << 16, np.float32).tobytes()
+    words = stretches.ascii_words(data, unbounded())
+    assert words is not None
+    assert len(words) < len(data) // stretches.WORD // 10
     for stretches_of in (stretches.of_ascii, stretches.of_wide_letters):
         assert sum(high - low for low, high in stretches_of(data)) < len(data) // 50

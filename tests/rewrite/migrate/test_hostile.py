@@ -101,7 +101,7 @@ def aside_of(facts: Contents, layout: CompanionLayout = CompanionLayout.PACKED) 
 
 def kept_facts(names: Iterable[str] = ("version",)) -> Contents:
     with archive.open(SCRIPT_1_8) as opened:
-        return with_digest(collect(opened, list(names)), opened.container)
+        return with_digest(collect(opened, list(names)), opened)
 
 
 ODD_ASIDES: dict[str, Callable[[], bytes]] = {

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Piece = TypeVar("Piece")
     Result = TypeVar("Result")
 
+LONG = 1 << 22
+"""Bytes from which on a digest is worth a thread of its own."""
 AHEAD = 4
 """Pieces a core that wait at a time: so many are in memory."""
 
@@ -60,3 +62,23 @@ class Cores:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (a single piece does without)
 
         return ThreadPoolExecutor(self._count)
+
+
+def meanwhile(work: Callable[[], Result], size: int) -> Callable[[], Result]:
+    """Begin a piece of work in a thread of its own; work on few bytes is done when it is asked for.
+
+    Args:
+        work: on bytes that stay as they are.
+        size: how many.
+
+    Returns:
+        What waits for the result, and gives it or raises what the work raised.
+    """
+    if size < LONG:
+        return work
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (short work does without)
+
+    pool = ThreadPoolExecutor(1)
+    begun = pool.submit(work)
+    pool.shutdown(wait=False)
+    return begun.result

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.compare.cores import AHEAD, Cores
+from archive.base.cores import AHEAD, Cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
