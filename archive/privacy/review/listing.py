@@ -75,13 +75,15 @@ VERSION = re.compile(
 )
 LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
 """Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
-SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)\Z")
+SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
 PRINTED_FUNCTION = re.compile(
     r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
     r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
 )
 """How Python prints a function or a class."""
+RAISED = re.compile(r"\A(?:[A-Z][a-z]+)+(?:Error|Exception): ")
+"""Stands before the message of an error in generated code."""
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
 """Names that ``torch.export`` makes of those of parameters, buffers, constants."""
 NO_WORD = re.compile(r"\W")
@@ -207,6 +209,7 @@ class Listing:
     # --- names
 
     def _take_name(self, text: str, count: int, record: str, at: int) -> None:
+        text = text.strip()
         if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
             text = made[1]
         if 'File "' in text:
@@ -270,7 +273,7 @@ class Listing:
         yield from _merged("value", left, shared)
 
     def _is_known_value(self, text: str) -> bool:
-        plain = text.strip()
+        plain = RAISED.sub("", text.strip(), 1)
         if plain in self._words.literals or plain in self._known or plain in self._keys:
             return True
         if len(plain) == 1 or plain in {"True", "False", "None", "true", "false", "null", "nan", "inf"}:
