@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.privacy.pieces.walker import BETWEEN
-from archive.privacy.review.integers import texts_of_tensors
+from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.roles import Role, texts_in
 from archive.privacy.review.vocabulary import vocabulary
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
-    from archive.reader.archive import Archive
 
 # --- what is known
 
@@ -170,6 +169,7 @@ class Listing:
 
     Attributes:
         passed_over: bytes of machine code that were not looked at.
+        numbers: bytes of tensors, of which only those are listed that are texts.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -180,11 +180,16 @@ class Listing:
         self._values: dict[str, _Found] = {}
         self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
         self._known: set[str] = set()
-        self.passed_over = 0
+        self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
-        """Collect the texts of a piece; what is packed comes again, and numbers by their tensors."""
-        if piece.is_packed or piece.in_numbers:
+        """Collect the texts of a piece; what is packed comes again."""
+        if piece.is_packed:
+            return
+        if piece.in_numbers:
+            self.numbers += len(piece.data)
+            for text in filter(is_telling, texts_of_numbers(piece.data)):
+                self._add(self._values, text, 1, piece.record, None)
             return
         texts = texts_in(piece)
         self.passed_over += texts.passed_over
@@ -195,12 +200,6 @@ class Listing:
                 self._add(self._keys if role == "key" else self._values, text, count, piece.record, at)
         for table in texts.tables:
             self._take_table(table, piece.record)
-
-    def take_tensors(self, archive: Archive) -> None:
-        """Collect the texts of tensors of integers."""
-        for record, name, text in texts_of_tensors(archive):
-            if is_telling(text):
-                self._add(self._values, text, 1, f"{record}, tensor {one_line(name)}", None)
 
     def rows(self) -> list[ReviewRow]:
         """The rows: names, keys, values, each sorted."""
