@@ -139,7 +139,8 @@ def _of_strings(
 ) -> Iterator[PlacedText]:
     """The texts of bytes by the roles that their form tells."""
     if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
-        yield PlacedText("value", data.decode("utf-8", "backslashreplace"), 1, outer(0))
+        role = "name" if kind is RecordKind.FORMAT else "value"
+        yield PlacedText(role, data.decode("utf-8", "backslashreplace"), 1, outer(0))
         return
     stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
     while stack:
