@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError
+from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
@@ -95,7 +96,7 @@ def texts_in(piece: FilePiece) -> PieceTexts:
 PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
 JOINED_KINDS = {RecordKind.VALUES, RecordKind.HEADER, RecordKind.GRAPH}
 """Kinds of records of files of tensors whose texts are put together."""
-ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o")
+ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o", RECORD_NAME)
 
 
 def _kind(piece: FilePiece) -> RecordKind:
