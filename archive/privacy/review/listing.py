@@ -12,7 +12,6 @@ values differ in nothing else. A table from texts to integers is one row, unless
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -153,13 +152,6 @@ class ReviewRow:
 class _Found:
     count: int
     first: str
-
-
-@dataclass(slots=True)
-class _Texts:
-    """Texts of one role as they come."""
-
-    found: dict[str, _Found] = field(default_factory=dict)
 
 
 class Listing:
@@ -307,8 +299,9 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
         template = NUMBER.sub("N", text) if shared is None or text in shared else text
         known = rows.setdefault((template, template != text), _Found(0, found.first))
         known.count += found.count
-    for (text, template), found in sorted(rows.items()):
-        yield ReviewRow(role, text, template, found.count, found.first)
+    for text, is_template in sorted(rows):
+        found = rows[text, is_template]
+        yield ReviewRow(role, text, is_template, found.count, found.first)
 
 
 def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:

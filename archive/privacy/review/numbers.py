@@ -36,8 +36,8 @@ def texts_of_numbers(storage: memoryview) -> Iterator[str]:
     data = bytes(storage[:MOST_BYTES])
     for width in WIDTHS:
         values = np.frombuffer(data, width, len(data) // np.dtype(width).itemsize)
-        begin = values[:LOOKED_AT]
-        if _is_text(begin[begin != 0]) and _is_text(values[values != 0]):
+        first = values[:LOOKED_AT]
+        if _is_text(first[first != 0]) and _is_text(values[values != 0]):
             letters = map(chr, np.clip(values, 0, LAST).tolist())
             yield from filter(None, "".join(letters).split("\0"))
             return

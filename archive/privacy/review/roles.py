@@ -50,13 +50,13 @@ class PlacedText(NamedTuple):
     Attributes:
         role: what it is for.
         text: it.
-        count: how often it is there.
+        times: how often it is there.
         at: the byte of the record at which it stands first.
     """
 
     role: str
     text: str
-    count: int
+    times: int
     at: int
 
 
@@ -89,8 +89,8 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         return PieceTexts(_each_once(texts_between(piece), piece))
     if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
-    texts = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
-    return PieceTexts(iter(texts), tables)
+    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
+    return PieceTexts(iter(of_strings), tables)
 
 
 PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
