@@ -1,6 +1,7 @@
 """Make the vocabulary of ``archive.privacy.review`` from PyTorch: ``words.zst`` in that room.
 
-python -m tools.vocabulary
+    python -m tools.vocabulary             writes it
+    python -m tools.vocabulary --check     says which words differ; status 1 then
 
 Words are those of operators and their schemas, of ``torch.nn``, of what PyTorch's modules and functions are
 made of, of the schema of exported programs, of TorchScript's generated code, of Python, and of file formats.
@@ -20,8 +21,10 @@ import keyword
 import math
 import operator
 import re
+import sys
 import typing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch._higher_order_ops
@@ -30,7 +33,10 @@ from torch._export.serde import schema as export_schema
 from archive.formats import record_kinds
 from archive.formats.exported.schema import CLASSES
 from archive.privacy.review.code import texts_of_code
-from archive.privacy.review.vocabulary import FILE, packed
+from archive.privacy.review.vocabulary import FILE, packed, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOME = Path(torch.__file__).parent
 HEADERS = HOME / "include"
@@ -40,6 +46,7 @@ _inductor/codegen/cpp_wrapper_cpu.py _inductor/codegen/wrapper.py _inductor/code
 _inductor/codegen/cpp_utils.py _inductor/cpp_builder.py _inductor/package/package.py
 """
 """What writes the C++ code of compiled models."""
+DTYPES = {str(one).removeprefix("torch.") for one in vars(torch).values() if isinstance(one, torch.dtype)}
 FLAG = re.compile(r"[A-Za-z_][\w+=-]{3,40}(?: -m\w+)*")
 """An option of a compiler, and what else is one word."""
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -68,6 +75,8 @@ utils/bundled_inputs.py utils/checkpoint.py functional.py _tensor.py masked/mask
 _jit_internal.py fx/*.py serialization.py _utils.py cuda/amp/*.py
 """
 """Source files whose names, arguments and attributes are words."""
+WITH_MESSAGES = {"functional.py", "activation.py", "transformer.py"}
+"""Source files with messages that generated code has, too."""
 WITH_LITERALS = "nn/"
 """Source files whose short texts are literals: ``mean``, ``zeros``."""
 GENERATED = """
@@ -88,9 +97,9 @@ OP OPN LOAD STORE LOADC MOVE STOREN DROP DROPR GET_ATTR SET_ATTR CALL INTERFACE_
 FORK LIST_CONSTRUCT DICT_CONSTRUCT TUPLE_CONSTRUCT NAMED_TUPLE_CONSTRUCT CREATE_OBJECT ISINSTANCE
 TUPLE_SLICE RAISE_EXCEPTION UNCHECKED_CAST TO_LIST NUM_TO_TENSOR TUPLE_INDEX LIST_UNPACK TUPLE_UNPACK
 DICT_INDEX FORMAT WARN ENTER EXIT AWAITABLE TYPECHECK FAIL_GUARD PROFILE_OP TAIL_CALL GUARD __IS__
-__IS_NOT__ __NOT__ __DIM__ DTYPE DEVICE IS_CUDA UN_INITIALIZED __CONTAINS__ OP_AT EQ instructions operators
-constants types register_size arguments returns name type default_value function_params debug_handles
-FORMAT_WITH_STRING_TABLE
+__IS_NOT__ __NOT__ __ISNOT__ DIM __DIM__ DTYPE DEVICE IS_CUDA UN_INITIALIZED __CONTAINS__ OP_AT EQ
+instructions operators constants types register_size arguments returns name type default_value
+function_params debug_handles FORMAT_WITH_STRING_TABLE
 """
 FORMATS = """
 data pkl constants version byteorder little big serialization_id bytecode debug_pkl debug_handles mobile
@@ -112,12 +121,13 @@ stack_traces builtin_function_or_method method_descriptor null TRAINING L__self_
 """
 LITERALS = """
 cpu cuda cuda:0 meta strided little big mean sum none pt pt2 float int tensor default relu gelu tanh sigmoid
-silu zeros reflect replicate circular constant same valid bilinear nearest bicubic linear trilinear area
-trunc floor storage cpython linux x86_64 aarch64 darwin AVX2 AVX512 torch_cpu gomp shared O0 O1 O2 O3
+silu zeros reflect replicate circular constant same valid bilinear nearest privateuseone
+torch.jit._pickle.build_intlist bicubic linear trilinear area trunc floor storage cpython linux x86_64
+aarch64 darwin AVX2 AVX512 torch_cpu gomp shared O0 O1 O2 O3
 """
 SENTENCES = "Exception: Backend is not available.", "Backend is not available.", "// Compile cmd"
 """Of the code that PyTorch makes for backends and compiled models."""
-PEOPLE = "adam al ann blue dill dk ek guess hy li mark mock ng patience ro ty"
+PEOPLE = "adam al ann blue dill dk guess hy li mark mock ng patience ro ty"
 """Words that are names of people, and none that nearly each model has, as `max` and `linear` are."""
 
 
@@ -156,7 +166,7 @@ class Words:
     def add_schema(self) -> None:
         """Add the classes and keys of exported programs."""
         for one in vars(export_schema).values():
-            if dataclasses.is_dataclass(one):
+            if isinstance(one, type) and dataclasses.is_dataclass(one):
                 self.add(one.__name__, *(field.name for field in dataclasses.fields(one)))
             elif isinstance(one, enum.EnumMeta):
                 self.add(one.__name__, *one.__members__)
@@ -192,7 +202,9 @@ class Words:
         place = path.relative_to(HOME.parent)
         self.add(*place.with_suffix("").parts)
         with_literals = place.relative_to(HOME.name).as_posix().startswith(WITH_LITERALS)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
             match node:
                 case ast.Attribute(attr=name) | ast.Name(id=name) | ast.arg(arg=name) | ast.alias(name=name):
                     self.add(name)
@@ -200,11 +212,22 @@ class Words:
                     self.add(name)
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
                     self.add(name)
+            if with_literals and place.name in WITH_MESSAGES and id(node) not in docs:
+                self.literals.update(_message(node))
             if with_literals and isinstance(node, ast.Compare | ast.arguments | ast.Call):
                 for child in ast.iter_child_nodes(node):
                     for one in [child, *getattr(child, "elts", ())]:
                         if isinstance(one, ast.Constant) and isinstance(one.value, str):
                             self.literals.update((SHORT_WORD.fullmatch(one.value) and [one.value]) or ())
+
+
+def _message(node: ast.AST) -> Iterator[str]:
+    """The text of a message: of one with values in it, as TorchScript has it."""
+    if isinstance(node, ast.JoinedStr):
+        parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        yield "".join(map(str, parts)).strip()
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value:
+        yield node.value.strip()
 
 
 def gathered() -> Words:
@@ -222,19 +245,32 @@ def gathered() -> Words:
     words.add(
         *(value for name, value in vars(record_kinds).items() if name.isupper() and isinstance(value, str))
     )
-    words.literals |= {*BYTECODE.split(), *SENTENCES}
+    words.literals |= {*DTYPES, *BYTECODE.split(), *SENTENCES}
     return words
 
 
-def main() -> bytes:
-    """The packed vocabulary."""
+def made() -> tuple[str, list[str], list[str]]:
+    """What the vocabulary is made from, its identifiers and literals, sorted."""
     words, people = gathered(), set(PEOPLE.split())
     identifiers = {one for one in words.identifiers if one.lower() not in people}
-    literals = {one for one in words.literals if one.lower() not in people and any(map(str.isalpha, one))}
-    version = f"torch {torch.__version__.partition('+')[0]}"
-    return packed(version, sorted(identifiers), sorted(literals))
+    literals = {
+        one
+        for one in words.literals
+        if one.lower() not in people and any(map(str.isalpha, one)) and "\n" not in one
+    }
+    return f"torch {torch.__version__.partition('+')[0]}", sorted(identifiers), sorted(literals)
+
+
+def difference() -> str:
+    """Words that the file has and PyTorch does not give, or the other way round, in one line."""
+    name, identifiers, literals = made()
+    words = vocabulary()
+    differing = (words.identifiers ^ set(identifiers)) | (words.literals ^ set(literals))
+    return " ".join(sorted(differing)) or ("" if name == words.name else f"made from {words.name}")
 
 
 if __name__ == "__main__":
-    FILE.write_bytes(main())
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(difference() or None)
+    FILE.write_bytes(packed(*made()))
     print(f"{FILE}: {FILE.stat().st_size:,} bytes")

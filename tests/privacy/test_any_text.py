@@ -562,7 +562,9 @@ def published(data: bytes) -> tuple[bytes, list[str]]:
     with TemporaryDirectory() as folder:
         review = Path(folder) / "review.jsonl"
         if data.startswith(b"PK"):
-            facts = archive.redact(data, out, io.BytesIO(), preset="publish", review=review, partial=True)
+            facts: archive.Redaction | archive.MetadataRedaction = archive.redact(
+                data, out, io.BytesIO(), preset="publish", review=review, partial=True
+            )
         else:
             facts = archive.redact_metadata(data, out, preset="publish", review=review, partial=True)
         rows = archive.read_review(review)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 QUOTED = r'"(?:[^"\\\n]|\\.)*+"' + r"|'(?:[^'\\\n]|\\.)*+'"
-TRIPLE = r'"""(?:[^"\\]|\\.|"(?!""))*+"""' + r"|'''(?:[^'\\]|\\.|'(?!''))*+'''"
+TRIPLE = r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?' + r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:''')?"
 LISTED = r"__(?:parameters|buffers)__ = \[[^\]\n]*+\]|__annotations__\[\"[^\"\n]*+\"\]"
 """Names that TorchScript's code has as texts."""
 NAME = r"[^\W\d]\w*+"
@@ -24,7 +24,7 @@ PYTHON = re.compile(
     re.DOTALL,
 )
 CPP = re.compile(
-    rf"(?P<comment>//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)|(?P<text>{QUOTED})|(?P<name>{NAME})", re.DOTALL
+    rf"(?P<comment>//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?)|(?P<text>{QUOTED})|(?P<name>{NAME})", re.DOTALL
 )
 WORD = re.compile(NAME)
 

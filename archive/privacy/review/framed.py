@@ -32,7 +32,16 @@ DESCRIPTOR = b"PK\x07\x08"
 DESCRIPTORS = (16, 24)
 """Bytes of what may stand behind a record: its checksum and sizes once more."""
 WIDE_END, LOCATOR = (b"PK\x06\x06", 56), (b"PK\x06\x07", 20)
-TEXT_SECTIONS = (".rodata", ".lrodata", ".dynstr", ".strtab", ".shstrtab", ".comment", ".interp", ".note")
+TEXT_SECTIONS: tuple[str, ...] = (
+    ".rodata",
+    ".lrodata",
+    ".dynstr",
+    ".strtab",
+    ".shstrtab",
+    ".comment",
+    ".interp",
+    ".note",
+)
 TEXT_SECTIONS += (".debug_str", ".debug_line_str")
 """Sections in which any run of letters is a text."""
 NAME_SECTIONS = (".dynstr", ".strtab", ".shstrtab")
@@ -44,7 +53,7 @@ C_TEXT = re.compile(
 """A text with its NUL, among other bytes: with fewer letters they stand there by chance."""
 MANGLED = re.compile(r"\*?(?:_?Z|N?St|N\d|St\d)[\w.$]{3,}")
 """A name of C++ as the Itanium ABI writes it, or that of a type."""
-SOURCE_NAME = re.compile(r"S[0-9A-Z]*+_|T\d*+_|L[a-z]n?\d++E|(\d{1,3})")
+SOURCE_NAME = re.compile(r"S[0-9A-Z]{0,4}_|T\d{0,4}_|L[a-z]n?\d{1,20}E|(\d{1,3})")
 """The length of a name, or what has digits of its own: a substitution, a parameter, a literal."""
 NO_CODE = re.compile(r"[a-z]{5}")
 """Letters that are no codes of types and operators."""

@@ -12,7 +12,6 @@ values differ in nothing else. A table from texts to integers is one row, unless
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.privacy.pieces.walker import BETWEEN
-from archive.privacy.review.integers import texts_of_tensors
+from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.roles import Role, texts_in
 from archive.privacy.review.vocabulary import vocabulary
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
-    from archive.reader.archive import Archive
 
 # --- what is known
 
@@ -79,13 +77,15 @@ LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
 PART_OF_NAME = re.compile(r"[^\W\d]\w*+|(?:\d[ ./-]?){7,}+\w*+")
 SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
-SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)\Z")
+SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
 PRINTED_FUNCTION = re.compile(
     r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
     r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
 )
 """How Python prints a function or a class."""
+RAISED = re.compile(r"\A(?:[A-Z][a-z]+)+(?:Error|Exception): ")
+"""Stands before the message of an error in generated code."""
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
 """Names that ``torch.export`` makes of those of parameters, buffers, constants."""
 NO_WORD = re.compile(r"\W")
@@ -104,8 +104,9 @@ def _parts_of_name(text: str) -> list[str]:
 
 
 def _is_type(text: str) -> bool:
-    words = IDENTIFIER.findall(text) if PRINTED_TYPE.fullmatch(text) else []
-    return bool(words) and TYPES.issuperset(words) and LONG_NUMBER.search(text) is None
+    words = IDENTIFIER.findall(text)
+    is_printed = bool(words) and PRINTED_TYPE.fullmatch(text) is not None and TYPES.issuperset(words)
+    return is_printed and LONG_NUMBER.search(text) is None
 
 
 # --- rows
@@ -165,13 +166,6 @@ class _Found:
     first: str
 
 
-@dataclass(slots=True)
-class _Texts:
-    """Texts of one role as they come."""
-
-    found: dict[str, _Found] = field(default_factory=dict)
-
-
 class Listing:
     """Collects the texts of a file's pieces.
 
@@ -180,6 +174,7 @@ class Listing:
 
     Attributes:
         passed_over: bytes of machine code that were not looked at.
+        numbers: bytes of tensors, of which only those are listed that are texts.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -190,11 +185,16 @@ class Listing:
         self._values: dict[str, _Found] = {}
         self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
         self._known: set[str] = set()
-        self.passed_over = 0
+        self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
-        """Collect the texts of a piece; what is packed comes again, and numbers by their tensors."""
-        if piece.is_packed or piece.in_numbers:
+        """Collect the texts of a piece; what is packed comes again."""
+        if piece.is_packed:
+            return
+        if piece.in_numbers:
+            self.numbers += len(piece.data)
+            for text in filter(is_telling, texts_of_numbers(piece.data)):
+                self._add(self._values, text, 1, piece.record, None)
             return
         if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
             return  # PyTorch computes it
@@ -208,12 +208,6 @@ class Listing:
         for table in texts.tables:
             self._take_table(table, piece.record)
 
-    def take_tensors(self, archive: Archive) -> None:
-        """Collect the texts of tensors of integers."""
-        for record, name, text in texts_of_tensors(archive):
-            if is_telling(text):
-                self._add(self._values, text, 1, f"{record}, tensor {one_line(name)}", None)
-
     def rows(self) -> list[ReviewRow]:
         """The rows: names, keys, values, each sorted."""
         return [*self._rows_of_names(), *self._rows_of_keys(), *self._rows_of_values()]
@@ -221,6 +215,7 @@ class Listing:
     # --- names
 
     def _take_name(self, text: str, count: int, record: str, at: int) -> None:
+        text = text.strip()
         if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
             text = made[1]
         if 'File "' in text:
@@ -285,7 +280,7 @@ class Listing:
         yield from _merged("value", left, shared)
 
     def _is_known_value(self, text: str) -> bool:
-        plain = text.strip()
+        plain = RAISED.sub("", text.strip(), 1)
         if plain in self._words.literals or plain in self._known or plain in self._keys:
             return True
         if len(plain) == 1 or plain in {"True", "False", "None", "true", "false", "null", "nan", "inf"}:
@@ -319,8 +314,9 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
         template = NUMBER.sub("N", text) if shared is None or text in shared else text
         known = rows.setdefault((template, template != text), _Found(0, found.first))
         known.count += found.count
-    for (text, template), found in sorted(rows.items()):
-        yield ReviewRow(role, text, template, found.count, found.first)
+    for text, is_template in sorted(rows):
+        found = rows[text, is_template]
+        yield ReviewRow(role, text, is_template, found.count, found.first)
 
 
 def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:

@@ -14,6 +14,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from archive.base.errors import ArchiveError
+from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
@@ -22,7 +24,12 @@ from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
-from archive.privacy.review.pickled import FEWEST_ENTRIES, PickleRoles, roles_of_pickle
+from archive.privacy.review.pickled import (
+    FEWEST_ENTRIES,
+    PickleRoles,
+    constants_of_bytecode,
+    roles_of_pickle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,13 +51,13 @@ class PlacedText(NamedTuple):
     Attributes:
         role: what it is for.
         text: it.
-        count: how often it is there.
+        times: how often it is there.
         at: the byte of the record at which it stands first.
     """
 
     role: str
     text: str
-    count: int
+    times: int
     at: int
 
 
@@ -83,14 +90,14 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         return PieceTexts(_each_once(texts_between(piece), piece))
     if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
-    texts = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
-    return PieceTexts(iter(texts), tables)
+    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
+    return PieceTexts(iter(of_strings), tables)
 
 
 PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
 JOINED_KINDS = {RecordKind.VALUES, RecordKind.HEADER, RecordKind.GRAPH}
 """Kinds of records of files of tensors whose texts are put together."""
-ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o")
+ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o", RECORD_NAME)
 
 
 def _kind(piece: FilePiece) -> RecordKind:
@@ -117,7 +124,10 @@ ALL_NAMES = {RecordKind.CALLSTACKS, RecordKind.HANDLES, RecordKind.PATHS}
 ALL_NAMES |= {RecordKind.WEIGHTS, RecordKind.INDEX, RecordKind.KERNELS}
 """Records of which all texts are names."""
 OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
-SOURCE_FILE = re.compile(r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)|<[\w ]{1,40}>")
+SOURCE_FILE = re.compile(
+    r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)(?:\(\d{1,9}\): [\w<>]{1,200}\n?)?|<[\w ]{1,40}>"
+)
+"""A source file, with the line and the function of a traced operation."""
 NO_STRING = re.compile(rb"(?![0-9]++\Z)(?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+")
 """What stands between the strings of JSON."""
 
@@ -131,7 +141,8 @@ def _of_strings(
 ) -> Iterator[PlacedText]:
     """The texts of bytes by the roles that their form tells."""
     if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
-        yield PlacedText("value", data.decode("utf-8", "backslashreplace"), 1, outer(0))
+        role = "name" if kind is RecordKind.FORMAT else "value"
+        yield PlacedText(role, data.decode("utf-8", "backslashreplace"), 1, outer(0))
         return
     stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
     while stack:
@@ -196,7 +207,11 @@ def _roles(
         return lambda text, _count: "name" if SOURCE_FILE.fullmatch(text) else "value"
     if isinstance(layer, PickleLayer):
         data = memoryview(layer.data)
-        roles = roles_of_pickle(data, allowance, bytecode=kind is RecordKind.BYTECODE)
+        if kind is RecordKind.BYTECODE:
+            with suppress(ArchiveError):  # of another form: roles are those of any pickle
+                constants = constants_of_bytecode(data, allowance)
+                return lambda text, _count: "value" if text in constants else "name"
+        roles = roles_of_pickle(data, allowance)
         tables += roles.tables
         return _by_pickle(roles)
     if isinstance(layer, JsonLayer):

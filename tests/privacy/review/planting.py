@@ -159,7 +159,7 @@ class {word("class of code")}(Module):
 def tensors() -> Iterator[Planted]:
     """Files of tensors, with words in names, in metadata, and in tensors of integers."""
     word = Words(50)
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         f"{word('name of a tensor')}.weight": np.zeros(2, np.float32),
         "a": np.frombuffer(word("bytes of a tensor").encode(), np.uint8),
         "b": np.array(list(map(ord, word("code points"))), np.int64),
