@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.render.document_facts import ReportFacts
 
+PAGE_ENDINGS = (".html", ".htm")
+
 
 @click.command("report")
 @files_argument
@@ -120,11 +122,15 @@ class _Writing:
         """Write a page of each file, and one that lists them.
 
         Raises:
-            UsageError: a companion is given, or two files would have one page.
+            UsageError: a companion or a single page is named, or two files would have one page.
             ArchiveError: a page exists.
         """
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")
+        if self.out.lower().endswith(PAGE_ENDINGS) and not is_folder(self.out):
+            raise click.UsageError(
+                f"several files get a page each, in a folder: -o {self.out.rpartition('.')[0]}/"
+            )
         if self.base is not None and not is_folder(self.base):
             raise click.UsageError("several files are compared with those of a folder, and BASE is none")
         skipped = [folder for folder in (self.out, self.base) if folder is not None]
