@@ -29,6 +29,7 @@ _PUBLIC = {
     "privacy.leaks": ("Finding", "LeakKind", "Leaks", "leaks"),
     "privacy.redact": ("Redaction", "redact"),
     "privacy.redact.companions": ("CompanionRedaction", "redact_companion"),
+    "privacy.review": ("Review", "ReviewFile", "ReviewRow", "ReviewTable", "read_review", "review"),
     "privacy.redact.checkpoints": ("CheckpointRedaction", "redact_checkpoint"),
     "privacy.redact.metadata": ("MetadataRedaction", "redact_metadata"),
     "reader.archive": ("Archive",),

@@ -50,6 +50,9 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
     "repeated.",
 )
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
+@options.review_options(
+    "List all texts that are no vocabulary and not accepted in this file; add them to it."
+)
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
 @takes_reader(annotations=True, sarif=True, forms=[CSV])
@@ -59,6 +62,9 @@ def command(
     kinds: tuple[str, ...],
     allow: tuple[str, ...],
     config: str | None,
+    review: str | None,
+    accept_names: bool,
+    reviewer: str | None,
     deep: bool,
     examples: int,
     reader: FileReader,
@@ -71,6 +77,10 @@ def command(
 
     Names of classes and attributes, generated code and ids are in nearly every model, and PyTorch needs most
     of them; they are counted below the table, and shown if --kind names them.
+
+    --review asks the other way round: which texts are neither words of PyTorch, Python and file formats nor
+    accepted in a review file, where an editor sets `"accepted": true`. Rows that it lacks are added to it;
+    what was accepted stays.
 
     What --allow takes can be kept in pyproject.toml:
 
@@ -87,9 +97,15 @@ def command(
       debug-archive leaks model.pt --allow '/opt/*' --allow 'URL=https://example.com/*'
       debug-archive leaks model.pt --kind 'class name'
       debug-archive leaks release/ -j 8
+      debug-archive leaks public.pt2 --review review.jsonl
       debug-archive leaks 'models/**/*.ptl' --json > leaks.json
       debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
+    options.check_review(review, files, accept_names=accept_names, reviewer=reviewer)
+    if review is not None:
+        if kinds or allow or config or deep or reader.as_sarif or reader.form == CSV:
+            raise click.UsageError("--review lists all texts of any kind: it goes with --json and -n only")
+        return _review(files[0], review, reader, examples, accept_names=accept_names, reviewer=reviewer)
     allowed = [*allow, *project_patterns(config)]
     search = partial(leaks, deep=deep, allow=allowed)
     run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
@@ -103,6 +119,31 @@ def command(
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status
+
+
+def _review(
+    file: str,
+    path: str,
+    reader: FileReader,
+    examples: int,
+    *,
+    accept_names: bool,
+    reviewer: str | None,
+) -> ExitStatus:
+    """Print what of a file nobody has accepted, and add it to the review file."""
+    from archive.privacy.review import review  # noqa: PLC0415 (few ask for one)
+    from archive.render.review import review_text  # noqa: PLC0415 (the same)
+
+    found = review(
+        reader.source(file), path, accept_names=accept_names, reviewer=reviewer, limits=reader.limits
+    )
+    if reader.as_json:
+        printing.write_document(found)
+    else:
+        printing.show(review_text(found, path, examples))
+    for problem in found.problems:
+        printing.note(problem)
+    return ExitStatus.FINDINGS if found.unaccepted else ExitStatus.WELL
 
 
 class _LeakSearch:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.cli import making, printing
+from archive.cli import making, options, printing
 from archive.cli.status import ExitStatus
 from archive.privacy.redact.result import AnyRedaction
 from archive.reader.recognition import SAVED_KINDS, FileKind, recognise
@@ -117,6 +117,10 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     show_default="none",
     help="Dates of records in the zip.",
 )
+@options.review_options(
+    "Write OUT only if each of its texts is a word of PyTorch, Python or a file format, or accepted in this "
+    "file; add the others to it."
+)
 @click.option(
     "--partial",
     is_flag=True,
@@ -138,6 +142,9 @@ def command(
     extra: bool | None,
     replace: tuple[str, ...],
     times: TimeChoice | None,
+    review: str | None,
+    accept_names: bool,
+    reviewer: str | None,
     partial: bool,
     maker: FileMaker,
 ) -> ExitStatus:
@@ -164,6 +171,10 @@ def command(
     is part of a path or line that stays are not looked for; lines that PyTorch's generated code has, too, are
     counted.
 
+    --review lists what is left in OUT and is no word of PyTorch, Python or a file format: names, keys and
+    values, each once. What nobody has accepted in FILE is added there, nothing is written, and the exit
+    status is 1. An editor or --accept-names accepts; the next release is asked for new texts only.
+
     Names of classes, functions and attributes stay without --names, and so do generated code and strings that
     the model computes with.
 
@@ -188,6 +199,7 @@ def command(
     Examples:
       debug-archive redact model.ptl -o public.ptl -c private.ptdbg --for publish
       debug-archive redact m.pt2 -o public.pt2 -c p.ptdbg --map /home/ann/=src/
+      debug-archive redact m.pt2 -o public.pt2 -c p.ptdbg --for publish --review review.jsonl
       debug-archive redact models/ -o public/ -c private/ --for publish --dry-run
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
@@ -196,6 +208,10 @@ def command(
       debug-archive redact in.pt -o out.pt --replace /data/ann=data
       debug-archive redact in/ -o out/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
+    options.check_review(review, inputs, accept_names=accept_names, reviewer=reviewer)
+    if review is not None and maker.dry_run:
+        raise click.UsageError("--dry-run writes nothing, and --review keeps its file up to date")
+    looked = {} if review is None else {"review": review, "accept_names": accept_names, "reviewer": reviewer}
     choices = {"preset": preset, "maps": maps, "paths": paths, "text": text, "partial": partial}
     others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}
     kind = _kind_of(inputs)
@@ -214,13 +230,15 @@ def command(
             if is_saved:
                 why = "{} goes by itself, with -c COMPANION: with --replace, nothing else is changed"
                 _check_fit(why, preset=preset, maps=maps or None, paths=paths, text=text, **others)
-                return maker.run("redact_checkpoint", inputs, out, replace=replace, partial=partial)
+                return maker.run("redact_checkpoint", inputs, out, replace=replace, partial=partial, **looked)
             if kind is FileKind.SAFETENSORS:
                 _check_fit("safetensors have nothing that {} is about", text=text, **others)
                 asked = {"preset": preset, "maps": maps, "paths": paths, "replace": replace}
-                return maker.run("redact_metadata", inputs, out, partial=partial, **asked)
+                return maker.run("redact_metadata", inputs, out, partial=partial, **asked, **looked)
             if any(choice is not None for choice in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
+            if looked:
+                raise click.UsageError("--review is for models and checkpoints; " + NEEDS_COMPANION)
             try:
                 return maker.run("redact_companion", inputs, out, **choices)
             except ArchiveError as problem:
@@ -228,7 +246,7 @@ def command(
                     raise
                 raise click.UsageError(f"{problem.file} is no companion: {NEEDS_COMPANION}") from problem
         try:
-            return maker.run("redact", inputs, out, companion, **(choices | others))
+            return maker.run("redact", inputs, out, companion, **(choices | others | looked))
         except ArchiveError as problem:
             if len(inputs) > 1 or kind is not FileKind.COMPANION:
                 raise

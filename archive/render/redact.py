@@ -9,13 +9,14 @@ from archive.base.errors import counted, one_line, shown
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
 from archive.privacy.pieces.piece import MAPPED
+from archive.privacy.redact.result import CompanionRedaction
+from archive.privacy.review.reviewed import UNACCEPTED, texts_counted
 from archive.render.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.privacy.redact import Redaction
-    from archive.privacy.redact.companions import CompanionRedaction
     from archive.privacy.redact.metadata import MetadataRedaction
     from archive.privacy.redact.result import AnyRedaction, CheckpointRedaction
     from archive.render.fitted_table import Printed
@@ -102,6 +103,7 @@ def _told(facts: Redaction) -> Iterator[str]:
         yield f"{lines} of source text in generated code or bytecode, too, which PyTorch runs"
     yield from _kept(facts)
     yield from _too_short(facts)
+    yield from _unseen(facts)
 
 
 def _absent(facts: MetadataRedaction | CheckpointRedaction) -> Iterator[str]:
@@ -115,6 +117,14 @@ def _rest(facts: AnyRedaction) -> Iterator[str]:
     yield from _searched(facts)
     yield from _kept(facts)
     yield from _too_short(facts)
+    yield from _unseen(facts)
+
+
+def _unseen(facts: AnyRedaction) -> Iterator[str]:
+    """How many texts of the result nobody has looked at, where no review has said so."""
+    counts = {} if isinstance(facts, CompanionRedaction) else facts.unaccepted
+    if counts and not any(what.endswith(UNACCEPTED) for what in facts.left):
+        yield f"nobody has looked at {texts_counted(counts)} in it: --review FILE lists them"
 
 
 def _too_short(facts: AnyRedaction) -> Iterator[str]:

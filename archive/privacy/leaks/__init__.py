@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.companion.magic import is_companion
-from archive.container.container import Container
-from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.compiled.spare import spare_records
 from archive.formats.record_kinds import UNNAMED_ROOT, RecordKind
@@ -28,17 +25,9 @@ from archive.privacy.leaks.lengths import without_lengths
 from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
 from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
+from archive.privacy.pieces.files import pieces_of
 from archive.privacy.pieces.walker import Walker
-from archive.reader.opening import opened
-from archive.reader.recognition import (
-    OPENED_KINDS,
-    PACKAGE_KINDS,
-    TENSOR_KINDS,
-    FileKind,
-    head_kind,
-    recognise,
-    recognise_zip,
-)
+from archive.reader.recognition import PACKAGE_KINDS, FileKind
 from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
@@ -123,14 +112,7 @@ def leaks_in(
     """
     allowance = limits.allowance(mapped.weight)
     walker = Walker(allowance, deep=deep)
-    if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:
-        archive = opened(mapped, allowance, OPENED_KINDS)
-        recognised, pieces = archive.recognised, walker.tensor_file(archive)
-    elif is_companion(mapped.data) or not has_end(mapped.data):
-        recognised, pieces = recognise(mapped.data, limits=limits), walker.file(mapped)
-    else:  # the directory of a zip is read once for its kind and its pieces
-        container = Container(mapped, allowance, rooted=False)
-        recognised, pieces = recognise_zip(container), walker.zip(container)
+    recognised, pieces = pieces_of(mapped, walker, allowance)
     if recognised.kind not in SCANNED_KINDS:
         raise recognised.refusal(mapped.name)
     known = known or known_lines(mapped, recognised.kind, limits)

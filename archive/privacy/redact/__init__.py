@@ -49,6 +49,7 @@ from archive.privacy.redact.promises import to_remove
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted_ranges
 from archive.privacy.redact.result import Redaction, check_clean, redaction
+from archive.privacy.redact.reviewing import ReviewChoice, unaccepted
 from archive.privacy.redact.rules import Rules
 from archive.privacy.redact.writing import Changes, companion_contents, write_redacted
 from archive.reader.recognition import REDACTED_KINDS, kind_in
@@ -56,6 +57,7 @@ from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from os import PathLike
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
@@ -255,6 +257,9 @@ def redact(
     inputs: bool | None = None,
     extra: bool | None = None,
     times: TimeChoice | None = None,
+    review: str | PathLike[str] | None = None,
+    accept_names: bool = False,
+    reviewer: str | None = None,
     partial: bool = False,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -282,6 +287,10 @@ def redact(
         inputs: whether sample inputs of exported programs stay, by default.
         extra: whether extra files stay, by default.
         times: what becomes of the dates of records: ``none``, by default, or ``keep``.
+        review: the review file: texts of the result that are not vocabulary, and that nobody has accepted in
+            it, are added to it, and left. See :func:`archive.review`.
+        accept_names: accept all names there.
+        reviewer: who accepts, for its header.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace existing files.
         limits: what hostile input may cost.
@@ -295,6 +304,8 @@ def redact(
     """
     choices = {"paths": paths, "source": text, "names": names, "ids": ids, "times": times}
     rules = Rules.of(maps, preset, inputs=inputs, extra=extra, **choices)
+    choice = ReviewChoice(review, accept_names, reviewer)
+    choice.check()
     with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
         opened, (companion_file, out_file) = work.archive, work.drafts
         changes, removed, renamed = _changes(opened, rules)
@@ -303,12 +314,17 @@ def redact(
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
             kind = opened.recognised.kind
-            proof = prove(after.container, removed, after.allowance, kind, lines_of(after, kind))
+            listing = choice.listing(rules, after.allowance)
+            known = lines_of(after, kind)
+            proof = prove(after.container, removed, after.allowance, kind, known, listing)
+            unseen = unaccepted(listing, after, after.container.data, choice, removed)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
             made = after, contents, data
-            result = redaction(opened, changes, removed, made, proof, rules=rules, refused=refused)
+            result = redaction(
+                opened, changes, removed, made, proof, rules=rules, refused=refused, unaccepted=unseen
+            )
         if not partial:
             check_clean(opened.file, result)
         return result

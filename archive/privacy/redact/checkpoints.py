@@ -27,6 +27,7 @@ from archive.formats.saved_texts import SavedText, check_same_but, texts_of, wit
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import CheckpointRedaction, check_clean, proven
+from archive.privacy.redact.reviewing import ReviewChoice, unaccepted
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.reader.recognition import SAVED_KINDS
 from archive.reader.rewriting import rewriting
@@ -34,6 +35,7 @@ from archive.rewrite.slim import with_new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
 
     from archive.base.limits import Allowance
     from archive.base.mapped import Source
@@ -56,6 +58,9 @@ def redact_checkpoint(
     out: Sink,
     *,
     replace: Sequence[str],
+    review: str | PathLike[str] | None = None,
+    accept_names: bool = False,
+    reviewer: str | None = None,
     partial: bool = False,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -67,6 +72,10 @@ def redact_checkpoint(
         out: where to write the redacted one: a path, or a binary file.
         replace: texts to replace, ``VALUE=TEXT``, the longest first: wherever they stand in values, and keys
             that are such a text as a whole.
+        review: the review file: texts of the result that are not vocabulary, and that nobody has accepted in
+            it, are added to it, and left. See :func:`archive.review`.
+        accept_names: accept all names there.
+        reviewer: who accepts, for its header.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace an existing file.
         limits: what hostile input may cost.
@@ -80,6 +89,8 @@ def redact_checkpoint(
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     values = replacements(replace)
+    choice = ReviewChoice(review, accept_names, reviewer)
+    choice.check()
     if not values:
         raise ArchiveError("nothing to redact: give --replace", in_python="replace=")
     with rewriting(source, out, force=force, limits=limits, kinds=SAVED_KINDS) as work:
@@ -100,7 +111,9 @@ def redact_checkpoint(
                     check_same_but(data, after.container.records[DATA].view(), texts)
                 stays = _staying(saved, values, part)
                 removed = Removed(texts={value.encode() for value in values}, left=list(stays))
-                proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
+                listing = choice.listing(Rules(), after.allowance)
+                kind = opened.recognised.kind
+                proof = prove(after.container, removed, after.allowance, kind, listing=listing)
                 for value in stays.values():  # its place is told, and why it stays
                     proof.left.pop(("text", value.encode()), None)
                 changed = (text for text in saved.texts if text.at in texts)
@@ -109,6 +122,7 @@ def redact_checkpoint(
                     out_size=after.size,
                     changed=tuple(f"byte {text.at:,}{', a key' * text.is_key}" for text in changed),
                     absent=absent_in(chain(saved.texts, stays.values()), values),
+                    unaccepted=unaccepted(listing, after, after.container.data, choice, removed),
                     **proven(proof, Rules(times="keep"), removed),
                 )
         if not partial:

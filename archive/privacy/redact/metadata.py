@@ -32,12 +32,14 @@ from archive.privacy.pieces.joined import Joined
 from archive.privacy.redact.promises import goes, targets, to_remove
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.result import MetadataRedaction, check_clean, proven
+from archive.privacy.redact.reviewing import ReviewChoice, unaccepted
 from archive.privacy.redact.rules import Rules, absent_in, replaced, replacements
 from archive.reader.recognition import FileKind
 from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
@@ -61,6 +63,9 @@ def redact_metadata(
     maps: Sequence[str] = (),
     paths: PathChoice | None = None,
     replace: Sequence[str] = (),
+    review: str | PathLike[str] | None = None,
+    accept_names: bool = False,
+    reviewer: str | None = None,
     partial: bool = False,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -74,6 +79,10 @@ def redact_metadata(
         maps: prefixes of paths to replace, ``OLD=NEW``.
         paths: what becomes of other paths: ``keep``, ``relative``, ``basename``, ``none``.
         replace: texts to replace wherever they stand in metadata, ``VALUE=TEXT``, the longest first.
+        review: the review file: texts of the result that are not vocabulary, and that nobody has accepted in
+            it, are added to it, and left. See :func:`archive.review`.
+        accept_names: accept all names there.
+        reviewer: who accepts, for its header.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace an existing file.
         limits: what hostile input may cost.
@@ -85,6 +94,8 @@ def redact_metadata(
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     values = replacements(replace)
+    choice = ReviewChoice(review, accept_names, reviewer)
+    choice.check()
     if not (preset or maps or paths not in {None, "keep"} or values):
         raise ArchiveError(f"nothing to redact: give {OPTIONS}", in_python=IN_PYTHON)
     asks_rules = preset or maps or paths not in {None, "keep"}
@@ -105,13 +116,15 @@ def redact_metadata(
             is_same = metadata_of(again) == metadata and again == header
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
-            proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS)
+            listing = choice.listing(rules, after.allowance)
+            proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS, listing=listing)
             result = MetadataRedaction(
                 size=opened.size,
                 out_size=after.size,
                 gone=tuple(key for key in before if key not in metadata),
                 changed=tuple(key for key, value in metadata.items() if before.get(key) != value),
                 absent=absent_in(chain(*before.items()), values),
+                unaccepted=unaccepted(listing, after, made, choice, removed),
                 **proven(proof, rules, removed),
             )
         if not partial:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
     from archive.privacy.redact.removed import Removed
+    from archive.privacy.review.listing import Listing
     from archive.reader.archive import Archive
 
 OF_PEOPLE: tuple[What, ...] = ("user name", "host name")
@@ -89,9 +90,11 @@ class Proof:
         read: bytes that were searched, inflated ones besides those as stored.
         carriers: names of classes, files and records that carry the name of a user or host.
         finder: what has read the same pieces for `leaks`.
+        listing: what has their texts that are not vocabulary, if these are listed.
     """
 
     finder: Finder
+    listing: Listing | None = None
     sought: dict[What, int] = field(default_factory=dict)
     unsought: list[tuple[What, bytes]] = field(default_factory=list)
     left: dict[tuple[What, bytes], str] = field(default_factory=dict)
@@ -101,25 +104,27 @@ class Proof:
     carriers: dict[str, None] = field(default_factory=dict)
 
 
-def prove(
+def prove(  # noqa: PLR0917 (what a proof is of)
     file: Container | Archive,
     removed: Removed,
     allowance: Allowance,
     kind: FileKind = FileKind.ZIP,
     known: SourceLines = NO_LINES,
+    listing: Listing | None = None,
 ) -> Proof:
     """Search a file of a kind for all that was removed, and look at it as `leaks` does.
 
     Args:
         file: a zip, or an opened file of tensors that is none.
         known: the lines of its source text.
+        listing: takes the same pieces, if texts that are not vocabulary are asked for.
 
     Raises:
         ArchiveError: a record of the file cannot be read.
         LimitError: it costs more than allowed.
     """
     walker = Walker(allowance, deep=True)
-    proof = Proof(Finder(file.file, kind, walker, known))
+    proof = Proof(Finder(file.file, kind, walker, known), listing)
     paths = b"\n".join(removed.kept_paths)
     lines = b"\n".join([*removed.kept_lines, paths])
     texts: dict[What, set[bytes]] = {
@@ -184,6 +189,8 @@ def _search(
         if not piece.is_packed:
             take(piece, memoryview(piece.strings.data), piece.strings.place)
         proof.finder.take(piece)
+        if proof.listing is not None:
+            proof.listing.take(piece)
     proof.read = walker.read + walker.stored
     proof.unread += walker.problems
 

@@ -81,6 +81,7 @@ class Removed:
         files: the first bytes of extra files, and of tensors of sample inputs.
         became: what stands in the place of paths of source files, and of those that stay.
         left: what is left for certain, in sentences: what the model needs, and what is not looked for.
+        ways: how what is left gets out, in sentences.
         stays: what cannot go, and why, in words.
         telling: what ``leaks`` found in the original that must not stand anywhere.
         words: names of users and hosts among that which are words of models or too short: they stand
@@ -97,6 +98,7 @@ class Removed:
     files: set[bytes] = field(default_factory=set)
     became: dict[bytes, bytes] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    ways: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
     telling: Telling = field(default_factory=Telling)
     words: dict[LeakKind, set[bytes]] = field(default_factory=dict)

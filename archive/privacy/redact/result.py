@@ -53,6 +53,8 @@ class Redaction(Searched):
         in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
+        unaccepted: how many names, keys and values nobody has accepted that are not vocabulary, by role;
+            empty where they were not listed.
         kept: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
         carriers: names of classes, files and records that carry the name of a user or host.
         remedies: how each kind of what is left gets out.
@@ -76,6 +78,7 @@ class Redaction(Searched):
     in_code: int
     unread: tuple[str, ...]
     read: int
+    unaccepted: dict[str, int]
     kept: tuple[str, ...]
     carriers: tuple[str, ...]
     remedies: tuple[str, ...]
@@ -141,6 +144,8 @@ class MetadataRedaction(Searched):
         remedies: how each kind of what is left gets out.
         unread: what could not be searched, and why.
         read: bytes that were searched.
+        unaccepted: how many names, keys and values nobody has accepted that are not vocabulary, by role;
+            empty where they were not listed.
     """
 
     size: int
@@ -156,6 +161,7 @@ class MetadataRedaction(Searched):
     remedies: tuple[str, ...]
     unread: tuple[str, ...]
     read: int
+    unaccepted: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,8 @@ class CheckpointRedaction(Searched):
         remedies: how each kind of what is left gets out.
         unread: what could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
+        unaccepted: how many names, keys and values nobody has accepted that are not vocabulary, by role;
+            empty where they were not listed.
     """
 
     size: int
@@ -189,6 +197,7 @@ class CheckpointRedaction(Searched):
     remedies: tuple[str, ...]
     unread: tuple[str, ...]
     read: int
+    unaccepted: dict[str, int]
 
 
 AnyRedaction = Redaction | CompanionRedaction | MetadataRedaction | CheckpointRedaction
@@ -203,6 +212,7 @@ def redaction(
     *,
     rules: Rules,
     refused: tuple[str, ...],
+    unaccepted: dict[str, int],
 ) -> Redaction:
     """The facts about the redaction of an archive.
 
@@ -214,6 +224,7 @@ def redaction(
         proof: what the search for all that is gone found.
         rules: what was promised.
         refused: why PyTorch refuses the result.
+        unaccepted: texts that nobody has accepted, by role.
     """
     redacted, contents, companion = after
     records = before.container.records
@@ -233,6 +244,7 @@ def redaction(
         archive_id=contents.archive_id.hex(),
         redacted_id=(contents.redacted_id or contents.archive_id).hex(),
         refused=refused,
+        unaccepted=unaccepted,
         **proven(proof, rules, removed, never_sought=()),
     )
 
@@ -256,7 +268,7 @@ def proven(
         "read": proof.read,
         "kept": judgement.kept,
         "carriers": tuple(proof.carriers),
-        "remedies": judgement.remedies,
+        "remedies": (*judgement.remedies, *removed.ways),
     }
 
 

@@ -1,0 +1,87 @@
+"""The review of a result: the proof lists its texts last, and those that nobody has accepted are left.
+
+Without a review file, presets count them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError
+from archive.privacy.review.listing import Listing
+from archive.privacy.review.reviewed import (
+    UNACCEPTED,
+    how_to_accept,
+    read_review,
+    texts_counted,
+    update_review,
+)
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from archive.base.limits import Allowance
+    from archive.privacy.redact.removed import Removed
+    from archive.privacy.redact.rules import Rules
+    from archive.reader.archive import Archive
+
+
+class ReviewChoice(NamedTuple):
+    """What was asked for.
+
+    Attributes:
+        path: the review file; None for none.
+        accept_names: accept all rows of names.
+        reviewer: who accepts.
+    """
+
+    path: str | PathLike[str] | None = None
+    accept_names: bool = False
+    reviewer: str | None = None
+
+    def check(self) -> None:
+        """Refuse choices without a file, and a file that is no review, before any work is done.
+
+        Raises:
+            ArchiveError: they are.
+            OSError: it cannot be read.
+        """
+        if self.path is not None:
+            read_review(self.path)
+        elif self.accept_names or self.reviewer is not None:
+            raise ArchiveError(
+                "there is no review to accept names in: give --review FILE", in_python="review=FILE"
+            )
+
+    def listing(self, rules: Rules, allowance: Allowance) -> Listing | None:
+        """What lists the result; None where that was not asked for."""
+        return Listing(allowance) if rules.people or self.path is not None else None
+
+
+def unaccepted(
+    listing: Listing | None, after: Archive, data: memoryview, choice: ReviewChoice, removed: Removed
+) -> dict[str, int]:
+    """How many texts of the result nobody has accepted, by role; with a review file, they are noted as left.
+
+    Args:
+        listing: has the texts of all pieces; None where the result is not listed.
+        after: the result, opened.
+        data: its bytes.
+        choice: what was asked for; the review file is brought up to date.
+        removed: takes the sentence about what is left.
+    """
+    if listing is None:
+        return {}
+    listing.take_tensors(after)
+    rows = listing.rows()
+    if choice.path is not None:
+        digest, names = sha256(data).hexdigest(), choice.accept_names
+        made = update_review(choice.path, rows, digest, accept_names=names, reviewer=choice.reviewer)
+        rows = [row for row in made.rows if not row.accepted]
+    counts = Counter[str](row.role for row in rows)
+    if rows and choice.path is not None:
+        removed.left.append(f"{texts_counted(counts)} {UNACCEPTED}")
+        removed.ways.append(how_to_accept(choice.path, counts))
+    return dict(counts)

@@ -1,0 +1,130 @@
+"""A review: which texts of a file are neither vocabulary nor accepted by somebody who has looked at them.
+
+Every text of a published file is one of three: made by PyTorch, Python or this program (``vocabulary``), a
+name that the model needs, or on a list that the publisher has seen. What is none of these is not published.
+So no detector has to know what reveals people.
+
+In: the pieces of a file (the room ``pieces``). ``roles`` gives their texts as names, keys and values, by a
+reader for each form (``pickled``, ``code``, ``framed``); ``integers`` those of tensors. ``listing`` has those
+that are not vocabulary, each once, as rows. ``reviewed`` keeps rows and what was accepted in a file; the
+report page reads and writes the same file. ``redact`` lists its result last; ``leaks`` lists any file.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.facts import dataclass
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.privacy.pieces.files import pieces_of
+from archive.privacy.pieces.walker import Walker
+from archive.privacy.review.listing import Listing, ReviewRow, ReviewTable
+from archive.privacy.review.reviewed import ReviewFile, read_review, update_review
+from archive.privacy.review.vocabulary import vocabulary
+from archive.reader.opening import opened
+from archive.reader.recognition import OPENED_KINDS
+from archive.reader.recognition.kinds import COMMAND_KINDS
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from archive.base.limits import Allowance
+    from archive.base.mapped import Source
+    from archive.reader.recognition import FileKind
+
+__all__ = ["Review", "ReviewFile", "ReviewRow", "ReviewTable", "read_review", "review"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The texts of a file that are not vocabulary.
+
+    Attributes:
+        file: its name.
+        kind: of the file.
+        archive: its SHA-256, in hex.
+        vocabulary: the words that are known.
+        rows: the texts, each once: names, keys, values; then those that were accepted and are not there.
+        read: inflated bytes that were read.
+        passed_over: bytes of tensors and of machine code that were not looked at.
+        problems: what could not be read as it should.
+    """
+
+    file: str
+    kind: FileKind
+    archive: str
+    vocabulary: str
+    rows: tuple[ReviewRow, ...]
+    read: int
+    passed_over: int
+    problems: tuple[str, ...]
+
+    @property
+    def unaccepted(self) -> list[ReviewRow]:
+        """The rows that nobody has accepted."""
+        return [row for row in self.rows if not row.accepted]
+
+
+@bounded
+def review(
+    source: Source,
+    reviewed: str | PathLike[str] | None = None,
+    *,
+    accept_names: bool = False,
+    reviewer: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Review:
+    """List the texts of a file that are not vocabulary, and keep in a review file what was accepted.
+
+    >>> listed = review("fixtures/exported/shop.pt2")
+    >>> [row.text for row in listed.unaccepted if row.role == "name"]
+    ['Lookup', 'Shop', 'goods', 'shop', 'towers']
+
+    Args:
+        source: a path, a bytes-like object, or a binary file, as :func:`archive.leaks` has it. reviewed: the
+        review file: rows that it does not have are added, accepted ones stay. It is written whole
+            or not at all. Without one nothing is accepted, and nothing written.
+        accept_names: accept all rows of names.
+        reviewer: who accepts, for the header of the review file.
+        limits: what a hostile file may cost.
+
+    Raises:
+        ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed;
+        or
+            the review file is none, or more than ``accepted`` was changed in it.
+        OSError: a file cannot be read, or the review file not be written.
+    """
+    with closing(Mapped(source)) as mapped:
+        allowance = limits.allowance(mapped.weight)
+        walker = Walker(allowance)
+        recognised, pieces = pieces_of(mapped, walker, allowance)
+        if recognised.kind not in COMMAND_KINDS["leaks"]:
+            raise recognised.refusal(mapped.name)
+        listing = Listing(allowance)
+        for piece in pieces:
+            listing.take(piece)
+        if recognised.kind in OPENED_KINDS:
+            _take_tensors(mapped, listing, allowance)
+        rows, digest = tuple(listing.rows()), sha256(mapped.data).hexdigest()
+        if reviewed is not None:
+            rows = update_review(reviewed, rows, digest, accept_names=accept_names, reviewer=reviewer).rows
+        return Review(
+            mapped.name,
+            recognised.kind,
+            digest,
+            vocabulary().name,
+            rows,
+            walker.read,
+            walker.passed_over + listing.passed_over,
+            tuple(walker.problems),
+        )
+
+
+def _take_tensors(mapped: Mapped, listing: Listing, allowance: Allowance) -> None:
+    """Collect the texts of tensors of integers of a file."""
+    with opened(Mapped(mapped.data, mapped.name), allowance, OPENED_KINDS) as archive:
+        listing.take_tensors(archive)

@@ -1,0 +1,322 @@
+"""A file → the texts in it that are not vocabulary, each once: names, keys, values.
+
+Names are cut into identifiers, each of which has to be one of the vocabulary. A key is known if it is such an
+identifier, or if all of its dotted parts are. A value is known only as a whole: a literal of the vocabulary,
+a name that is listed or known in the same file, or a text without letters and long numbers. Prose among names
+is a value.
+
+Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
+values differ in nothing else. A table from texts to integers is one row, unless many of its entries are odd.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from archive.base.errors import one_line
+from archive.base.facts import dataclass
+from archive.privacy.pieces.walker import BETWEEN
+from archive.privacy.review.integers import texts_of_tensors
+from archive.privacy.review.roles import Role, texts_in
+from archive.privacy.review.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.base.limits import Allowance
+    from archive.privacy.pieces.piece import FilePiece
+    from archive.reader.archive import Archive
+
+# --- what is known
+
+IDENTIFIER = re.compile(r"[^\W\d]\w*+")
+PROSE = re.compile(r"[^\W\d_]{2}[ \t]++[^\W\d_]{2}|\n")
+"""Two words with blanks between, or several lines."""
+PRINTED_TYPE = re.compile(r"[\w\[\],. :]{1,200}")
+TYPES = frozenset(
+    [
+        "List",
+        "Dict",
+        "Tuple",
+        "Optional",
+        "Union",
+        "Any",
+        "Tensor",
+        "str",
+        "int",
+        "float",
+        "bool",
+        "complex",
+        "None",
+        "NoneType",
+        "Device",
+        "number",
+        "Future",
+        "RRef",
+        "Generator",
+        "Set",
+        "builtins",
+        "AssertionError",
+        "Exception",
+        "ValueError",
+        "RuntimeError",
+        "NotImplementedError",
+        "IndexError",
+        "KeyError",
+        "TypeError",
+        "torch",
+    ]
+)
+VERSION = re.compile(
+    r"v?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
+)
+LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
+"""Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
+SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)\Z")
+FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
+PRINTED_FUNCTION = re.compile(
+    r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
+    r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
+)
+"""How Python prints a function or a class."""
+OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
+"""Names that ``torch.export`` makes of those of parameters, buffers, constants."""
+NO_WORD = re.compile(r"\W")
+
+
+def is_telling(text: str) -> bool:
+    """Whether a text has letters, or a long number."""
+    return any(map(str.isalpha, text)) or LONG_NUMBER.search(text) is not None
+
+
+def _is_type(text: str) -> bool:
+    return PRINTED_TYPE.fullmatch(text) is not None and TYPES.issuperset(IDENTIFIER.findall(text))
+
+
+# --- rows
+
+NUMBER = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
+"""A number that counts parts of a model; longer ones may be anything."""
+MOST_NUMBERS = 2
+"""Numbers in values that are templates."""
+MOST_ODD, LONGEST_ENTRY = 20, 40
+"""Odd entries of a table that is one row, and characters of an entry that is not odd."""
+ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w|(?:\d[ ./-]?){7}")
+ROW_BYTES = 400
+"""Bytes of memory that a text costs besides its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewTable:
+    """A table from texts to integers that is one row.
+
+    Attributes:
+        entries: how many it has.
+        digest: SHA-256 of its texts, in hex, each with a newline, in their order.
+        odd: entries that look unlike a word: with blanks, slashes, ``@``, long numbers, or very long.
+    """
+
+    entries: int
+    digest: str
+    odd: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRow:
+    """A text of a file that is not vocabulary.
+
+    Attributes:
+        role: ``name``, ``key`` or ``value``.
+        text: the text, whole; of names an identifier; of a table a description.
+        template: whether ``N`` stands for numbers in it.
+        count: how often it was found.
+        first: its first place: record, and byte there.
+        accepted: whether somebody has looked at it, and lets it pass.
+        table: what it stands for, if that is a table.
+    """
+
+    role: Role
+    text: str
+    template: bool
+    count: int
+    first: str
+    accepted: bool = False
+    table: ReviewTable | None = None
+
+
+@dataclass(slots=True)
+class _Found:
+    count: int
+    first: str
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Texts of one role as they come."""
+
+    found: dict[str, _Found] = field(default_factory=dict)
+
+
+class Listing:
+    """Collects the texts of a file's pieces.
+
+    Args:
+        allowance: takes the memory that rows cost.
+
+    Attributes:
+        passed_over: bytes of machine code that were not looked at.
+    """
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._words = vocabulary()
+        self._names: dict[str, _Found] = {}
+        self._keys: dict[str, _Found] = {}
+        self._values: dict[str, _Found] = {}
+        self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
+        self._known: set[str] = set()
+        self.passed_over = 0
+
+    def take(self, piece: FilePiece) -> None:
+        """Collect the texts of a piece; what is packed comes again, and numbers by their tensors."""
+        if piece.is_packed or piece.in_numbers:
+            return
+        texts = texts_in(piece)
+        self.passed_over += texts.passed_over
+        for role, text, count, at in texts.texts:
+            if role == "name":
+                self._take_name(text, count, piece.record, at)
+            elif is_telling(text) or (role == "key" and text):
+                self._add(self._keys if role == "key" else self._values, text, count, piece.record, at)
+        for table in texts.tables:
+            self._take_table(table, piece.record)
+
+    def take_tensors(self, archive: Archive) -> None:
+        """Collect the texts of tensors of integers."""
+        for record, name, text in texts_of_tensors(archive):
+            if is_telling(text):
+                self._add(self._values, text, 1, f"{record}, tensor {one_line(name)}", None)
+
+    def rows(self) -> list[ReviewRow]:
+        """The rows: names, keys, values, each sorted."""
+        return [*self._rows_of_names(), *self._rows_of_keys(), *self._rows_of_values()]
+
+    # --- names
+
+    def _take_name(self, text: str, count: int, record: str, at: int) -> None:
+        if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
+            text = made[1]
+        if 'File "' in text:
+            self._take_frames(text, count, record, at)
+        elif PROSE.search(text):
+            self._add(self._values, text, count, record, at)
+        elif text not in self._known:
+            self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
+            self._known.update((text, text.partition("/")[2]))
+            stem = SOURCE_ENDING.sub("", text)
+            for word in IDENTIFIER.finditer(stem):
+                self._known.add(word[0])
+                if not self._words.has_name(word[0]):
+                    self._add(self._names, word[0], count, record, at)
+        else:
+            for word in IDENTIFIER.findall(SOURCE_ENDING.sub("", text)):
+                if word in self._names:
+                    self._names[word].count += count
+
+    def _take_frames(self, text: str, count: int, record: str, at: int) -> None:
+        """Take a Python stack: files and functions are names, lines of source are values."""
+        for line in text.split("\n"):
+            frame = FRAME.fullmatch(line)
+            if frame is None:
+                if is_telling(line):
+                    self._add(self._values, line.strip(), count, record, at)
+                continue
+            for name in filter(None, frame.groups()):
+                self._take_name(name.replace('File "', ""), count, record, at)
+
+    def _rows_of_names(self) -> Iterator[ReviewRow]:
+        flat = {NO_WORD.sub("_", name) for name in self._known}
+        kept = {}
+        for name, found in self._names.items():
+            made = OF_INPUTS.fullmatch(name)
+            if made is None or made[1] not in flat:
+                kept[name] = found
+        yield from _merged("name", kept)
+
+    # --- keys and values
+
+    def _rows_of_keys(self) -> Iterator[ReviewRow]:
+        left = {text: found for text, found in self._keys.items() if not self._is_known_key(text)}
+        yield from _merged("key", left)
+        yield from (_row_of_table(table, record) for table, record in self._tables.values())
+
+    def _is_known_key(self, text: str) -> bool:
+        if not is_telling(text) or text in self._known:
+            return True
+        parts = text.split(".")
+        return all(part.isdigit() or part in self._known or self._words.has_name(part) for part in parts)
+
+    def _rows_of_values(self) -> Iterator[ReviewRow]:
+        left = {text: found for text, found in self._values.items() if not self._is_known_value(text)}
+        templates: dict[str, list[str]] = {}
+        for text in left:
+            template, numbers = NUMBER.subn("N", text)
+            if 0 < numbers <= MOST_NUMBERS:
+                templates.setdefault(template, []).append(text)
+        shared = {text for texts in templates.values() if len(texts) > 1 for text in texts}
+        yield from _merged("value", left, shared)
+
+    def _is_known_value(self, text: str) -> bool:
+        plain = text.strip()
+        if plain in self._words.literals or plain in self._known or plain in self._keys:
+            return True
+        if len(plain) == 1 or plain in {"True", "False", "None", "true", "false", "null", "nan", "inf"}:
+            return True
+        return _is_type(plain) or (VERSION.fullmatch(plain) is not None and LONG_NUMBER.search(plain) is None)
+
+    def _take_table(self, table: Mapping[str, int], record: str) -> None:
+        """Take a table as one row, or its entries as keys where many are odd."""
+        odd = [text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text)]
+        if len(odd) > MOST_ODD:
+            for text in table:
+                self._add(self._keys, text, 1, record, None)
+            return
+        digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
+        self._tables.setdefault(digest, (table, record))
+
+    def _add(self, found: dict[str, _Found], text: str, count: int, record: str, at: int | None) -> None:
+        known = found.get(text)
+        if known is not None:
+            known.count += count
+            return
+        self._allowance.take(ROW_BYTES + 4 * len(text), "texts that are listed")
+        place = one_line(record) or BETWEEN
+        found[text] = _Found(count, place if at is None else f"{place}, byte {at:,}")
+
+
+def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = None) -> Iterator[ReviewRow]:
+    """Rows of texts, those of a template as one; without ``shared`` each text with a number is a template."""
+    rows: dict[tuple[str, bool], _Found] = {}
+    for text, found in texts.items():
+        template = NUMBER.sub("N", text) if shared is None or text in shared else text
+        known = rows.setdefault((template, template != text), _Found(0, found.first))
+        known.count += found.count
+    for (text, template), found in sorted(rows.items()):
+        yield ReviewRow(role, text, template, found.count, found.first)
+
+
+def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:
+    digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
+    odd = tuple(text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text))
+    text = f"table of {len(table):,} entries, SHA-256 {digest[:16]}"
+    return ReviewRow(
+        "key",
+        text,
+        template=False,
+        count=1,
+        first=one_line(record) or BETWEEN,
+        table=ReviewTable(len(table), digest, odd),
+    )

@@ -1,0 +1,160 @@
+"""The roles of texts in a pickle: names that loading needs, keys of data, entries of tables.
+
+Names are those of classes and functions, parts of storages' ids, attributes of objects, and keys of dicts
+whose values are tensors or objects. In bytecode all texts are names but constants and default values. All
+other texts are values. The pickle is read as inert values; of one that cannot be read, all texts are values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
+from archive.debuginfo.model import Global
+from archive.formats.python_pickle import DICTS, PyValue, plain_value
+from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, is_pickle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.limits import Allowance
+
+MOST_BYTES = 1 << 23
+"""Bytes of a pickle that is read; texts of a larger one are values."""
+FEWEST_ENTRIES = 100
+"""Entries of a table from texts to integers, such as a vocabulary."""
+CONSTANTS = {"constants", "default_value"}
+"""What texts of bytecode stand behind that are no names."""
+
+
+@dataclass(slots=True)
+class PickleRoles:
+    """Texts of a pickle by their roles; those in none of these are values.
+
+    Attributes:
+        names: that loading needs.
+        keys: of data.
+        values: what stands as a value, too.
+        tables: tables from texts to integers.
+    """
+
+    names: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    tables: list[Mapping[str, int]] = field(default_factory=list)
+
+
+def roles_of_pickle(data: memoryview, allowance: Allowance, *, bytecode: bool = False) -> PickleRoles:
+    """The roles of the texts of a pickle, and of those right behind it."""
+    roles, at = PickleRoles(), 0
+    if len(data) > MOST_BYTES:
+        return roles
+    walk = _names_of_bytecode if bytecode else _walk
+    try:
+        with allowance.part() as part:
+            for _ in range(MOST_IN_ROW):
+                value, at = plain_value(data, at, part)
+                walk(value, roles)
+                if at >= len(data) or not is_pickle(bytes(data[at:])):
+                    break
+    except ArchiveError:  # broken, or too much: then the texts of the rest are values
+        return roles
+    return roles
+
+
+def _walk(top: object, roles: PickleRoles) -> None:
+    """Sort the texts of a value."""
+    stack, seen = [top], set[int]()
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            roles.values.add(value)
+        elif isinstance(value, Global):
+            _add_global(value, roles)
+        if not isinstance(value, PyValue) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value.what, Global | PyValue):
+            stack.append(value.what)
+        if value.what == "persistent":
+            _take_id(value.arguments, roles)
+        else:
+            stack += [*value.arguments, *value.items]
+        if not _is_table(value, roles):
+            _take_pairs(value, roles, stack)
+        _take_state(value, roles, stack)
+
+
+def _take_pairs(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
+    for key, item in value.pairs:
+        stack.append(item)
+        if not isinstance(key, str):
+            stack.append(key)
+        elif isinstance(item, PyValue) and isinstance(item.what, Global) and item.what not in DICTS:
+            roles.names.add(key)
+        else:
+            roles.keys.add(key)
+
+
+def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
+    """Take the attributes of an object, or any other state."""
+    states = [value.state]
+    if isinstance(value.state, PyValue) and value.state.what == "tuple":  # with that of slots
+        states = list(value.state.items)
+    for state in states:
+        if isinstance(state, PyValue) and state.what == "dict":
+            roles.names.update(key for key, _ in state.pairs if isinstance(key, str))
+            stack += [item for _, item in state.pairs]
+            stack += [key for key, _ in state.pairs if not isinstance(key, str)]
+        elif state is not None:
+            stack.append(state)
+
+
+def _is_table(value: PyValue, roles: PickleRoles) -> bool:
+    """Whether a dict is a table, which is noted then."""
+    pairs = value.pairs
+    if len(pairs) < FEWEST_ENTRIES or not all(
+        isinstance(key, str) and type(number) is int for key, number in pairs
+    ):
+        return False
+    roles.tables.append(dict(pairs))  # type: ignore[arg-type]
+    return True
+
+
+def _names_of_bytecode(top: object, roles: PickleRoles) -> None:
+    stack: list[tuple[object, bool]] = [(top, True)]
+    seen = set[int]()
+    while stack:
+        value, are_names = stack.pop()
+        if isinstance(value, str):
+            (roles.names if are_names else roles.values).add(value)
+        elif isinstance(value, Global):
+            _add_global(value, roles)
+        elif isinstance(value, PyValue) and id(value) not in seen:
+            seen.add(id(value))
+            first, *others = value.items or (None,)
+            inside = are_names and not (isinstance(first, str) and first in CONSTANTS)
+            if isinstance(first, str) and not inside:
+                roles.names.add(first)
+                first = None
+            stack += [(one, inside) for one in (first, *others, *value.arguments, value.state, value.what)]
+            stack += [(one, inside) for pair in value.pairs for one in pair]
+
+
+def _add_global(name: Global, roles: PickleRoles) -> None:
+    roles.names.update((name.module, name.name, f"{name.module}.{name.name}"))
+
+
+def _take_id(arguments: Sequence[object], roles: PickleRoles) -> None:
+    """Take the parts of a storage's id, which are a tuple or several."""
+    stack = list(arguments)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            roles.names.add(value)
+        elif isinstance(value, Global):
+            _add_global(value, roles)
+        elif isinstance(value, PyValue) and value.what == "tuple":
+            stack += value.items

@@ -1,0 +1,252 @@
+"""The review file: which texts somebody has seen, and lets pass.
+
+The first line is a header, each other line a row, as JSON that ``json.dumps(..., ensure_ascii=False)``
+writes:
+
+{"format": "debug-archive review", "version": 1, "vocabulary": "torch 2.13.0", "archive": "ab...", "reviewer":
+null,
+ "rows": 1, "digest": "cd..."}
+{"role": "name", "text": "SecretNet", "template": false, "count": 3, "first": "data.pkl, byte 3", "accepted":
+false}
+
+``archive`` is the SHA-256 of the file whose texts were listed last. ``digest`` is the SHA-256 of all rows as
+lines, each without ``accepted`` and with its newline: whoever accepts rows leaves it as it is, and a row with
+another text is refused. A row stays accepted by its role and text. Rows of which the file has nothing any
+more have a count of 0 if they were accepted, and go otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, counted, one_line, shown
+from archive.base.facts import dataclass
+from archive.base.json_text import parsed_json
+from archive.base.output import replacing, write_all
+from archive.privacy.review.listing import NUMBER, ReviewRow, ReviewTable
+from archive.privacy.review.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from os import PathLike
+
+FORMAT, FORMAT_VERSION = "debug-archive review", 1
+MOST_BYTES, MOST_VALUES = 1 << 26, 1 << 16
+"""Bytes of a review file, and values in one of its lines, at most."""
+ROW_TYPES = {"role": str, "text": str, "template": bool, "count": int, "first": str, "accepted": bool}
+TABLE_TYPES = {"entries": int, "digest": str, "odd": list}
+ROLES = ("name", "key", "value")
+UNACCEPTED = "that nobody has accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewFile:
+    """What a review file says.
+
+    Attributes:
+        vocabulary: the words that were taken as known.
+        archive: SHA-256, in hex, of the file whose texts were listed last.
+        reviewer: who has looked at the rows, if that is told.
+        rows: the texts.
+    """
+
+    vocabulary: str
+    archive: str
+    reviewer: str | None
+    rows: tuple[ReviewRow, ...]
+
+
+def read_review(path: str | PathLike[str]) -> ReviewFile | None:
+    """A review file; None where there is none.
+
+    Raises:
+        ArchiveError: it is none, or more than ``accepted`` was changed in it.
+        OSError: it cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:  # noqa: PTH123 (pathlib costs start-up)
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > MOST_BYTES:
+        raise ArchiveError(f"a review of more than {MOST_BYTES:,} bytes", file=name)
+    head, *lines = data.removesuffix(b"\n").split(b"\n")
+    header = _object(head, name, 1)
+    if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
+        raise ArchiveError(
+            file=name,
+            place="line 1",
+            expected=f'"format": "{FORMAT}", "version": {FORMAT_VERSION}',
+            found=shown(head[:80].decode(errors="replace")),
+        )
+    rows = tuple(_row(line, name, number) for number, line in enumerate(lines, 2) if line.strip())
+    if header.get("digest") != digest_of(rows):
+        raise ArchiveError(
+            "its rows are not those that were written: change `accepted` only, or delete the file", file=name
+        )
+    reviewer, words, archive = (header.get(key) for key in ("reviewer", "vocabulary", "archive"))
+    return ReviewFile(str(words), str(archive), None if reviewer is None else str(reviewer), rows)
+
+
+def _object(line: bytes, name: str, number: int) -> dict[str, Any]:
+    """The object on a line."""
+    try:
+        value = parsed_json(line, MOST_VALUES)
+    except ArchiveError as error:
+        raise ArchiveError(file=name, place=f"line {number}", expected="JSON", found=str(error)) from None
+    if not isinstance(value, dict):
+        raise ArchiveError(file=name, place=f"line {number}", expected="an object", found=shown(str(value)))
+    return value
+
+
+def _row(line: bytes, name: str, number: int) -> ReviewRow:
+    value = _object(line, name, number)
+    table = value.pop("table", None)
+    _check(value, ROW_TYPES, name, number)
+    if value["role"] not in ROLES:
+        raise ArchiveError(file=name, place=f"line {number}", expected="a role", found=shown(value["role"]))
+    if table is None:
+        return ReviewRow(**value)
+    _check(table, TABLE_TYPES, name, number)
+    return ReviewRow(
+        **value, table=ReviewTable(table["entries"], table["digest"], tuple(map(str, table["odd"])))
+    )
+
+
+def _check(value: object, types: dict[str, type], name: str, number: int) -> None:
+    if not isinstance(value, dict) or value.keys() != types.keys():
+        raise ArchiveError(file=name, place=f"line {number}", expected=", ".join(types), found="other keys")
+    for key, kind in types.items():
+        if type(value[key]) is not kind:
+            found = shown(str(value[key]))
+            raise ArchiveError(file=name, place=f"line {number}, {key}", expected=kind.__name__, found=found)
+
+
+# --- rows that were accepted before
+
+
+def with_accepted(
+    rows: Iterable[ReviewRow], before: Sequence[ReviewRow], *, accept_names: bool = False
+) -> tuple[ReviewRow, ...]:
+    """Rows of a file, accepted as far as they were before; then rows that were accepted and are not in it.
+
+    Args:
+        rows: of the file.
+        before: those of a review file.
+        accept_names: accept all rows of names.
+    """
+    accepted = {_key(row) for row in before if row.accepted}
+    made = tuple(
+        replace(row, accepted=_was_accepted(row, accepted) or (accept_names and row.role == "name"))
+        for row in rows
+    )
+    here = {_key(row) for row in made}
+    gone = (replace(row, count=0) for row in before if row.accepted and _key(row) not in here)
+    return (*made, *gone)
+
+
+def _key(row: ReviewRow) -> tuple[str, str, bool, str]:
+    return row.role, row.text, row.template, row.table.digest if row.table else ""
+
+
+def _was_accepted(row: ReviewRow, accepted: set[tuple[str, str, bool, str]]) -> bool:
+    """Whether a row was accepted, by itself or by a template that it is one of."""
+    role, text, template, table = _key(row)
+    if (role, text, template, table) in accepted:
+        return True
+    return not template and not table and (role, NUMBER.sub("N", text), True, "") in accepted
+
+
+# --- words
+
+
+def texts_counted(counts: Mapping[str, int]) -> str:
+    """Names and other texts, counted by role, in words."""
+    names, others = counts.get("name", 0), counts.get("key", 0) + counts.get("value", 0)
+    parts = [counted(names, "name")] * bool(names) + [counted(others, "other text")] * bool(others)
+    return " and ".join(parts) or "no text"
+
+
+def how_to_accept(path: str | PathLike[str], counts: Mapping[str, int]) -> str:
+    """What is to be done with rows that nobody has accepted, counted by role."""
+    names = "; --accept-names accepts all names" if counts.get("name") else ""
+    file = one_line(os.fspath(path))
+    return f'look at the new rows of {file}, and set `"accepted": true` in those that may be published{names}'
+
+
+# --- writing
+
+
+def digest_of(rows: Iterable[ReviewRow]) -> str:
+    """SHA-256 of the lines of rows without ``accepted``, in hex."""
+    digest = sha256()
+    for row in rows:
+        value = _value(row)
+        del value["accepted"]
+        digest.update(_line(value))
+    return digest.hexdigest()
+
+
+def _value(row: ReviewRow) -> dict[str, Any]:
+    value: dict[str, Any] = {key: getattr(row, key) for key in ROW_TYPES}
+    if row.table is not None:
+        value["table"] = {key: getattr(row.table, key) for key in TABLE_TYPES}
+    return value
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return f"{json.dumps(value, ensure_ascii=False)}\n".encode(errors="backslashreplace")
+
+
+def review_lines(review: ReviewFile) -> bytes:
+    """The bytes of a review file."""
+    header = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "vocabulary": review.vocabulary,
+        "archive": review.archive,
+        "reviewer": review.reviewer,
+        "rows": len(review.rows),
+        "digest": digest_of(review.rows),
+    }
+    return b"".join([_line(header), *map(_line, map(_value, review.rows))])
+
+
+def update_review(
+    path: str | PathLike[str],
+    rows: Iterable[ReviewRow],
+    archive: str,
+    *,
+    accept_names: bool = False,
+    reviewer: str | None = None,
+) -> ReviewFile:
+    """Bring a review file up to date with the texts of a file, and write it, whole or not at all.
+
+    Args:
+        path: the review file, which need not be there.
+        rows: the texts.
+        archive: SHA-256 of the file that has them, in hex.
+        accept_names: accept all rows of names.
+        reviewer: who accepts; None leaves who did before.
+
+    Raises:
+        ArchiveError: it is no review file, or was changed meanwhile.
+        OSError: it cannot be read or written; then it is as it was.
+    """
+    before = read_review(path)
+    known = () if before is None else before.rows
+    former = None if before is None else before.reviewer
+    made = ReviewFile(
+        vocabulary().name, archive, reviewer or former, with_accepted(rows, known, accept_names=accept_names)
+    )
+    if made != before:
+        with replacing(path, force=True) as file:
+            write_all(memoryview(review_lines(made)), file)
+            if read_review(path) != before:
+                raise ArchiveError("was changed meanwhile", file=os.fspath(path))
+    return made

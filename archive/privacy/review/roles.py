@@ -1,0 +1,280 @@
+"""The texts of a piece of a file, each with its role: name, key or value.
+
+*Names* are what a loader or a program needs: identifiers and dotted paths of code, of module trees, of
+graphs, names of records. *Keys* are those of dicts of data, *values* all other texts. A reader for each form
+says which texts are names and keys: ``pickled``, ``code``, ``framed``, and JSON here. The net of all strings
+is that of the room ``pieces``: whatever no reader has placed is a value. So a reader that is wrong makes a
+list longer, and hides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from archive.formats.elf.parse import is_elf
+from archive.formats.record_kinds import RecordKind
+from archive.privacy.pieces.layers import TO_NUL, JsonLayer
+from archive.privacy.pieces.pickle_strings import PickleLayer
+from archive.privacy.pieces.piece import ShiftedPlaces
+from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
+from archive.privacy.review.code import texts_of_code
+from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
+from archive.privacy.review.pickled import FEWEST_ENTRIES, PickleRoles, roles_of_pickle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from archive.base.limits import Allowance
+    from archive.privacy.pieces.layers import Layer
+    from archive.privacy.pieces.piece import FilePiece
+
+Role = Literal["name", "key", "value"]
+DEEPEST = 4
+"""How deep strings in strings are read."""
+INSIDE = "!"
+
+
+class PlacedText(NamedTuple):
+    """A text.
+
+    Attributes:
+        role: what it is for.
+        text: it.
+        count: how often it is there.
+        at: the byte of the record at which it stands first.
+    """
+
+    role: str
+    text: str
+    count: int
+    at: int
+
+
+class PieceTexts(NamedTuple):
+    """The texts of a piece.
+
+    Attributes:
+        texts: each with its role.
+        tables: tables from texts to integers, whose texts are not among these.
+        passed_over: bytes of machine code, that were not looked at.
+    """
+
+    texts: Iterator[PlacedText]
+    tables: Sequence[Mapping[str, int]] = ()
+    passed_over: int = 0
+
+
+def texts_in(piece: FilePiece) -> PieceTexts:
+    """The texts of a piece, by the reader of its form."""
+    data, kind = piece.bytes, _kind(piece)
+    tables: list[Mapping[str, int]] = []
+    if kind in PYTHON_KINDS or (kind is RecordKind.CPP and b"\0" not in data):
+        code = data.decode("utf-8", "backslashreplace")
+        found = texts_of_code(code, cpp=kind is RecordKind.CPP)
+        return PieceTexts(_each_once(found, piece))
+    if is_elf(piece.data):
+        texts, passed = texts_of_object(piece)
+        return PieceTexts(_each_once(iter(texts), piece), passed_over=passed)
+    if is_between(piece):
+        return PieceTexts(_each_once(texts_between(piece), piece))
+    if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
+        return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
+    texts = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
+    return PieceTexts(iter(texts), tables)
+
+
+PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
+JOINED_KINDS = {RecordKind.VALUES, RecordKind.HEADER, RecordKind.GRAPH}
+"""Kinds of records of files of tensors whose texts are put together."""
+ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o")
+
+
+def _kind(piece: FilePiece) -> RecordKind:
+    """The kind of the record that a piece is as a whole; of what is packed or encoded in one ``other``."""
+    _, inside, own = piece.record.rpartition(INSIDE)
+    return RecordKind.OTHER if inside and not own.endswith(ENDINGS) else piece.kind
+
+
+def _each_once(found: Iterator[tuple[str, str, int]], piece: FilePiece) -> Iterator[PlacedText]:
+    """Texts with how often they are there."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for role, text, at in found:
+        known = counts.get((role, text))
+        if known is None:
+            counts[role, text] = [1, at]
+        else:
+            known[0] += 1
+    return (PlacedText(role, text, count, piece.place(at)) for (role, text), (count, at) in counts.items())
+
+
+# --- strings of JSON, of pickles, and between other bytes
+
+ALL_NAMES = {
+    RecordKind.CALLSTACKS,
+    RecordKind.HANDLES,
+    RecordKind.PATHS,
+    RecordKind.WEIGHTS,
+    RecordKind.INDEX,
+}
+"""Records of which all texts are names."""
+OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
+SOURCE_FILE = re.compile(r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)|<[\w ]{1,40}>")
+NO_STRING = re.compile(rb"(?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+")
+"""What stands between the strings of JSON."""
+
+
+def _of_strings(
+    data: bytes,
+    kind: RecordKind,
+    allowance: Allowance,
+    outer: Callable[[int], int],
+    tables: list[Mapping[str, int]],
+) -> Iterator[PlacedText]:
+    """The texts of bytes by the roles that their form tells."""
+    if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
+        yield PlacedText("value", data.decode("utf-8", "backslashreplace"), 1, outer(0))
+        return
+    stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
+    while stack:
+        layer, kind_of_layer, depth = stack.pop()
+        role_of = _roles(layer, kind_of_layer, allowance, tables)
+        raws = list(layer.counts)
+        wholes = [_whole(layer, raw) for raw in raws]
+        nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
+        inner: dict[RecordKind, list[NestedString]] = {}
+        for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):
+            if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw):
+                continue
+            text = whole.decode("utf-8", "backslashreplace")
+            role = role_of(text, layer.counts[raw])
+            if number in nested and len(raw) < len(layer.data):
+                below = kind_of_layer if role == "name" else RecordKind.OTHER
+                inner.setdefault(below, []).append(NestedString(raw, whole))
+            elif role:
+                yield PlacedText(role, text, layer.counts[raw], layer.place(raw, 0))
+        for below, strings in inner.items():
+            stack += [(one, below, depth + 1) for one in layers_within(layer, strings, allowance, 1)]
+
+
+def _whole(layer: Layer, raw: bytes) -> bytes:
+    """A string with its controls; a class as its dotted name."""
+    if isinstance(layer, PickleLayer):
+        whole = layer.whole(raw)
+        return raw.strip(b"\n").replace(b"\n", b".") if raw in layer._classes else whole  # noqa: SLF001
+    return layer.decoded(raw)
+
+
+RoleOf = "Callable[[str, int], str]"
+
+
+def _roles(
+    layer: Layer, kind: RecordKind, allowance: Allowance, tables: list[Mapping[str, int]]
+) -> Callable[[str, int], str]:
+    """What tells the role of a text of a layer, by how often it is there; "" for what is in a table alone."""
+    if kind in ALL_NAMES:
+        return lambda _text, _count: "name"
+    if kind in OF_RANGES:
+        return lambda text, _count: "name" if SOURCE_FILE.fullmatch(text) else "value"
+    if isinstance(layer, PickleLayer):
+        data = memoryview(layer.data)
+        roles = roles_of_pickle(data, allowance, bytecode=kind is RecordKind.BYTECODE)
+        tables += roles.tables
+        return _by_pickle(roles)
+    if isinstance(layer, JsonLayer):
+        text = layer.data.decode("utf-8", "surrogateescape")
+        if kind is RecordKind.PROGRAM:
+            values = _values_of_program(text)
+            return lambda text, _count: "value" if text in values else "name"
+        return _by_json(text, kind, tables)
+    return lambda _text, _count: "value"
+
+
+def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
+    entries = set().union(*roles.tables) if roles.tables else set[str]()
+    elsewhere = roles.values | roles.keys | roles.names
+
+    def role_of(text: str, _count: int) -> str:
+        if text in roles.names:
+            return "name"
+        if text in roles.keys:
+            return "key"
+        return "" if text in entries and text not in elsewhere else "value"
+
+    return role_of
+
+
+# --- JSON
+
+STRING = r'"((?:[^"\\]|\\.)*+)"'
+VALUE_KEY = re.compile(r'"(?:as_string|as_strings|as_str|custom|description|string|doc)"\s*+:\s*+')
+"""Keys of exported programs behind which texts are no names."""
+TOKEN = re.compile(STRING + r"(?:\s*+(:)\s*+(?:(\{)|(-?\d++)(?=\s*+[,}]))?)?", re.DOTALL)
+"""A string of JSON; behind a key a colon, and the beginning of an object or a whole integer."""
+METADATA = "__metadata__"
+
+
+def _values_of_program(text: str) -> set[str]:
+    """The texts of an exported program that are no names: constants, and what its author has noted."""
+    decoder, values = json.JSONDecoder(strict=False), set[str]()
+    for match in VALUE_KEY.finditer(text):
+        with suppress(ValueError, RecursionError):
+            value, _ = decoder.raw_decode(text, match.end())
+            stack = [value]
+            while stack:
+                one = stack.pop()
+                if isinstance(one, str):
+                    values.add(one)
+                elif isinstance(one, list):
+                    stack += one
+                elif isinstance(one, dict):
+                    stack += [*one, *one.values()]
+    return values
+
+
+def _by_json(text: str, kind: RecordKind, tables: list[Mapping[str, int]]) -> Callable[[str, int], str]:
+    """Roles by what stands behind a string; keys of objects in a header are names of tensors."""
+    names, keys, entries = set[str](), set[str](), dict[str, int]()
+    run: dict[str, int] = {}
+
+    def end_run() -> None:
+        if len(run) >= FEWEST_ENTRIES:
+            tables.append(dict(run))
+            entries.update(run)
+        else:
+            keys.update(run)
+        run.clear()
+
+    for match in TOKEN.finditer(text):
+        raw, colon, opens, number = match.groups()
+        if colon and number and _meant(raw) not in run:
+            run[_meant(raw)] = int(number)
+            continue
+        end_run()
+        if colon:
+            is_name = kind is RecordKind.HEADER and opens and raw != METADATA
+            (names if is_name else keys).add(_meant(raw))
+    end_run()
+
+    def role_of(string: str, count: int) -> str:
+        if string in names:
+            return "name"
+        if string in keys:
+            return "key"
+        return "" if string in entries and count == 1 else "value"
+
+    return role_of
+
+
+def _meant(raw: str) -> str:
+    """A string of JSON without escapes."""
+    if "\\" in raw:
+        with suppress(ValueError):
+            return (
+                str(json.loads(f'"{raw}"', strict=False))
+                .encode(errors="surrogatepass")
+                .decode("utf-8", "backslashreplace")
+            )
+    return raw.encode(errors="surrogateescape").decode("utf-8", "backslashreplace")
