@@ -29,10 +29,20 @@ from torch._export.serde import schema as export_schema
 
 from archive.formats import record_kinds
 from archive.formats.exported.schema import CLASSES
+from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.vocabulary import FILE, packed
 
 HOME = Path(torch.__file__).parent
 HEADERS = HOME / "include"
+COMPILED = """
+_inductor/codegen/aoti_runtime/*.cpp include/torch/csrc/inductor/aoti_runtime/*.h
+_inductor/codegen/cpp_wrapper_cpu.py _inductor/codegen/wrapper.py _inductor/codegen/cpp.py
+_inductor/codegen/cpp_utils.py _inductor/cpp_builder.py _inductor/package/package.py
+"""
+"""What writes the C++ code of compiled models."""
+FLAG = re.compile(r"[A-Za-z_][\w+=-]{3,40}(?: -m\w+)*")
+"""An option of a compiler, and what else is one word."""
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 SYMBOL = re.compile(r"_\((?:prim|onnx|attr|aten), *(\w+)")
 SHIM = re.compile(r"\b(?:aoti_torch_|AOTI)\w+")
 ONNX_OPERATOR, ONNX_ATTRIBUTE = re.compile(r'\.op\(\s*"(\w+)"'), re.compile(r"\b(\w+)_[ifsgtz]=")
@@ -97,12 +107,13 @@ dtype shape data_offsets __metadata__ format pt weight_map metadata total_size O
 main_graph graph node initializer ir_version opset_import placeholder get_attr call_function call_module
 call_method output L G dynamo file line in File fb_signature py cpp txt pt2 ptl pth bin so tensors PK
 general architecture quantization_version alignment GGUF rb cpython storage torch_function code models site
-packages dist python lib builtin_function_or_method method_descriptor null TRAINING L__self__ EVAL
+packages dist python lib ios_base locale type_info char_traits regex_traits post_grad_nodes pre_grad_nodes
+stack_traces builtin_function_or_method method_descriptor null TRAINING L__self__ EVAL
 """
 LITERALS = """
 cpu cuda cuda:0 meta strided little big mean sum none pt pt2 float int tensor default relu gelu tanh sigmoid
 silu zeros reflect replicate circular constant same valid bilinear nearest bicubic linear trilinear area
-trunc floor storage cpython O0 O1 O2 O3
+trunc floor storage cpython linux x86_64 aarch64 darwin AVX2 AVX512 torch_cpu gomp shared O0 O1 O2 O3
 """
 SENTENCES = "Exception: Backend is not available.", "Backend is not available.", "// Compile cmd"
 """Of the code that PyTorch makes for backends and compiled models."""
@@ -157,6 +168,21 @@ class Words:
             self.add(*SYMBOL.findall(path.read_text(encoding="utf-8")))
         for path in sorted(HEADERS.glob("torch/csrc/inductor/**/*.h")):
             self.add(*SHIM.findall(path.read_text(encoding="utf-8")))
+        for pattern in COMPILED.split():
+            for path in sorted(HOME.glob(pattern)):
+                source = path.read_text(encoding="utf-8")
+                if path.suffix == ".py":  # what writes C++, in its texts
+                    texts = (
+                        one.value for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Constant)
+                    )
+                    words = [text for text in texts if isinstance(text, str)]
+                    self.literals.update(filter(FLAG.fullmatch, words))
+                    self.add(*filter(FLAG.fullmatch, words))
+                    source = "\n".join(words)
+                if path.suffix == ".h":  # whose comments no file has
+                    source = COMMENT.sub("", source)
+                for role, text, _ in texts_of_code(source, cpp=True):
+                    (self.add if role == "name" else self.literals.add)(text.strip())
         for path in sorted(HOME.glob("onnx/**/symbolic_opset*.py")):
             source = path.read_text(encoding="utf-8")
             self.add(*ONNX_OPERATOR.findall(source), *ONNX_ATTRIBUTE.findall(source))

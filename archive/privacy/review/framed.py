@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.container.headers import CENTRAL, END, LOCAL
+from archive.formats.elf.model import DT_STRSZ, DT_STRTAB, ObjectPart
 from archive.formats.elf.parse import parse_object
 from archive.privacy.pieces.piece import ShiftedPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.formats.elf.model import SharedObject
     from archive.privacy.pieces.piece import FilePiece
 
 Placed = tuple[str, str, int]
@@ -30,10 +32,22 @@ DESCRIPTOR = b"PK\x07\x08"
 DESCRIPTORS = (16, 24)
 """Bytes of what may stand behind a record: its checksum and sizes once more."""
 WIDE_END, LOCATOR = (b"PK\x06\x06", 56), (b"PK\x06\x07", 20)
-READ_SECTIONS = (".rodata", ".dynstr", ".strtab", ".shstrtab", ".comment", ".interp", ".note", ".debug_str")
-READ_SECTIONS += (".debug_line_str", ".ldata")
+TEXT_SECTIONS = (".rodata", ".lrodata", ".dynstr", ".strtab", ".shstrtab", ".comment", ".interp", ".note")
+TEXT_SECTIONS += (".debug_str", ".debug_line_str")
+"""Sections in which any run of letters is a text."""
 NAME_SECTIONS = (".dynstr", ".strtab", ".shstrtab")
 """Sections of names of symbols and sections."""
+C_TEXT = re.compile(
+    rb"(?:[\t\n\r -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
+    rb"|[\xf0-\xf4][\x80-\xbf]{3}){6,}+"
+)
+"""A text with its NUL, among other bytes: with fewer letters they stand there by chance."""
+MANGLED = re.compile(r"\*?(?:_?Z|N?St|N\d|St\d)[\w.$]{3,}")
+"""A name of C++ as the Itanium ABI writes it, or that of a type."""
+SOURCE_NAME = re.compile(r"S[0-9A-Z]*+_|T\d*+_|L[a-z]n?\d++E|(\d{1,3})")
+"""The length of a name, or what has digits of its own: a substitution, a parameter, a literal."""
+NO_CODE = re.compile(r"[a-z]{5}")
+"""Letters that are no codes of types and operators."""
 
 
 def is_between(piece: FilePiece) -> bool:
@@ -100,26 +114,54 @@ def _runs(data: bytes, start: int) -> Iterator[Placed]:
 
 
 def texts_of_object(piece: FilePiece) -> tuple[list[Placed], int]:
-    """The texts in sections of a shared object that have some, and the bytes of all others.
+    """The texts of a shared object without its machine code, and the bytes of that.
 
     An object whose headers contradict one another has all texts as values.
     """
     data, found, passed = piece.bytes, list[Placed](), 0
     try:
-        stretches = list(parse_object(piece.data).stretches())
+        made = parse_object(piece.data)
+        symbols = _symbols(made, piece.data)
     except LimitError:
         raise
     except ArchiveError:
         return list(_runs(data, 0)), 0
-    for stretch in stretches:
-        name = stretch.name
-        if name and not name.startswith(READ_SECTIONS):
+    begin, end = symbols
+    for stretch in made.stretches():
+        if stretch.part is ObjectPart.CODE:
             passed += stretch.end - stretch.start
             continue
-        role = "name" if name in NAME_SECTIONS else "value"
-        for run in RUN.finditer(data, stretch.start, stretch.end):
-            found.append((role, run[0].decode("utf-8", "backslashreplace"), run.start()))
+        has_names = stretch.name in NAME_SECTIONS
+        has_texts = stretch.name.startswith(TEXT_SECTIONS)
+        for run in (RUN if has_texts else C_TEXT).finditer(data, stretch.start, stretch.end):
+            if not has_texts and run.end() < stretch.end and data[run.end()]:
+                continue
+            text = run[0].decode("utf-8", "backslashreplace")
+            names = _names_of_cpp(text) if MANGLED.fullmatch(text) else []
+            role = "name" if has_names or begin <= run.start() < end else "value"
+            found += [("name", name, run.start()) for name in names] or [(role, text, run.start())]
     return found, passed
+
+
+def _symbols(made: SharedObject, data: memoryview) -> tuple[int, int]:
+    """First byte and the one behind the last of the names by which the loader links; 0 and 0 for none."""
+    entries = made.dynamic(data) if made.has_form_of_models else {}
+    if DT_STRTAB not in entries or DT_STRSZ not in entries:
+        return 0, 0
+    return made.in_file(entries[DT_STRTAB], entries[DT_STRTAB] + entries[DT_STRSZ]) or (0, 0)
+
+
+def _names_of_cpp(mangled: str) -> list[str]:
+    """The identifiers in a name of C++, each behind its length; none where other words are in it."""
+    names, rest, at = [], [], 0
+    while (match := SOURCE_NAME.search(mangled, at)) is not None:
+        rest.append(mangled[at : match.start()])
+        at = match.end()
+        if match[1]:
+            names.append(mangled[at : at + int(match[1])])
+            at += int(match[1])
+    rest.append(mangled[at:])
+    return [] if any(map(NO_CODE.search, rest)) else names
 
 
 KEY_END, VALUE_END = b'="', b'"\0'

@@ -71,7 +71,7 @@ TYPES = frozenset(
     ]
 )
 VERSION = re.compile(
-    r"v?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
+    r"(?:v|GLIBC(?:XX)?_|CXXABI_|GCC_)?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
 )
 LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
 """Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import TO_NUL, JsonLayer
+from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
 from archive.privacy.pieces.pickle_strings import PickleLayer
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
@@ -112,13 +112,8 @@ def _each_once(found: Iterator[tuple[str, str, int]], piece: FilePiece) -> Itera
 
 # --- strings of JSON, of pickles, and between other bytes
 
-ALL_NAMES = {
-    RecordKind.CALLSTACKS,
-    RecordKind.HANDLES,
-    RecordKind.PATHS,
-    RecordKind.WEIGHTS,
-    RecordKind.INDEX,
-}
+ALL_NAMES = {RecordKind.CALLSTACKS, RecordKind.HANDLES, RecordKind.PATHS}
+ALL_NAMES |= {RecordKind.WEIGHTS, RecordKind.INDEX, RecordKind.KERNELS}
 """Records of which all texts are names."""
 OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
 SOURCE_FILE = re.compile(r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)|<[\w ]{1,40}>")
@@ -144,6 +139,8 @@ def _of_strings(
         raws = list(layer.counts)
         wholes = [_whole(layer, raw) for raw in raws]
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
+        if isinstance(layer, PickleLayer) and depth < DEEPEST:
+            nested.update(number for number, whole in enumerate(wholes) if has_wide(whole))
         inner: dict[RecordKind, list[NestedString]] = {}
         for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):
             if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw):
