@@ -90,7 +90,7 @@ def test_what_was_not_looked_at_is_said(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no header": (lambda _: b"{}\n", "line 1"),
-    "another text": (lambda file: file.replace(b'"_inner"', b'"_other"'), "change `accepted` only"),
+    "another text": (lambda file: file.replace(b'"text": "', b'"text": "of ', 1), "change `accepted` only"),
     "no JSON": (lambda file: file + b"accepted\n", "line "),
 }
 
