@@ -10,6 +10,7 @@ from archive.page.report import report
 from tests.page.browser import HEAD, ROOT, data_of, in_browser, opened, written
 from tests.page.test_browser_positions import STACK
 from tests.page.test_failures import LOG, page_of
+from tests.support.commands import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 pytestmark = in_browser()
 
 WIDTHS = (400, 800, 1400, 2560)
+LETTERS = 10
+"""Of a name in a table on each of its lines, at least."""
 CHAIN: dict[str, Any] = {
     "name": ["made.ptl", "code", "__torch__", "torch", "nn", "a.py", "b.py", "weights", "w"],
     "parent": [-1, 0, 1, 2, 3, 4, 4, 0, 7],
@@ -86,6 +89,38 @@ def test_a_chain_of_one_child_each_is_one_box(browser: Browser, tmp_path: Path) 
         seen.page.locator(".box").first.focus()
         seen.page.keyboard.press("Backspace")
         assert seen.count(".box") == len(names)  # out of the whole chain
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_in_tables_are_words_at_any_width(browser: Browser, tmp_path: Path, width: int) -> None:
+    run("report", ROOT / "fixtures/fleet", "-o", tmp_path, "--force")
+    inventory = run("inspect", ROOT / "fixtures/fleet", "--format", "html").stdout
+    (tmp_path / "inventory.html").write_bytes(inventory)
+    page_of(tmp_path, LOG)
+    for name in ("index.html", "inventory.html", "failures.html"):
+        with opened(browser, tmp_path / name) as seen:
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            seen.reach_all()
+            assert seen.page.evaluate(BESIDE) == []
+            heights = "(all) => all.map((one) => [one.textContent, one.offsetHeight])"
+            names = seen.page.locator("table.plain td:first-child").evaluate_all(heights)
+            assert names
+            assert [name for name, height in names if height > 24 * (1 + len(name) / LETTERS)] == []
+
+
+def test_a_narrow_list_of_causes_has_what_fits(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.page.set_viewport_size({"width": 400, "height": 900})
+        seen.reach_all()
+        assert seen.page.locator("#causes th").all_inner_texts() == ["Failures", "Message"]
+        wide = "({scrollWidth, clientWidth}) => scrollWidth - clientWidth"
+        assert seen.page.locator("#causes regular-table").evaluate(wide) <= 0
+        seen.page.fill("#causes input.search", "encoder.py:113")  # in a column that has no room
+        seen.page.wait_for_selector("text=1 of 200 rows")
+        seen.page.set_viewport_size({"width": 1400, "height": 900})
+        seen.settle()
+        assert len(seen.page.locator("#causes th").all()) == 5
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -181,20 +181,26 @@ function causesSection(failures, models, times) {
     [
       {title: "Failures", as: "number", value: (row) => causes.count[row]},
       {title: "Message", value: (row) => causes.message[row] || NO_MESSAGE},
-      {title: "Place", value: (row) => placeOf(causes, row)},
+      {title: "Place", isWide: true, value: (row) => placeOf(causes, row)},
       ...(times
         ? [
-            {title: "Over time", value: (row) => sum(times[row]), words: (row) => picture(times[row])},
+            {
+              title: "Over time",
+              isWide: true,
+              value: (row) => sum(times[row]),
+              words: (row) => picture(times[row]),
+            },
             {
               title: "Last",
+              isWide: true,
               as: "number",
               value: (row) => causes.seconds[row],
               words: (row) => causes.last[row],
             },
           ]
         : []),
-      ...(failures.models.length > 1 ? [{title: "Model", value: names}] : []),
-      {title: "Module or function", value: (row) => causes.where[row]},
+      ...(failures.models.length > 1 ? [{title: "Model", isWide: true, value: names}] : []),
+      {title: "Module or function", isWide: true, value: (row) => causes.where[row]},
     ],
     {onOpen: open, find: state.get("section") === "causes" ? (state.get("find") ?? "") : ""},
   );

@@ -1,6 +1,6 @@
 // Section: texts of the file that nobody has accepted yet, and the review file, which commands read and write as well.
 
-import {choice, link, make, searchField} from "./elements.js";
+import {choice, heading, link, make, searchField, tableOf} from "./elements.js";
 import {marked} from "./escapes.js";
 import {acceptedIn, written} from "./review_file.js";
 import {count, counted, shown} from "./texts.js";
@@ -121,13 +121,12 @@ class Review {
   }
 
   #group(title, rows) {
-    const headings = HEADINGS.map(([text, kind]) => make("th", {scope: "col", class: kind}, text));
-    return make(
-      "table",
-      {class: "plain review"},
-      make("caption", {}, `${title}: ${count(rows.length)}`),
-      make("thead", {}, make("tr", {}, ...headings)),
-      make("tbody", {}, ...rows.map((row) => this.#line(row))),
+    const caption = `${title}: ${count(rows.length)}`;
+    const headings = HEADINGS.map(([text, kind]) => heading(text, kind));
+    return tableOf(
+      headings,
+      rows.map((row) => this.#cells(row)),
+      {kind: "plain review", caption},
     );
   }
 
@@ -137,7 +136,7 @@ class Review {
     return box;
   }
 
-  #line(row) {
+  #cells(row) {
     const id = `review-${this.rows.indexOf(row)}`;
     const words = make("code", {id, tabindex: row.text.length > LONG ? 0 : null}, ...marked(row.text));
     const box = this.drawn.get(row);
@@ -153,11 +152,7 @@ class Review {
       [row.count ? count(row.count) : make("span", {}, "not in this file")],
       [open ? link(shown(row.first), open) : shown(row.first)],
     ];
-    return make(
-      "tr",
-      {},
-      ...cells.map((cell, n) => make("td", {class: HEADINGS[n][1]}, ...cell.filter(Boolean))),
-    );
+    return cells.map((cell, n) => make("td", {class: HEADINGS[n][1]}, ...cell.filter(Boolean)));
   }
 
   /** What opens a place in words, "record, place in it"; or null. */
