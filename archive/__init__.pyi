@@ -41,6 +41,12 @@ from archive.privacy.redact.companions import CompanionRedaction as CompanionRed
 from archive.privacy.redact.companions import redact_companion as redact_companion
 from archive.privacy.redact.metadata import MetadataRedaction as MetadataRedaction
 from archive.privacy.redact.metadata import redact_metadata as redact_metadata
+from archive.privacy.review import Review as Review
+from archive.privacy.review import ReviewFile as ReviewFile
+from archive.privacy.review import ReviewRow as ReviewRow
+from archive.privacy.review import ReviewTable as ReviewTable
+from archive.privacy.review import read_review as read_review
+from archive.privacy.review import review as review
 from archive.reader.archive import Archive as Archive
 from archive.reader.opening import open as open
 from archive.reader.recognition import FileKind as FileKind

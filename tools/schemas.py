@@ -34,6 +34,7 @@ from archive.privacy.redact.result import (
     MetadataRedaction,
     Redaction,
 )
+from archive.privacy.review import Review
 from archive.render import document_facts
 from archive.render.document_facts import Made
 from archive.render.documents import Totals, Unread, schema_name
@@ -62,7 +63,7 @@ READ: dict[str, list[type]] = {
     ],
     "symbolicate": [document_facts.Symbolications, document_facts.NamedSources, document_facts.LogCauses],
     "verify": [document_facts.Verified],
-    "leaks": [document_facts.LeaksFacts, Unread],
+    "leaks": [document_facts.LeaksFacts, Review, Unread],
     "sizes": [document_facts.SizesFacts, document_facts.WeightsFacts, document_facts.ChangesFacts, Unread],
     "report": [document_facts.ReportFacts, Unread],
     "diff": [document_facts.DiffFacts, document_facts.Lonely, Unread],

@@ -22,6 +22,7 @@ import operator
 import re
 import typing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch._higher_order_ops
@@ -31,6 +32,9 @@ from archive.formats import record_kinds
 from archive.formats.exported.schema import CLASSES
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.vocabulary import FILE, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOME = Path(torch.__file__).parent
 HEADERS = HOME / "include"
@@ -68,6 +72,8 @@ utils/bundled_inputs.py utils/checkpoint.py functional.py _tensor.py masked/mask
 _jit_internal.py fx/*.py serialization.py _utils.py cuda/amp/*.py
 """
 """Source files whose names, arguments and attributes are words."""
+WITH_MESSAGES = {"functional.py", "activation.py", "transformer.py"}
+"""Source files with messages that generated code has, too."""
 WITH_LITERALS = "nn/"
 """Source files whose short texts are literals: ``mean``, ``zeros``."""
 GENERATED = """
@@ -88,9 +94,9 @@ OP OPN LOAD STORE LOADC MOVE STOREN DROP DROPR GET_ATTR SET_ATTR CALL INTERFACE_
 FORK LIST_CONSTRUCT DICT_CONSTRUCT TUPLE_CONSTRUCT NAMED_TUPLE_CONSTRUCT CREATE_OBJECT ISINSTANCE
 TUPLE_SLICE RAISE_EXCEPTION UNCHECKED_CAST TO_LIST NUM_TO_TENSOR TUPLE_INDEX LIST_UNPACK TUPLE_UNPACK
 DICT_INDEX FORMAT WARN ENTER EXIT AWAITABLE TYPECHECK FAIL_GUARD PROFILE_OP TAIL_CALL GUARD __IS__
-__IS_NOT__ __NOT__ __DIM__ DTYPE DEVICE IS_CUDA UN_INITIALIZED __CONTAINS__ OP_AT EQ instructions operators
-constants types register_size arguments returns name type default_value function_params debug_handles
-FORMAT_WITH_STRING_TABLE
+__IS_NOT__ __NOT__ __ISNOT__ DIM __DIM__ DTYPE DEVICE IS_CUDA UN_INITIALIZED __CONTAINS__ OP_AT EQ
+instructions operators constants types register_size arguments returns name type default_value
+function_params debug_handles FORMAT_WITH_STRING_TABLE
 """
 FORMATS = """
 data pkl constants version byteorder little big serialization_id bytecode debug_pkl debug_handles mobile
@@ -112,12 +118,13 @@ stack_traces builtin_function_or_method method_descriptor null TRAINING L__self_
 """
 LITERALS = """
 cpu cuda cuda:0 meta strided little big mean sum none pt pt2 float int tensor default relu gelu tanh sigmoid
-silu zeros reflect replicate circular constant same valid bilinear nearest bicubic linear trilinear area
-trunc floor storage cpython linux x86_64 aarch64 darwin AVX2 AVX512 torch_cpu gomp shared O0 O1 O2 O3
+silu zeros reflect replicate circular constant same valid bilinear nearest privateuseone
+torch.jit._pickle.build_intlist bicubic linear trilinear area trunc floor storage cpython linux x86_64
+aarch64 darwin AVX2 AVX512 torch_cpu gomp shared O0 O1 O2 O3
 """
 SENTENCES = "Exception: Backend is not available.", "Backend is not available.", "// Compile cmd"
 """Of the code that PyTorch makes for backends and compiled models."""
-PEOPLE = "adam al ann blue dill dk ek guess hy li mark mock ng patience ro ty"
+PEOPLE = "adam al ann blue dill dk guess hy li mark mock ng patience ro ty"
 """Words that are names of people, and none that nearly each model has, as `max` and `linear` are."""
 
 
@@ -192,7 +199,9 @@ class Words:
         place = path.relative_to(HOME.parent)
         self.add(*place.with_suffix("").parts)
         with_literals = place.relative_to(HOME.name).as_posix().startswith(WITH_LITERALS)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
             match node:
                 case ast.Attribute(attr=name) | ast.Name(id=name) | ast.arg(arg=name) | ast.alias(name=name):
                     self.add(name)
@@ -200,11 +209,22 @@ class Words:
                     self.add(name)
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
                     self.add(name)
+            if with_literals and place.name in WITH_MESSAGES and id(node) not in docs:
+                self.literals.update(_message(node))
             if with_literals and isinstance(node, ast.Compare | ast.arguments | ast.Call):
                 for child in ast.iter_child_nodes(node):
                     for one in [child, *getattr(child, "elts", ())]:
                         if isinstance(one, ast.Constant) and isinstance(one.value, str):
                             self.literals.update((SHORT_WORD.fullmatch(one.value) and [one.value]) or ())
+
+
+def _message(node: ast.AST) -> Iterator[str]:
+    """The text of a message: of one with values in it, as TorchScript has it."""
+    if isinstance(node, ast.JoinedStr):
+        parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        yield "".join(map(str, parts)).strip()
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value:
+        yield node.value.strip()
 
 
 def gathered() -> Words:

@@ -12,6 +12,7 @@ from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.reviewing import check_review, review_options
 from archive.cli.status import ExitStatus
 from archive.privacy.leaks import LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
@@ -50,9 +51,7 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
     "repeated.",
 )
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
-@options.review_options(
-    "List all texts that are no vocabulary and not accepted in this file; add them to it."
-)
+@review_options("List all texts that are no vocabulary and not accepted in this file; add them to it.")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
 @takes_reader(annotations=True, sarif=True, forms=[CSV])
@@ -101,7 +100,7 @@ def command(
       debug-archive leaks 'models/**/*.ptl' --json > leaks.json
       debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
-    options.check_review(review, files, accept_names=accept_names, reviewer=reviewer)
+    check_review(review, files, accept_names=accept_names, reviewer=reviewer)
     if review is not None:
         if kinds or allow or config or deep or reader.as_sarif or reader.form == CSV:
             raise click.UsageError("--review lists all texts of any kind: it goes with --json and -n only")

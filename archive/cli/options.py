@@ -15,7 +15,7 @@ from archive.base.errors import shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
 
     from click.decorators import FC
     from click.shell_completion import CompletionItem
@@ -116,42 +116,6 @@ def config_option(words: str, what: str) -> Callable[[FC], FC]:
         show_default=f"the nearest pyproject.toml that has {what}",
         help=words,
     )
-
-
-def review_options(words: str) -> Callable[[FC], FC]:
-    """``--review`` with its help text, ``--accept-names``, ``--reviewer``."""
-    options = [
-        click.option("--review", metavar="FILE", type=click.Path(), help=words),
-        click.option(
-            "--accept-names",
-            is_flag=True,
-            help="Accept all names in --review: of classes, functions, attributes, records.",
-        ),
-        click.option("--reviewer", metavar="NAME", help="Who accepts, for the first line of --review."),
-    ]
-
-    def decorated(command: FC) -> FC:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
-
-
-def check_review(
-    review: str | None, files: Sequence[str], *, accept_names: bool, reviewer: str | None
-) -> None:
-    """Refuse what has no review to go into, and a review of several files.
-
-    Raises:
-        UsageError: it is one of these.
-    """
-    from archive.cli.reading import is_single  # noqa: PLC0415 (it takes options of this module)
-
-    if review is None and (accept_names or reviewer is not None):
-        raise click.UsageError(f"{'--accept-names' if accept_names else '--reviewer'} needs --review FILE")
-    if review is not None and not is_single(files):
-        raise click.UsageError("--review is of one file: give each its own")
 
 
 PROFILER_LOG = "KINETO_LOG_LEVEL", "6"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.cli import making, options, printing
+from archive.cli import making, printing
+from archive.cli.reviewing import check_review, review_options
 from archive.cli.status import ExitStatus
 from archive.privacy.redact.result import AnyRedaction
 from archive.reader.recognition import SAVED_KINDS, FileKind, recognise
@@ -117,7 +118,7 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     show_default="none",
     help="Dates of records in the zip.",
 )
-@options.review_options(
+@review_options(
     "Write OUT only if each of its texts is a word of PyTorch, Python or a file format, or accepted in this "
     "file; add the others to it."
 )
@@ -208,7 +209,7 @@ def command(
       debug-archive redact in.pt -o out.pt --replace /data/ann=data
       debug-archive redact in/ -o out/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
-    options.check_review(review, inputs, accept_names=accept_names, reviewer=reviewer)
+    check_review(review, inputs, accept_names=accept_names, reviewer=reviewer)
     if review is not None and maker.dry_run:
         raise click.UsageError("--dry-run writes nothing, and --review keeps its file up to date")
     looked = {} if review is None else {"review": review, "accept_names": accept_names, "reviewer": reviewer}

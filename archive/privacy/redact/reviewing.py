@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
-    from archive.reader.archive import Archive
 
 
 class ReviewChoice(NamedTuple):
@@ -61,20 +60,18 @@ class ReviewChoice(NamedTuple):
 
 
 def unaccepted(
-    listing: Listing | None, after: Archive, data: memoryview, choice: ReviewChoice, removed: Removed
+    listing: Listing | None, data: memoryview, choice: ReviewChoice, removed: Removed
 ) -> dict[str, int]:
     """How many texts of the result nobody has accepted, by role; with a review file, they are noted as left.
 
     Args:
         listing: has the texts of all pieces; None where the result is not listed.
-        after: the result, opened.
-        data: its bytes.
+        data: the bytes of the result.
         choice: what was asked for; the review file is brought up to date.
         removed: takes the sentence about what is left.
     """
     if listing is None:
         return {}
-    listing.take_tensors(after)
     rows = listing.rows()
     if choice.path is not None:
         digest, names = sha256(data).hexdigest(), choice.accept_names

@@ -5,7 +5,7 @@ name that the model needs, or on a list that the publisher has seen. What is non
 So no detector has to know what reveals people.
 
 In: the pieces of a file (the room ``pieces``). ``roles`` gives their texts as names, keys and values, by a
-reader for each form (``pickled``, ``code``, ``framed``); ``integers`` those of tensors. ``listing`` has those
+reader for each form (``pickled``, ``code``, ``framed``); ``numbers`` those of tensors. ``listing`` has those
 that are not vocabulary, each once, as rows. ``reviewed`` keeps rows and what was accepted in a file; the
 report page reads and writes the same file. ``redact`` lists its result last; ``leaks`` lists any file.
 """
@@ -25,14 +25,11 @@ from archive.privacy.pieces.walker import Walker
 from archive.privacy.review.listing import Listing, ReviewRow, ReviewTable
 from archive.privacy.review.reviewed import ReviewFile, read_review, update_review
 from archive.privacy.review.vocabulary import vocabulary
-from archive.reader.opening import opened
-from archive.reader.recognition import OPENED_KINDS
 from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from archive.base.limits import Allowance
     from archive.base.mapped import Source
     from archive.reader.recognition import FileKind
 
@@ -50,7 +47,8 @@ class Review:
         vocabulary: the words that are known.
         rows: the texts, each once: names, keys, values; then those that were accepted and are not there.
         read: inflated bytes that were read.
-        passed_over: bytes of tensors and of machine code that were not looked at.
+        numbers: bytes of tensors, of which only those are listed that are texts.
+        passed_over: bytes of machine code that were not looked at.
         problems: what could not be read as it should.
     """
 
@@ -60,6 +58,7 @@ class Review:
     vocabulary: str
     rows: tuple[ReviewRow, ...]
     read: int
+    numbers: int
     passed_over: int
     problems: tuple[str, ...]
 
@@ -100,15 +99,13 @@ def review(
     """
     with closing(Mapped(source)) as mapped:
         allowance = limits.allowance(mapped.weight)
-        walker = Walker(allowance)
+        walker = Walker(allowance, deep=True)
         recognised, pieces = pieces_of(mapped, walker, allowance)
         if recognised.kind not in COMMAND_KINDS["leaks"]:
             raise recognised.refusal(mapped.name)
         listing = Listing(allowance)
         for piece in pieces:
             listing.take(piece)
-        if recognised.kind in OPENED_KINDS:
-            _take_tensors(mapped, listing, allowance)
         rows, digest = tuple(listing.rows()), sha256(mapped.data).hexdigest()
         if reviewed is not None:
             rows = update_review(reviewed, rows, digest, accept_names=accept_names, reviewer=reviewer).rows
@@ -119,12 +116,7 @@ def review(
             vocabulary().name,
             rows,
             walker.read,
-            walker.passed_over + listing.passed_over,
+            listing.numbers,
+            listing.passed_over,
             tuple(walker.problems),
         )
-
-
-def _take_tensors(mapped: Mapped, listing: Listing, allowance: Allowance) -> None:
-    """Collect the texts of tensors of integers of a file."""
-    with opened(Mapped(mapped.data, mapped.name), allowance, OPENED_KINDS) as archive:
-        listing.take_tensors(archive)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.privacy.pieces.walker import BETWEEN
-from archive.privacy.review.integers import texts_of_tensors
+from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.roles import Role, texts_in
 from archive.privacy.review.vocabulary import vocabulary
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
-    from archive.reader.archive import Archive
 
 # --- what is known
 
@@ -75,13 +74,15 @@ VERSION = re.compile(
 )
 LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
 """Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
-SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)\Z")
+SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
 PRINTED_FUNCTION = re.compile(
     r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
     r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
 )
 """How Python prints a function or a class."""
+RAISED = re.compile(r"\A(?:[A-Z][a-z]+)+(?:Error|Exception): ")
+"""Stands before the message of an error in generated code."""
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
 """Names that ``torch.export`` makes of those of parameters, buffers, constants."""
 NO_WORD = re.compile(r"\W")
@@ -168,6 +169,7 @@ class Listing:
 
     Attributes:
         passed_over: bytes of machine code that were not looked at.
+        numbers: bytes of tensors, of which only those are listed that are texts.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -178,11 +180,16 @@ class Listing:
         self._values: dict[str, _Found] = {}
         self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
         self._known: set[str] = set()
-        self.passed_over = 0
+        self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
-        """Collect the texts of a piece; what is packed comes again, and numbers by their tensors."""
-        if piece.is_packed or piece.in_numbers:
+        """Collect the texts of a piece; what is packed comes again."""
+        if piece.is_packed:
+            return
+        if piece.in_numbers:
+            self.numbers += len(piece.data)
+            for text in filter(is_telling, texts_of_numbers(piece.data)):
+                self._add(self._values, text, 1, piece.record, None)
             return
         texts = texts_in(piece)
         self.passed_over += texts.passed_over
@@ -194,12 +201,6 @@ class Listing:
         for table in texts.tables:
             self._take_table(table, piece.record)
 
-    def take_tensors(self, archive: Archive) -> None:
-        """Collect the texts of tensors of integers."""
-        for record, name, text in texts_of_tensors(archive):
-            if is_telling(text):
-                self._add(self._values, text, 1, f"{record}, tensor {one_line(name)}", None)
-
     def rows(self) -> list[ReviewRow]:
         """The rows: names, keys, values, each sorted."""
         return [*self._rows_of_names(), *self._rows_of_keys(), *self._rows_of_values()]
@@ -207,6 +208,7 @@ class Listing:
     # --- names
 
     def _take_name(self, text: str, count: int, record: str, at: int) -> None:
+        text = text.strip()
         if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
             text = made[1]
         if 'File "' in text:
@@ -270,7 +272,7 @@ class Listing:
         yield from _merged("value", left, shared)
 
     def _is_known_value(self, text: str) -> bool:
-        plain = text.strip()
+        plain = RAISED.sub("", text.strip(), 1)
         if plain in self._words.literals or plain in self._known or plain in self._keys:
             return True
         if len(plain) == 1 or plain in {"True", "False", "None", "true", "false", "null", "nan", "inf"}:

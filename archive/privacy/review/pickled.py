@@ -10,10 +10,16 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import DICTS, PyValue, plain_value
+from archive.formats.record_kinds import BYTECODE
+from archive.pickles.ops import ValueKind
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, is_pickle
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ MOST_BYTES = 1 << 23
 """Bytes of a pickle that is read; texts of a larger one are values."""
 FEWEST_ENTRIES = 100
 """Entries of a table from texts to integers, such as a vocabulary."""
-CONSTANTS = {"constants", "default_value"}
+CONSTANTS = {b"constants", b"default_value"}
 """What texts of bytecode stand behind that are no names."""
 
 
@@ -46,17 +52,16 @@ class PickleRoles:
     tables: list[Mapping[str, int]] = field(default_factory=list)
 
 
-def roles_of_pickle(data: memoryview, allowance: Allowance, *, bytecode: bool = False) -> PickleRoles:
+def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
     """The roles of the texts of a pickle, and of those right behind it."""
     roles, at = PickleRoles(), 0
     if len(data) > MOST_BYTES:
         return roles
-    walk = _names_of_bytecode if bytecode else _walk
     try:
         with allowance.part() as part:
             for _ in range(MOST_IN_ROW):
                 value, at = plain_value(data, at, part)
-                walk(value, roles)
+                _walk(value, roles)
                 if at >= len(data) or not is_pickle(bytes(data[at:])):
                     break
     except ArchiveError:  # broken, or too much: then the texts of the rest are values
@@ -123,24 +128,32 @@ def _is_table(value: PyValue, roles: PickleRoles) -> bool:
     return True
 
 
-def _names_of_bytecode(top: object, roles: PickleRoles) -> None:
-    stack: list[tuple[object, bool]] = [(top, True)]
-    seen = set[int]()
-    while stack:
-        value, are_names = stack.pop()
-        if isinstance(value, str):
-            (roles.names if are_names else roles.values).add(value)
-        elif isinstance(value, Global):
-            _add_global(value, roles)
-        elif isinstance(value, PyValue) and id(value) not in seen:
-            seen.add(id(value))
-            first, *others = value.items or (None,)
-            inside = are_names and not (isinstance(first, str) and first in CONSTANTS)
-            if isinstance(first, str) and not inside:
-                roles.names.add(first)
-                first = None
-            stack += [(one, inside) for one in (first, *others, *value.arguments, value.state, value.what)]
-            stack += [(one, inside) for pair in value.pairs for one in pair]
+def constants_of_bytecode(data: memoryview, allowance: Allowance) -> set[str]:
+    """The texts of bytecode that are no names: constants, and what arguments are by default.
+
+    Raises:
+        ArchiveError: it is no pickle of TorchScript.
+        LimitError: its values would take more memory than allowed.
+    """
+    with allowance.part() as part:
+        tree = read_trees([Pickle(BYTECODE, data)], [False], part)
+        texts = tree.strings.copies()
+        markers = [number for number, text in enumerate(texts) if text in CONSTANTS]
+        is_text = tree.kinds(np.arange(len(tree.value))) == ValueKind.TEXT
+        nodes = np.flatnonzero(is_text & np.isin(tree.value, markers))
+        places = np.flatnonzero(np.isin(tree.children, nodes))
+        behind = places[np.isin(places, tree.bounds)] + 1  # the second item of a tuple that begins so
+        stack, seen = tree.children[behind[behind < len(tree.children)]].tolist(), set[int]()
+        found = set[str]()
+        while stack:
+            node = stack.pop()
+            if is_text[node]:
+                found.add(texts[tree.value[node]].decode("utf-8", "backslashreplace"))
+            elif node not in seen:
+                seen.add(node)
+                stack += tree.items(node)
+                stack += [tree.states[node]] if node in tree.states else []
+        return found
 
 
 def _add_global(name: Global, roles: PickleRoles) -> None:

@@ -14,6 +14,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from archive.base.errors import ArchiveError
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
@@ -22,7 +23,12 @@ from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
-from archive.privacy.review.pickled import FEWEST_ENTRIES, PickleRoles, roles_of_pickle
+from archive.privacy.review.pickled import (
+    FEWEST_ENTRIES,
+    PickleRoles,
+    constants_of_bytecode,
+    roles_of_pickle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,7 +122,10 @@ ALL_NAMES = {RecordKind.CALLSTACKS, RecordKind.HANDLES, RecordKind.PATHS}
 ALL_NAMES |= {RecordKind.WEIGHTS, RecordKind.INDEX, RecordKind.KERNELS}
 """Records of which all texts are names."""
 OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
-SOURCE_FILE = re.compile(r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)|<[\w ]{1,40}>")
+SOURCE_FILE = re.compile(
+    r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)(?:\(\d{1,9}\): [\w<>]{1,200}\n?)?|<[\w ]{1,40}>"
+)
+"""A source file, with the line and the function of a traced operation."""
 NO_STRING = re.compile(rb"(?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+")
 """What stands between the strings of JSON."""
 
@@ -177,7 +186,11 @@ def _roles(
         return lambda text, _count: "name" if SOURCE_FILE.fullmatch(text) else "value"
     if isinstance(layer, PickleLayer):
         data = memoryview(layer.data)
-        roles = roles_of_pickle(data, allowance, bytecode=kind is RecordKind.BYTECODE)
+        if kind is RecordKind.BYTECODE:
+            with suppress(ArchiveError):  # of another form: roles are those of any pickle
+                constants = constants_of_bytecode(data, allowance)
+                return lambda text, _count: "value" if text in constants else "name"
+        roles = roles_of_pickle(data, allowance)
         tables += roles.tables
         return _by_pickle(roles)
     if isinstance(layer, JsonLayer):

@@ -1,0 +1,48 @@
+"""The options of a review, which ``leaks`` and ``redact`` take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.cli.reading import is_single
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from click.decorators import FC
+
+
+def review_options(words: str) -> Callable[[FC], FC]:
+    """``--review`` with its help text, ``--accept-names``, ``--reviewer``."""
+    options = [
+        click.option("--review", metavar="FILE", type=click.Path(), help=words),
+        click.option(
+            "--accept-names",
+            is_flag=True,
+            help="Accept all names in --review: of classes, functions, attributes, records.",
+        ),
+        click.option("--reviewer", metavar="NAME", help="Who accepts, for the first line of --review."),
+    ]
+
+    def decorated(command: FC) -> FC:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+def check_review(
+    review: str | None, files: Sequence[str], *, accept_names: bool, reviewer: str | None
+) -> None:
+    """Refuse what has no review to go into, and a review of several files.
+
+    Raises:
+        UsageError: it is one of these.
+    """
+    if review is None and (accept_names or reviewer is not None):
+        raise click.UsageError(f"{'--accept-names' if accept_names else '--reviewer'} needs --review FILE")
+    if review is not None and not is_single(files):
+        raise click.UsageError("--review is of one file: give each its own")
