@@ -281,7 +281,8 @@ def test_all_accepted_says_so(browser: Browser, tmp_path: Path) -> None:
 def test_a_first_place_opens_its_record(browser: Browser, tmp_path: Path) -> None:
     report(FILES["lite archive"], tmp_path / "page.html", review=tmp_path / "review.jsonl")
     with opened(browser, tmp_path / "page.html") as seen:
-        seen.page.locator("#review .place button", has_text="code/__torch__/plain.py.debug_pkl, byte").first.click()
+        place = "code/__torch__/plain.py.debug_pkl, byte"
+        seen.page.locator("#review .place button", has_text=place).first.click()
         seen.settle()
         assert "code/__torch__/plain.py:" in seen.text("#source .where")
         seen.page.locator("#review .place button", has_text="data.pkl, byte").first.click()
