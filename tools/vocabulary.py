@@ -1,6 +1,7 @@
 """Make the vocabulary of ``archive.privacy.review`` from PyTorch: ``words.zst`` in that room.
 
-python -m tools.vocabulary
+    python -m tools.vocabulary             writes it
+    python -m tools.vocabulary --check     says which words differ; status 1 then
 
 Words are those of operators and their schemas, of ``torch.nn``, of what PyTorch's modules and functions are
 made of, of the schema of exported programs, of TorchScript's generated code, of Python, and of file formats.
@@ -20,6 +21,7 @@ import keyword
 import math
 import operator
 import re
+import sys
 import typing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +33,7 @@ from torch._export.serde import schema as export_schema
 from archive.formats import record_kinds
 from archive.formats.exported.schema import CLASSES
 from archive.privacy.review.code import texts_of_code
-from archive.privacy.review.vocabulary import FILE, packed
+from archive.privacy.review.vocabulary import FILE, packed, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +46,7 @@ _inductor/codegen/cpp_wrapper_cpu.py _inductor/codegen/wrapper.py _inductor/code
 _inductor/codegen/cpp_utils.py _inductor/cpp_builder.py _inductor/package/package.py
 """
 """What writes the C++ code of compiled models."""
+DTYPES = {str(one).removeprefix("torch.") for one in vars(torch).values() if isinstance(one, torch.dtype)}
 FLAG = re.compile(r"[A-Za-z_][\w+=-]{3,40}(?: -m\w+)*")
 """An option of a compiler, and what else is one word."""
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -242,19 +245,32 @@ def gathered() -> Words:
     words.add(
         *(value for name, value in vars(record_kinds).items() if name.isupper() and isinstance(value, str))
     )
-    words.literals |= {*BYTECODE.split(), *SENTENCES}
+    words.literals |= {*DTYPES, *BYTECODE.split(), *SENTENCES}
     return words
 
 
-def main() -> bytes:
-    """The packed vocabulary."""
+def made() -> tuple[str, list[str], list[str]]:
+    """What the vocabulary is made from, its identifiers and literals, sorted."""
     words, people = gathered(), set(PEOPLE.split())
     identifiers = {one for one in words.identifiers if one.lower() not in people}
-    literals = {one for one in words.literals if one.lower() not in people and any(map(str.isalpha, one))}
-    version = f"torch {torch.__version__.partition('+')[0]}"
-    return packed(version, sorted(identifiers), sorted(literals))
+    literals = {
+        one
+        for one in words.literals
+        if one.lower() not in people and any(map(str.isalpha, one)) and "\n" not in one
+    }
+    return f"torch {torch.__version__.partition('+')[0]}", sorted(identifiers), sorted(literals)
+
+
+def difference() -> str:
+    """Words that the file has and PyTorch does not give, or the other way round, in one line."""
+    name, identifiers, literals = made()
+    words = vocabulary()
+    differing = (words.identifiers ^ set(identifiers)) | (words.literals ^ set(literals))
+    return " ".join(sorted(differing)) or ("" if name == words.name else f"made from {words.name}")
 
 
 if __name__ == "__main__":
-    FILE.write_bytes(main())
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(difference() or None)
+    FILE.write_bytes(packed(*made()))
     print(f"{FILE}: {FILE.stat().st_size:,} bytes")

@@ -94,7 +94,8 @@ def is_telling(text: str) -> bool:
 
 
 def _is_type(text: str) -> bool:
-    return PRINTED_TYPE.fullmatch(text) is not None and TYPES.issuperset(IDENTIFIER.findall(text))
+    words = IDENTIFIER.findall(text)
+    return bool(words) and PRINTED_TYPE.fullmatch(text) is not None and TYPES.issuperset(words)
 
 
 # --- rows

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError
+from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
@@ -95,7 +96,7 @@ def texts_in(piece: FilePiece) -> PieceTexts:
 PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
 JOINED_KINDS = {RecordKind.VALUES, RecordKind.HEADER, RecordKind.GRAPH}
 """Kinds of records of files of tensors whose texts are put together."""
-ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o")
+ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o", RECORD_NAME)
 
 
 def _kind(piece: FilePiece) -> RecordKind:
@@ -139,7 +140,8 @@ def _of_strings(
 ) -> Iterator[PlacedText]:
     """The texts of bytes by the roles that their form tells."""
     if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
-        yield PlacedText("value", data.decode("utf-8", "backslashreplace"), 1, outer(0))
+        role = "name" if kind is RecordKind.FORMAT else "value"
+        yield PlacedText(role, data.decode("utf-8", "backslashreplace"), 1, outer(0))
         return
     stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
     while stack:

@@ -1,0 +1,115 @@
+"""What is known, what is a row, and which rows are one."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.record_kinds import RecordKind
+from archive.privacy.pieces.piece import FilePiece
+from archive.privacy.review.listing import Listing
+from tests.privacy.review.planting import saved
+
+if TYPE_CHECKING:
+    from archive.privacy.review.listing import ReviewRow
+
+
+def rows(data: bytes, kind: RecordKind, record: str = "x") -> dict[str, ReviewRow]:
+    """The rows of one record, by their texts."""
+    listing = Listing(DEFAULT_LIMITS.allowance(len(data)))
+    listing.take(FilePiece(record, kind, memoryview(data), DEFAULT_LIMITS.allowance(len(data))))
+    return {row.text: row for row in listing.rows()}
+
+
+def texts(data: bytes, kind: RecordKind, record: str = "x") -> set[tuple[str, str]]:
+    return {(row.role, text) for text, row in rows(data, kind, record).items()}
+
+
+def of_values(*values: str) -> set[str]:
+    """The texts listed of a pickle with some values."""
+    return set(rows(pickle.dumps(list(values)), RecordKind.OBJECT))
+
+
+def test_a_value_is_known_only_as_a_whole() -> None:
+    assert of_values("mean", "cuda:0", "1.2.3", "float32", "Dict[str, Tensor]") == set()
+    assert of_values("block linear", "forward_linear", "mean ") == {"block linear", "forward_linear"}
+
+
+@pytest.mark.parametrize("text", ["0151 2345678", "12.03.1984", "4915112345678", "19840312"])
+def test_long_numbers_are_texts(text: str) -> None:
+    assert of_values(text) == {text}
+
+
+def test_a_value_is_known_if_a_name_of_the_file_is_the_same() -> None:
+    data = b"\x80\x02cacme.nets\nSecretNet\n" + pickle.dumps(["SecretNet"], 2)[2:-1] + b"\x86."
+    assert texts(data, RecordKind.OBJECT) == {("name", "acme"), ("name", "nets"), ("name", "SecretNet")}
+
+
+def test_names_are_cut_into_identifiers_and_numbers_are_templates() -> None:
+    program = json.dumps({"target": "acme.layers.0.norm", "name": ["acme.layers.1.norm", "fc1", "fc22"]})
+    found = rows(program.encode(), RecordKind.PROGRAM, "models/model.json")
+    assert {(text, row.template, row.count) for text, row in found.items()} == {
+        ("acme", False, 2),
+        ("fcN", True, 2),
+    }
+
+
+def test_prose_among_names_is_a_value_and_so_is_what_an_author_noted() -> None:
+    program = json.dumps(
+        {"target": "linear block layer", "custom": {"mark": "weight of it"}, "as_string": "linear"}
+    )
+    found = texts(program.encode(), RecordKind.PROGRAM, "models/model.json")
+    assert found == {("value", "linear block layer"), ("value", "mark"), ("value", "weight of it")}
+
+
+def test_numbers_in_values_are_templates_only_where_several_are_alike() -> None:
+    alone = rows(pickle.dumps(["run 7 of ann"]), RecordKind.OBJECT)
+    several = rows(pickle.dumps(["run 7 of ann", "run 8 of ann", "10.0.0.1", "10.0.0.2"]), RecordKind.OBJECT)
+    assert {(text, row.template) for text, row in alone.items()} == {("run 7 of ann", False)}
+    assert {(text, row.template) for text, row in several.items()} == {("run N of ann", True)}
+
+
+def test_a_table_is_one_row_with_its_odd_entries() -> None:
+    table = {f"token{number}": number for number in range(200)} | {"ann@acme.example": 200}
+    for data in (pickle.dumps({"vocab": table}), json.dumps({"vocab": table}).encode()):
+        found = rows(data, RecordKind.OBJECT)
+        (row,) = (row for row in found.values() if row.table)
+        assert row.table is not None
+        assert (row.role, row.table.entries, row.table.odd) == ("key", 201, ("ann@acme.example",))
+        assert found.keys() == {row.text, "vocab"}
+        assert row.table.digest[:16] in row.text
+
+
+def test_a_table_of_odd_entries_is_listed_entry_by_entry() -> None:
+    table = {f"Name {number} of a person": number for number in range(150)}
+    found = rows(pickle.dumps(table), RecordKind.OBJECT)
+    assert {(row.role, text, row.table) for text, row in found.items()} == {
+        ("key", "Name N of a person", None)
+    }
+
+
+def test_a_table_entry_that_stands_elsewhere_is_listed() -> None:
+    table = {f"token{number}": number for number in range(200)}
+    found = rows(pickle.dumps({"vocab": table, "who": "token7"}), RecordKind.OBJECT)
+    assert "token7" in found
+
+
+def test_stacks_have_files_and_functions_as_names_and_source_as_values() -> None:
+    stack = 'File "shop.py", line 4, in priced\n    return self.secret + 1\n'
+    program = json.dumps({"metadata": {"stack_trace": stack}})
+    assert texts(program.encode(), RecordKind.PROGRAM, "models/model.json") == {
+        ("name", "shop"),
+        ("name", "priced"),
+        ("value", "return self.secret + 1"),
+    }
+
+
+def test_what_no_reader_can_read_is_listed_as_values() -> None:
+    broken = b"\x80\x02X\x09\0\0\0SecretNet" + b"\xff" * 8
+    assert any(role == "value" and "SecretNet" in text for role, text in texts(broken, RecordKind.OBJECT))
+    assert any("SecretNet" in row.text for row in archive.review(saved(broken)).rows)
