@@ -260,6 +260,7 @@ def test_accept_all_shown_takes_what_could_be_read_and_no_more(browser: Browser,
         drawn(seen, 200)
         seen.page.click("text=Accept all shown")
         seen.page.click("text=Show 200 more")
+        assert seen.page.evaluate("document.activeElement.type") == "checkbox"
         taken = {f"text {number}" for number in [*range(201), *range(440, 450)]}
         accepted = tuple(replace(one, accepted=one.text in taken) for one in rows)
         assert saved(seen) == review_lines(replace(file, rows=accepted))

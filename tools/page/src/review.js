@@ -15,6 +15,7 @@ const STATES = [
   ["all", "All"],
 ];
 const AT_ONCE = 200; // rows that are drawn; "all shown" accepts no others
+const DEEPEST = 8; // parts of a place behind its record
 const LONG = 600; // characters of a text that scrolls in a box of its own
 const HEADINGS = [
   ["Accepted", "tick"],
@@ -116,7 +117,11 @@ class Review {
     const more = rows - this.drawn.size;
     if (!more) return [];
     const words = `Show ${count(Math.min(more, AT_ONCE))} more`;
-    const show = button(words, () => this.fill({most: this.most + AT_ONCE}));
+    const show = button(words, () => {
+      const before = this.drawn.size;
+      this.fill({most: this.most + AT_ONCE});
+      [...this.drawn.values()].at(before)?.focus();
+    });
     return [make("p", {}, `${counted(more, "more row")} not shown. `, show)];
   }
 
@@ -157,7 +162,7 @@ class Review {
 
   /** What opens a place in words, "record, place in it"; or null. */
   #opens(first) {
-    for (let end = first.length; end > 0; end = first.lastIndexOf(", ", end - 1)) {
+    for (let end = first.length, n = 0; end > 0 && n < DEEPEST; end = first.lastIndexOf(", ", end - 1), n++) {
       const open = this.opening(first.slice(0, end));
       if (open) return open;
     }
