@@ -14,6 +14,7 @@ from archive.base.errors import ArchiveError
 from archive.base.mapped import UNNAMED
 from archive.privacy.review import ReviewFile, read_review, review
 from archive.privacy.review.reviewed import review_lines, with_accepted
+from archive.render.review import not_read
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -58,10 +59,7 @@ def review_facts(file: Mapped, path: str | PathLike[str], limits: Limits) -> tup
         "name": Path(path).name,
         **{key: [row.get(key) for row in read] for key in COLUMNS},
     }
-    left_out = [f"review: {problem}" for problem in listed.problems]
-    if listed.passed_over:
-        left_out.append(f"review: not looked at: {listed.passed_over:,} bytes of tensors and machine code")
-    return facts, left_out
+    return facts, [f"review: {line}" for line in (*listed.problems, *not_read(listed))]
 
 
 def _listed(file: Mapped, limits: Limits) -> Review:

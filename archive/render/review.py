@@ -48,8 +48,15 @@ def review_text(review: Review, path: str, examples: int) -> Printed:
     lines = [f"{review.file}: {texts_counted(counts)} {UNACCEPTED}; accepted: {seen:,}"]
     if rows:
         lines.append(how_to_accept(path, counts))
+    lines += not_read(review)
+    return [review_table(rows, examples), "", *lines] if rows else lines
+
+
+def not_read(review: Review) -> list[str]:
+    """What of a file is no text, or was not looked at."""
+    lines = []
     if review.numbers:
         lines.append(f"numbers of tensors, listed where they are texts: {review.numbers:,} bytes")
     if review.passed_over:
         lines.append(f"not looked at: {review.passed_over:,} bytes of machine code")
-    return [review_table(rows, examples), "", *lines] if rows else lines
+    return lines
