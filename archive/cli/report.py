@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.render.document_facts import ReportFacts
 
+PAGE_ENDINGS = (".html", ".htm")
+
 
 @click.command("report")
 @files_argument
@@ -52,6 +54,12 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Show what grew since this file, or those of this folder.",
 )
+@click.option(
+    "--review",
+    metavar="FILE",
+    type=click.Path(),
+    help="List the texts that nobody has accepted in this review file; the page accepts them, and saves it.",
+)
 @options.source_option("Show source text and paths, only base names of files, or neither.")
 @options.force_option()
 @takes_reader()
@@ -61,6 +69,7 @@ def command(
     out: str,
     companion: str | None,
     base: str | None,
+    review: str | None,
     show: str,
     force: bool,
     reader: FileReader,
@@ -79,9 +88,12 @@ def command(
       debug-archive report new.pt2 --base old.pt2 -o report.html
       debug-archive report model.pt --source none -o report.html
       debug-archive report small.ptl -c model.ptdbg -o report.html
+      debug-archive report public.pt2 --review review.jsonl -o report.html
       debug-archive report models/ -o pages/ -j 8
     """  # noqa: D301 (click reads the backspace)
-    writing = _Writing(out, companion, base, Shown(show), force, reader)
+    if review is not None and Shown(show) is not Shown.FULL:
+        raise click.UsageError("--review shows all texts of FILE, and --source hides some")
+    writing = _Writing(out, companion, base, review, Shown(show), force, reader)
     return writing.single(files[0]) if is_single(files) else writing.several(files)
 
 
@@ -90,6 +102,7 @@ class _Writing:
     out: str
     companion: str | None
     base: str | None
+    review: str | None
     shown: Shown
     force: bool
     reader: FileReader
@@ -101,6 +114,7 @@ class _Writing:
             self.out,
             companion=None if self.companion is None else self.reader.source(self.companion),
             base=None if self.base is None else self.reader.source(self.base),
+            review=self.review,
             show=self.shown,
             force=self.force,
             limits=self.reader.limits,
@@ -115,10 +129,16 @@ class _Writing:
         """Write a page of each file, and one that lists them.
 
         Raises:
-            UsageError: a companion is given, or two files would have one page.
+            UsageError: a companion or a single page is named, or two files would have one page.
         """
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")
+        if self.review is not None:
+            raise click.UsageError("--review is of one FILE: give each its own")
+        if self.out.lower().endswith(PAGE_ENDINGS) and not is_folder(self.out):
+            raise click.UsageError(
+                f"several files get a page each, in a folder: -o {self.out.rpartition('.')[0]}/"
+            )
         if self.base is not None and not is_folder(self.base):
             raise click.UsageError("several files are compared with those of a folder, and BASE is none")
         skipped = [folder for folder in (self.out, self.base) if folder is not None]

@@ -41,6 +41,8 @@ where it is not shown.
 each column) and ``links``, for each row: the number of a file, or -1, and a position there; of what is called
 in C++ code also the number of its record, and a position there; or null.
 
+``review``, of a page that was asked for one: what :mod:`archive.page.review` says.
+
 ``findings``: ``from`` (the command: verify, leaks, migrate, lite, symbolicate), ``severity``, ``what``,
 ``record``, ``place``, ``message``.
 """

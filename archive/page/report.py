@@ -15,12 +15,14 @@ from archive.io.output import replacing, write_all
 from archive.page.bounding import fitted
 from archive.page.document import document
 from archive.page.facts import page_facts
+from archive.page.review import review_facts
 from archive.page.shown import Shown
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import REPORTED_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
 
     from archive.io.mapped import Source
     from archive.io.output import Sink
@@ -60,6 +62,7 @@ def report(
     *,
     companion: Source | None = None,
     base: Source | None = None,
+    review: str | PathLike[str] | None = None,
     show: Shown | str = Shown.FULL,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -72,6 +75,8 @@ def report(
         out: where to write the page: a path, or a binary file.
         companion: the archive's debug info, if that was split off.
         base: an older file, likewise; the page then shows by how much each part of the new one grew.
+        review: a review file, which need not be there: the page then lists the texts of the archive that are
+            not PyTorch's own, to be accepted there, and saves the file anew. Only with all of the source.
         show: of the model's source, what the page shows: ``full``, all text, and files with their folders;
             ``basename``, files without them, and no text that ``leaks`` finds; ``none``, no text either.
         force: replace an existing file.
@@ -81,9 +86,11 @@ def report(
         ArchiveError: a file is of another kind (the message says which), or contradicts itself, or the target
             exists.
         OSError: a file cannot be read or written; then the target has not been touched.
-        ValueError: there is no such choice of what is shown.
+        ValueError: there is no such choice of what is shown, or a review together with less than all.
     """
     shown = Shown(show)
+    if review is not None and shown is not Shown.FULL:
+        raise ValueError("a review shows all texts, whatever else of the source is left out")
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
         account = None if base is None else sizes(base, limits=limits)
         name = Path(mapped.name).name
@@ -91,6 +98,9 @@ def report(
         with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=kinds):
             pass  # what is no archive is refused by its whole path
         made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)
+        if review is not None:
+            made["review"], not_reviewed = review_facts(mapped, review, limits)
+            made["left_out"] += not_reviewed
         facts, packed_facts = fitted(made)
         page = document(packed_facts, f"{name}: debug-archive")
         write_all(memoryview(page), file)

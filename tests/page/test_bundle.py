@@ -28,7 +28,7 @@ def test_it_is_what_its_sources_make() -> None:
 
 def test_it_is_small_and_fit_to_be_embedded() -> None:
     script, style = ((BUNDLE / name).read_bytes() for name in ("page.js", "page.css"))
-    assert len(script) < 420_000
+    assert len(script) < 440_000
     for text in (script, style):
         assert text.isascii()
         assert b"</script" not in text.lower()

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from os import PathLike
 
+    from archive.privacy.review import Review
+
 FORMAT, FORMAT_VERSION = "debug-archive review", 1
 MOST_BYTES, MOST_VALUES = 1 << 26, 1 << 16
 """Bytes of a review file, and values in one of its lines, at most."""
@@ -246,3 +248,13 @@ def update_review(
             if read_review(path) != before:
                 raise ArchiveError("was changed meanwhile", file=os.fspath(path))
     return made
+
+
+def not_read(review: Review) -> list[str]:
+    """What of a file is no text, or was not looked at."""
+    lines = []
+    if review.numbers:
+        lines.append(f"numbers of tensors, listed where they are texts: {review.numbers:,} bytes")
+    if review.passed_over:
+        lines.append(f"not looked at: {review.passed_over:,} bytes of machine code")
+    return lines

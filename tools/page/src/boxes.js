@@ -5,26 +5,28 @@ import {hierarchy, partition, treemap} from "d3-hierarchy";
 const LIMIT = 600;
 const DEEPEST = 7; // levels below the focus
 
-/** A tree of {row, value, others, children} of the parts of `focus` that are worth a box: `least` is the smallest value. */
+/**
+ * A tree of {row, chain, value, others, children} of the parts of `focus` that are worth a box: `least` is the smallest
+ * value. Rows of one child each are one box, of the last of them.
+ */
 export function chosen(tree, totals, focus, least) {
-  const root = {row: focus, value: totals[focus], others: 0, children: [], depth: 0};
+  const root = {row: focus, chain: [focus], value: totals[focus], others: 0, children: [], depth: 0};
   const waiting = [root];
   for (let boxes = 1; waiting.length && boxes < LIMIT;) {
     const node = waiting.splice(largest(waiting), 1)[0];
     const rows = tree.largest(node.row, totals, LIMIT - boxes - 1).filter((row) => totals[row] >= least);
     if (!rows.length) continue;
-    node.children = rows.map((row) => ({
-      row,
-      value: totals[row],
-      others: 0,
-      children: [],
-      depth: node.depth + 1,
-    }));
+    node.children = rows.map((first) => {
+      const chain = tree.chain(first, totals);
+      const [row, value] = [chain.at(-1), totals[first]];
+      return {row, chain, value, others: 0, children: [], depth: node.depth + 1};
+    });
     const rest = node.value - rows.reduce((sum, row) => sum + totals[row], 0);
     const others = tree.children(node.row).length - rows.length;
     if (rest > 0)
       node.children.push({
         row: node.row,
+        chain: [],
         value: rest,
         others: Math.max(others, 1),
         children: [],

@@ -66,9 +66,9 @@ export class Editor {
   /**
    * `touching(from, to)` gives [from, to, shade]; `numberOf(line, state)` a line's number; `onPoint(position, how)` is told
    * of the pointer ("hover"), of a click or the caret ("caret"), and of a pointer that has left (null); `isPython`: its
-   * words have colours.
+   * words have colours; `wraps`: its lines are folded.
    */
-  constructor({label, touching, numberOf, onPoint, isPython = true}) {
+  constructor({label, touching, numberOf, onPoint, isPython = true, wraps = false}) {
     this.quiet = false;
     const place = (event, view) => view.posAtCoords({x: event.clientX, y: event.clientY});
     this.view = new EditorView({
@@ -85,6 +85,7 @@ export class Editor {
           }),
           lineNumbers({formatNumber: numberOf}),
           ...(isPython ? [python, syntaxHighlighting(classHighlighter)] : []),
+          ...(wraps ? [EditorView.lineWrapping] : []),
           escapes,
           drawSelection(),
           shades(touching),
@@ -120,8 +121,11 @@ export class Editor {
     this.quiet = false;
   }
 
-  /** Marks `here`, one range, and `also`, others; scrolls to the first if asked, `gently` only if it is out of view. */
-  mark(here, also = [], {scroll = false, gently = false} = {}) {
+  /**
+   * Marks `here`, one range, and `also`, others. `scroll` brings the first into view: "page" moves the page, too, "box" the
+   * editor's text alone; `gently` only what is out of view.
+   */
+  mark(here, also = [], {scroll = null, gently = false} = {}) {
     const marks = [...(here ? [[...here, HERE]] : []), ...also.map((range) => [...range, ALSO])].filter(
       ([from, to]) => to > from,
     );
@@ -133,9 +137,9 @@ export class Editor {
         ),
       ),
     ];
-    if (scroll && here)
-      effects.push(EditorView.scrollIntoView(here[0], gently ? {y: "nearest", yMargin: 40} : {y: "center"}));
+    if (scroll === "page" && here) effects.push(EditorView.scrollIntoView(here[0], {y: "center"}));
     this.view.dispatch({effects});
+    if (scroll === "box" && here) this.centre(here[0], {gently});
   }
 
   /** Puts the caret somewhere, with the `length` units behind it selected. */
@@ -154,12 +158,27 @@ export class Editor {
     this.view.dispatch({effects: EditorView.scrollIntoView(position, {y: "center"})});
   }
 
-  /** Scrolls to a position within its own view; the page stays where it is. */
-  centre(position) {
+  /**
+   * Scrolls to a position within its own view, `gently` only if it is out of that; the page stays where it is. Once more
+   * in the next frame: where lines are is estimated until they have been drawn.
+   */
+  centre(position, {gently = false, again = true} = {}) {
+    if (again) requestAnimationFrame(() => this.centre(position, {gently: true, again: false}));
     this.view.requestMeasure({
-      read: (view) => view.lineBlockAt(position).top - view.scrollDOM.clientHeight / 2,
-      write: (top, view) => {
-        view.scrollDOM.scrollTop = top;
+      read: (view) => {
+        const {scrollTop, scrollLeft, clientHeight, clientWidth} = view.scrollDOM;
+        const {top, bottom, from} = view.lineBlockAt(position);
+        const [width, x] = [
+          clientWidth - view.contentDOM.offsetLeft,
+          (position - from) * view.defaultCharacterWidth,
+        ];
+        const isSeen = gently && top >= scrollTop && bottom <= scrollTop + clientHeight;
+        const isBeside = x >= scrollLeft && x <= scrollLeft + width;
+        return [isSeen ? scrollTop : top - clientHeight / 2, isBeside ? scrollLeft : x - width / 2];
+      },
+      write: ([top, left], {scrollDOM}) => {
+        scrollDOM.scrollTop = top;
+        scrollDOM.scrollLeft = left;
       },
     });
   }

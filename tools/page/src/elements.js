@@ -24,9 +24,11 @@ export const heading = (title, kind = null) => make("th", {scope: "col", class: 
 
 export const cell = (content, kind = null) => make("td", {class: kind}, content);
 
-/** A table of headings and of rows of cells. */
+/** A table of headings and of rows of cells, which have their headings beside them in a narrow window. */
 export function tableOf(headings, rows, {kind = "plain", caption = null} = {}) {
   const lines = rows.map((cells) => make("tr", {}, ...cells));
+  for (const cells of rows)
+    for (const [n, cell] of cells.entries()) cell.dataset.title = n ? headings[n].textContent.trim() : "";
   return make(
     "table",
     {class: kind},

@@ -17,8 +17,8 @@ const SOURCE = new Map([
 ]);
 
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
+const NO_MESSAGE = "(the log has no message)";
 const placeOf = ({file, line}, row) => (file[row] ? `${file[row]}:${line[row]}` : "no single line of source");
-const causeOf = ({where, message}, row) => [where[row], message[row]].filter(Boolean).join(": ");
 
 export function failuresHead({causes, models, unexplained, caveat, notes, source}) {
   const explained = sum(causes.count);
@@ -147,7 +147,7 @@ function modelsTable({models, causes}) {
     most = Math.max(1, ...rows.map(({failures}) => failures));
   const titles = ["Model", "Failures", "Share", "Causes", "Most frequent", "Compared"];
   const table = tableOf(
-    titles.map((title) => heading(title)),
+    titles.map((title, n) => heading(title, n && n < 4 ? "figure" : null)),
     rows
       .slice(0, MOST_MODELS)
       .map((model) => [
@@ -180,20 +180,27 @@ function causesSection(failures, models, times) {
     rows,
     [
       {title: "Failures", as: "number", value: (row) => causes.count[row]},
+      {title: "Message", value: (row) => causes.message[row] || NO_MESSAGE},
+      {title: "Place", isWide: true, value: (row) => placeOf(causes, row)},
       ...(times
         ? [
-            {title: "Over time", value: (row) => sum(times[row]), words: (row) => picture(times[row])},
+            {
+              title: "Over time",
+              isWide: true,
+              value: (row) => sum(times[row]),
+              words: (row) => picture(times[row]),
+            },
             {
               title: "Last",
+              isWide: true,
               as: "number",
               value: (row) => causes.seconds[row],
               words: (row) => causes.last[row],
             },
           ]
         : []),
-      {title: "Place", value: (row) => placeOf(causes, row)},
-      ...(failures.models.length > 1 ? [{title: "Model", value: names}] : []),
-      {title: "Cause", value: (row) => causeOf(causes, row)},
+      ...(failures.models.length > 1 ? [{title: "Model", isWide: true, value: names}] : []),
+      {title: "Module or function", isWide: true, value: (row) => causes.where[row]},
     ],
     {onOpen: open, find: state.get("section") === "causes" ? (state.get("find") ?? "") : ""},
   );
@@ -225,6 +232,7 @@ class Cause {
       label: "Source of the model",
       touching: () => [],
       onPoint: () => {},
+      wraps: true,
       numberOf: (line, {doc}) =>
         !this.lines || line > doc.lines
           ? String(line)
@@ -250,7 +258,8 @@ class Cause {
     this.row = row;
     const {causes, models, interval, span} = this.failures;
     this.title.textContent = `${counted(causes.count[row], "failure")} at ${shown(placeOf(causes, row))}`;
-    const cause = make("p", {}, shown(causeOf(causes, row))),
+    const cause = make("p", {class: "message"}, shown(causes.message[row] || NO_MESSAGE)),
+      where = causes.where[row] && make("p", {}, "In ", make("code", {}, shown(causes.where[row]))),
       of = make(
         "p",
         {class: "hint"},
@@ -261,7 +270,12 @@ class Cause {
       ` \u00b7 ${shown(causes.first[row])}${causes.last[row] === causes.first[row] ? "" : ` to ${shown(causes.last[row])}`}`;
     if (when) of.append(when);
     const counts = causes.first[row] ? causes.times[row] : null;
-    this.facts.replaceChildren(cause, of, ...(counts ? overTime(counts, interval, span) : []));
+    this.facts.replaceChildren(
+      cause,
+      ...(where ? [where] : []),
+      of,
+      ...(counts ? overTime(counts, interval, span) : []),
+    );
     this.#showText(causes.excerpt[row], causes.marked[row]);
     this.#showSource(causes.link[row]);
   }

@@ -23,7 +23,7 @@ function beside(address) {
 export function folderSections(folder, add) {
   const {files} = folder,
     rows = files.file.length;
-  add("totals", "Together", () => ({
+  add("totals", "Summary", () => ({
     nodes: [totals(folder.totals), ...(folder.notes ?? []).map((text) => make("p", {}, shown(text)))],
   }));
   if (rows) {

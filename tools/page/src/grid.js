@@ -9,23 +9,32 @@ import {printable} from "./print.js";
 const PRINTED_ROWS = 200;
 let grids = 0;
 
+const NARROW = matchMedia("(max-width: 40rem)");
+
 const figures = (column) => (column?.as ?? "text") !== "text";
 
 export class Grid {
   /**
-   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?}; `onOpen(row)` follows Enter and click;
+   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?, isWide?}, without those that are wide in a
+   * narrow window; `onOpen(row)` follows Enter and click;
    * `tree`: {level(row), expanded(row) -> true, false or null, toggle(row, expand)} makes it a treegrid.
    */
   constructor({label, columns, onOpen = () => {}, tree = null, height = 360}) {
     Object.assign(this, {
       label: shown(label),
-      columns: columns.map((column) => ({...column, title: shown(column.title)})),
+      all: columns.map((column) => ({...column, title: shown(column.title)})),
       onOpen,
       tree,
       rows: [],
       current: 0,
       sorted: null,
       descending: false,
+    });
+    this.#fit();
+    NARROW.addEventListener("change", () => {
+      this.#fit();
+      this.table.resetAutoSize();
+      this.draw();
     });
     this.id = `grid${grids++}`;
     this.table = document.createElement("regular-table");
@@ -62,8 +71,14 @@ export class Grid {
     await this.draw();
   }
 
-  text(column, row) {
-    const {value, as = "text", words} = this.columns[column];
+  /** Takes the columns that a window of this width has. */
+  #fit() {
+    const sorted = this.columns?.[this.sorted];
+    this.columns = this.all.filter(({isWide}) => !(isWide && NARROW.matches));
+    if (sorted) this.sorted = this.columns.includes(sorted) ? this.columns.indexOf(sorted) : null;
+  }
+
+  text({value, as = "text", words}, row) {
     return words ? shown(words(row)) : worded(value(row), as);
   }
 
@@ -74,7 +89,7 @@ export class Grid {
       num_rows: this.rows.length,
       num_columns: this.columns.length,
       column_headers: columns.map(({title}) => [title]),
-      data: columns.map((_, n) => rows.map((row) => this.text(x0 + n, row))),
+      data: columns.map((column) => rows.map((row) => this.text(column, row))),
     });
   }
 
@@ -225,9 +240,9 @@ export class Grid {
   }
 
   #printed() {
-    const headings = this.columns.map(({title}) => heading(title));
+    const headings = this.all.map(({title}) => heading(title));
     const lines = Array.from(this.rows.slice(0, PRINTED_ROWS), (row) =>
-      this.columns.map((_, column) => cell(this.text(column, row))),
+      this.all.map((column) => cell(this.text(column, row))),
     );
     const rest = this.rows.length - lines.length;
     return make(

@@ -16,9 +16,8 @@ export function searchable(label, rows, columns, {onOpen, find = "", sorted = nu
   });
   const grid = new Grid({label, columns: filled, onOpen});
   grid.sorted = sorted;
-  const texts = filled.map((_, n) => n);
   const matches = (row, wanted) =>
-    texts.some((column) => grid.text(column, row).toLowerCase().includes(wanted));
+    filled.some((column) => grid.text(column, row).toLowerCase().includes(wanted));
   function fill() {
     const wanted = search.input.value.toLowerCase(),
       matching = [];

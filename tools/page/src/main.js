@@ -8,6 +8,7 @@ import {listenToKeys} from "./keys.js";
 import {findingsSection, handlesSection, tableSection} from "./lists.js";
 import {modulesSection} from "./modules.js";
 import {Pair} from "./pair.js";
+import {reviewSection} from "./review.js";
 import {Sections} from "./sections.js";
 import {sizesSection} from "./sizes.js";
 import {linkTo, state} from "./state.js";
@@ -47,6 +48,14 @@ function sourceSection(data) {
 
 function archiveSections(data) {
   const add = (id, title, build) => sections.add(id, title, build);
+  const numbers = new Map(data.sources?.records.map(({name}, number) => [name, number]));
+  const sized = new Set(data.sizes?.record);
+  const opening = (name) => {
+    const number = numbers.get(name) ?? numbers.get(name.replace(/\.debug_pkl$/, ""));
+    if (number !== undefined) return () => goToRecord(number, 0);
+    return name && sized.has(name) ? () => location.assign(linkTo({section: "sizes", find: name})) : null;
+  };
+  if (data.review) add("review", "Review", () => reviewSection(data.review, opening));
   if (data.sizes)
     add("sizes", data.sizes.old ? "Where the bytes are, and were" : "Where the bytes are", () =>
       sizesSection(data.sizes),
@@ -60,11 +69,6 @@ function archiveSections(data) {
     add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
   for (const [number, table] of (data.tables ?? []).entries())
     if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, goToLink));
-  const numbers = new Map(data.sources?.records.map(({name}, number) => [name, number]));
-  const opening = (name) => {
-    const number = numbers.get(name) ?? numbers.get(name.replace(/\.debug_pkl$/, ""));
-    return number === undefined ? null : () => goToRecord(number, 0);
-  };
   if (data.findings) add("findings", "Findings", () => findingsSection(data.findings, opening));
 }
 

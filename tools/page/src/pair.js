@@ -117,16 +117,11 @@ export class Pair {
     return row < 0 ? 0 : record.at[row];
   }
 
-  /** What is shown first. */
+  /** What is shown first, when the page is read up to here. */
   open() {
-    if (this.records.length) this.showRecord(this.best, this.#firstMarked(this.best));
-    else
-      this.showFile(
-        Math.max(
-          0,
-          this.files.findIndex(({name}) => !FOREIGN.test(name)),
-        ),
-      );
+    const own = this.files.findIndex(({name}) => !FOREIGN.test(name));
+    if (this.records.length) this.showRecord(this.best, this.#firstMarked(this.best), {still: true});
+    else this.showFile(Math.max(0, own), 0, {still: true});
   }
 
   recordNamed(name) {
@@ -137,20 +132,20 @@ export class Pair {
     return this.files.findIndex((file) => file.name === name);
   }
 
-  /** Shows a record, marks what stands at a position of it, and where that comes from. */
-  showRecord(number, position = 0, {pin = false} = {}) {
+  /** Shows a record, marks what stands at a position of it, and where that comes from; `still` leaves the page in its place. */
+  showRecord(number, position = 0, {pin = false, still = false} = {}) {
     if (!this.records[number]) return;
     this.#loadRecord(number);
     this.right.setCaret(position);
-    this.#mark(this.#ofRecord(position), {scroll: "both", pin});
+    this.#mark(this.#ofRecord(position), {scroll: "both", pin, still});
   }
 
   /** Shows a source file, marks the smallest range around a position, and what became of it. */
-  showFile(number, position = 0, {pin = false} = {}) {
+  showFile(number, position = 0, {pin = false, still = false} = {}) {
     if (!this.files[number]) return;
     this.#loadFile(number);
     this.left.setCaret(position);
-    this.#mark(this.#ofFile(position), {scroll: "both", pin});
+    this.#mark(this.#ofFile(position), {scroll: "both", pin, still});
   }
 
   #found([number, position, length]) {
@@ -238,19 +233,19 @@ export class Pair {
     const meaning = side === "record" ? this.#ofRecord(position) : this.#ofFile(position);
     const other = side === "record" ? "file" : "record";
     if (how === "caret") {
-      this.#mark(meaning, {scroll: other, pin: true});
+      this.#mark(meaning, {scroll: other, pin: true, still: true});
       return;
     }
     if (meaning.row < 0 || meaning.file < 0) return;
     if (this.#isLoaded(meaning)) this.#mark(meaning, {});
-    this.resting = setTimeout(() => this.#mark(meaning, {scroll: other, gently: true}), RESTING);
+    this.resting = setTimeout(() => this.#mark(meaning, {scroll: other, gently: true, still: true}), RESTING);
   }
 
   #isLoaded({file, record}) {
     return file === this.file && record === this.record;
   }
 
-  #mark(meaning, {scroll = null, pin = false, gently = false}) {
+  #mark(meaning, {scroll = null, pin = false, gently = false, still = false}) {
     if (meaning.record >= 0) this.#loadRecord(meaning.record);
     if (meaning.file >= 0) this.#loadFile(meaning.file);
     if (pin || !this.pinned || (scroll && !gently)) this.pinned = meaning;
@@ -265,17 +260,22 @@ export class Pair {
     const record = this.records[this.record]; // none where a kind of file has source files alone
     const rows =
       range && record ? range.places.filter(([number]) => number === this.record).map(([, row]) => row) : [];
-    const stretch = (row) => [record.at[row], record.end(row)];
-    const line = meaning.side === "file" && !known && this.areLines ? this.left.line(meaning.position) : null;
-    this.left.mark(line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null, [], {
-      scroll: scroll === "both" || scroll === "file",
+    const scrolled = (side) => ({
+      scroll: scroll === "both" || scroll === side ? (still ? "box" : "page") : null,
       gently,
     });
+    const stretch = (row) => [record.at[row], record.end(row)];
+    const line = meaning.side === "file" && !known && this.areLines ? this.left.line(meaning.position) : null;
+    this.left.mark(
+      line ? [line.from, line.to] : known ? [meaning.from, meaning.to] : null,
+      [],
+      scrolled("file"),
+    );
     if (record)
       this.right.mark(
         known ? stretch(meaning.row) : null,
         rows.filter((row) => row !== meaning.row).map(stretch),
-        {scroll: scroll === "both" || scroll === "record", gently},
+        scrolled("record"),
       );
     this.marked = {rows, n: rows.indexOf(meaning.row)};
     this.#tell(meaning, known, range);

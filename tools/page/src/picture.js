@@ -6,6 +6,10 @@ import {bytes, count, counted, growth, percent, shown} from "./texts.js";
 
 const SMALLEST = 40; // square pixels: what is smaller is part of "others"
 const KINDS = 8; // colours
+const CHAINED = " \u203a ";
+const LINE = 17; // pixels: the height of a name
+const PADDING = 12; // beside it
+const SHORTEST = 50; // room for as much of a name as is worth to be read
 const ARROWS = new Map([
   ["ArrowLeft", [-1, 0]],
   ["ArrowRight", [1, 0]],
@@ -66,8 +70,9 @@ export class Picture {
 
   #box({node, depth, leaf, x, y, width, height}) {
     const {tree, totals} = this;
-    const {row, others, value} = node;
-    const name = others ? counted(others, "other") : shown(tree.columns.name[row]);
+    const {row, chain, others, value} = node;
+    const names = others ? [counted(others, "other")] : chain.map((at) => shown(tree.columns.name[at]));
+    const name = names.join(CHAINED);
     const rest = tree.isTwo ? [] : [this.words(value), percent(value, totals[0])];
     const figures = others ? rest : this.figures(row);
     const label = [name, ...figures].filter(Boolean).join(", ");
@@ -87,10 +92,28 @@ export class Picture {
         style: {left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px`},
         onclick: () => this.onOpen(row),
       },
-      width > 36 &&
-        height > 13 &&
-        make("span", {}, `${name} `, make("small", {}, (tree.isTwo ? figures.at(-1) : figures[0]) ?? "")),
+      height >= LINE && this.#label(names, (tree.isTwo ? figures.at(-1) : figures[0]) ?? "", width - PADDING),
     );
+  }
+
+  /** What of a box's names, and of its figure, has room: nothing is cut by an edge but the end of a last name. */
+  #label(names, figure, room) {
+    const wide = (text) => this.#measured(text) <= room;
+    const [all, last] = [names.join(CHAINED), names.at(-1)];
+    if (wide(`${all} ${figure}`)) return make("span", {}, `${all} `, make("small", {}, figure));
+    const less = names.length > 1 ? [all, `\u2026${CHAINED}${last}`] : [all];
+    const whole = [...less, last].find(wide);
+    return whole || room >= SHORTEST ? make("span", {}, whole ?? last) : null;
+  }
+
+  /** How long a text is, in pixels, in the letters of boxes. */
+  #measured(text) {
+    if (!this.pen) {
+      const {fontFamily, fontSize} = getComputedStyle(this.element);
+      this.pen = document.createElement("canvas").getContext("2d");
+      this.pen.font = `${fontSize} ${fontFamily}`;
+    }
+    return this.pen.measureText(text).width;
   }
 
   /** The class that gives a box its colour: its kind, or of two files what became of its size. */

@@ -21,7 +21,7 @@ const PRINTED_PARTS = 20; // of each of the first level
 
 export function sizesSection(columns) {
   const section = new Sizes(new Tree(columns));
-  return {nodes: section.nodes, ready: () => section.fill(), follow: () => section.follow()};
+  return {nodes: section.nodes, ready: () => section.start(), follow: () => section.follow()};
 }
 
 class Sizes {
@@ -31,7 +31,7 @@ class Sizes {
     this.crumbs = make("nav", {class: "crumbs", "aria-label": "Part in focus"});
     this.picture = new Picture(tree, {
       onOpen: (row) => this.go(tree.branch(row)),
-      onLeave: () => this.go(Math.max(0, tree.columns.parent[this.picture.focus])),
+      onLeave: () => this.go(tree.outer(this.picture.focus, this.picture.totals)),
     });
     this.search = searchField("Search", () => this.fill());
     this.search.input.value = state.get("find") ?? "";
@@ -57,8 +57,14 @@ class Sizes {
       this.grid.element,
     ];
     printable(this.picture.element, () => printed(tree));
-    this.picture.draw({shape, measure, focus: tree.find(state.get("in"))});
+    Object.assign(this.picture, {shape, measure, focus: tree.find(state.get("in"))});
+  }
+
+  /** Draws everything, which has its place in the page by now. */
+  start() {
+    this.picture.draw();
     this.#showWay();
+    return this.fill();
   }
 
   #draw(what, value) {
@@ -88,15 +94,16 @@ class Sizes {
     this.crumbs.replaceChildren(...buttons, make("span", {class: "sum"}, share));
   }
 
-  /** The table: leaves below the focus that have the searched text in path, type or shape, the largest first. */
+  /** The table: leaves below the focus that have the searched text in path, type, shape or record, the largest first. */
   fill() {
     const {tree, search} = this;
     const wanted = search.input.value.toLowerCase();
     const has = (text) => text.toLowerCase().includes(wanted);
     const paths = wanted ? tree.paths() : null;
+    const {what, record} = tree.columns;
     const rows = tree
       .leavesBelow(this.picture.focus)
-      .filter((row) => !wanted || has(paths[row]) || has(tree.columns.what[row]));
+      .filter((row) => !wanted || [paths[row], what[row], record[row]].some(has));
     const sums = tree.totals("stored");
     search.output.value = `${count(rows.length)} of ${counted(this.leaves.length, "row")}`;
     state.set({find: wanted ? search.input.value : null});

@@ -69,6 +69,26 @@ export class Tree {
     return rows.sort((a, b) => sums[b] - sums[a]).slice(0, most);
   }
 
+  /** The rows from `row` down, as long as each is nothing but its one child: they are one box. */
+  chain(row, sums) {
+    const rows = [row];
+    for (let only = row; (only = this.#only(only, sums)) >= 0;) rows.push(only);
+    return rows;
+  }
+
+  /** The child that has all of a row's sum, or -1. */
+  #only(row, sums) {
+    const children = this.children(row);
+    return children.length === 1 && sums[children[0]] === sums[row] ? children[0] : -1;
+  }
+
+  /** Where Backspace leads: the parent, or that of the whole chain that the row ends. */
+  outer(row, sums) {
+    let out = this.columns.parent[row];
+    while (out > 0 && this.#only(out, sums) >= 0) out = this.columns.parent[out];
+    return Math.max(0, out);
+  }
+
   /** What to bring into focus for a row: a leaf has nothing to show but itself. */
   branch(row) {
     return this.isLeaf(row) ? this.columns.parent[row] : row;

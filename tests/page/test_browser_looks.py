@@ -1,0 +1,164 @@
+"""What a reader sees first, at any size of the window: the top, whole labels, nothing that leads nowhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from archive.page.report import report
+from tests.page.browser import HEAD, ROOT, data_of, in_browser, opened, written
+from tests.page.test_browser_positions import STACK
+from tests.page.test_failures import LOG, page_of
+from tests.support.commands import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+pytestmark = in_browser()
+
+WIDTHS = (400, 800, 1400, 2560)
+LETTERS = 10
+"""Of a name in a table on each of its lines, at least."""
+CHAIN: dict[str, Any] = {
+    "name": ["made.ptl", "code", "__torch__", "torch", "nn", "a.py", "b.py", "weights", "w"],
+    "parent": [-1, 0, 1, 2, 3, 4, 4, 0, 7],
+    "stored": [0, 0, 0, 0, 0, 300, 200, 0, 500],
+    "kind": [0, 1, 1, 1, 1, 1, 1, 2, 2],
+    "what": [""] * 9,
+    "record": [""] * 9,
+    "kinds": ["file", "code", "weights"],
+}
+CHAIN |= {"inflated": CHAIN["stored"], "elements": [0] * 9}
+PROGRAM = ROOT / "fixtures/exported/shop.pt2"
+CUT = """() => [...document.querySelectorAll(".box > span")].filter((name) => {
+    const box = name.parentElement;
+    const isLow = name.offsetTop + name.offsetHeight > box.clientHeight + 1;
+    const isLong = name.scrollWidth > name.clientWidth + 1;
+    return isLow || name.querySelector("small") && isLong;
+}).map((name) => name.textContent)"""
+BESIDE = """() => [...document.querySelectorAll("body *")].filter((element) => {
+    const {width, right} = element.getBoundingClientRect();
+    return width && right > innerWidth + 1 && !element.closest("regular-table, .cm-scroller, nav, .box");
+}).map((element) => element.outerHTML.slice(0, 100))"""
+
+
+@pytest.mark.parametrize("file", [STACK, PROGRAM], ids=["script", "program"])
+@pytest.mark.parametrize("height", [900, 1440, 3000])
+def test_a_report_opens_at_its_top(browser: Browser, tmp_path: Path, file: Path, height: int) -> None:
+    report(file, tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.page.set_viewport_size({"width": 1400, "height": height})
+        seen.page.reload()
+        seen.page.wait_for_selector("html[data-ready]", state="attached")
+        for _ in range(10):
+            seen.settle()
+        assert seen.page.evaluate("scrollY") == 0
+
+
+def test_a_link_to_a_line_still_leads_there(browser: Browser, tmp_path: Path) -> None:
+    report(STACK, tmp_path / "page.html")
+    record = data_of((tmp_path / "page.html").read_bytes())["sources"]["records"][0]
+    first = next(row for row, file in enumerate(record["file"]) if file >= 0)
+    place = f"#section=source&record={record['name']}&at={sum(record['at'][: first + 1])}"
+    with opened(browser, tmp_path / "page.html", place) as seen:
+        for _ in range(10):
+            seen.settle()
+        top = seen.page.evaluate("document.querySelector('.here').getBoundingClientRect().top")
+        assert 0 < top < 900
+
+
+def test_a_chain_of_one_child_each_is_one_box(browser: Browser, tmp_path: Path) -> None:
+    file = written(tmp_path, {"version": 1, "head": HEAD, "sizes": CHAIN})
+    with opened(browser, file) as seen:
+        names = seen.page.locator(".box").evaluate_all("(boxes) => boxes.map((box) => box.ariaLabel)")
+        assert names == [
+            "code \u203a __torch__ \u203a torch \u203a nn, 500 B, 50.0 %",
+            "weights \u203a w, 500 B, 50.0 %",
+            "a.py, 300 B, 30.0 %",
+            "b.py, 200 B, 20.0 %",
+        ]
+        assert (
+            "code \u203a __torch__ \u203a torch \u203a nn 500 B"
+            in seen.page.locator(".box").all_inner_texts()
+        )
+        seen.page.locator(".box").first.click(position={"x": 9, "y": 9})
+        assert seen.text(".crumbs").split("\n")[:5] == ["made.ptl", "code", "__torch__", "torch", "nn"]
+        seen.page.locator(".box").first.focus()
+        seen.page.keyboard.press("Backspace")
+        assert seen.count(".box") == len(names)  # out of the whole chain
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_in_tables_are_words_at_any_width(browser: Browser, tmp_path: Path, width: int) -> None:
+    run("report", ROOT / "fixtures/fleet", "-o", tmp_path, "--force")
+    inventory = run("inspect", ROOT / "fixtures/fleet", "--format", "html").stdout
+    (tmp_path / "inventory.html").write_bytes(inventory)
+    page_of(tmp_path, LOG)
+    for name in ("index.html", "inventory.html", "failures.html"):
+        with opened(browser, tmp_path / name) as seen:
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            seen.reach_all()
+            assert seen.page.evaluate(BESIDE) == []
+            heights = "(all) => all.map((one) => [one.textContent, one.offsetHeight])"
+            names = seen.page.locator("table.plain td:first-child").evaluate_all(heights)
+            assert names
+            assert [name for name, height in names if height > 24 * (1 + len(name) / LETTERS)] == []
+
+
+def test_a_narrow_list_of_causes_has_what_fits(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.page.set_viewport_size({"width": 400, "height": 900})
+        seen.reach_all()
+        assert seen.page.locator("#causes th").all_inner_texts() == ["Failures", "Message"]
+        wide = "({scrollWidth, clientWidth}) => scrollWidth - clientWidth"
+        assert seen.page.locator("#causes regular-table").evaluate(wide) <= 0
+        seen.page.fill("#causes input.search", "encoder.py:113")  # in a column that has no room
+        seen.page.wait_for_selector("text=1 of 200 rows")
+        seen.page.set_viewport_size({"width": 1400, "height": 900})
+        seen.settle()
+        assert len(seen.page.locator("#causes th").all()) == 5
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_label_is_cut_and_nothing_stands_beside_the_page(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    report(STACK, tmp_path / "page.html")
+    page_of(tmp_path, LOG)
+    for name in ("page.html", "failures.html"):
+        with opened(browser, tmp_path / name) as seen:
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            seen.reach_all()
+            assert seen.page.evaluate(CUT) == []
+            assert seen.page.evaluate(BESIDE) == []
+            assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+            assert (seen.count(".box small") > 0) == (name == "page.html")
+
+
+def test_tables_have_scrollbars_where_there_is_more(browser: Browser, tmp_path: Path) -> None:
+    report(STACK, tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html") as seen:
+        seen.reach_all()
+        assert seen.count("regular-table") > 3
+        forms = seen.page.locator("regular-table").evaluate_all(
+            "(all) => all.map((one) => getComputedStyle(one).overflow)"
+        )
+        assert set(forms) == {"auto"}
+
+
+def test_of_a_failure_the_message_comes_first(browser: Browser, tmp_path: Path) -> None:
+    page_of(tmp_path, LOG)
+    with opened(browser, tmp_path / "failures.html") as seen:
+        seen.reach_all()
+        headings = seen.page.locator("#causes th").all_inner_texts()
+        assert headings == ["Failures", "Message", "Place", "Model", "Module or function"]
+        texts = seen.page.locator(".cause p").all_inner_texts()
+        assert not texts[0].startswith("top(")
+        assert texts[1].startswith("In top(")
+        # nothing of the two columns has to be scrolled sideways
+        wide = "(all) => all.map((one) => one.scrollWidth - one.clientWidth)"
+        assert seen.page.locator(".cause pre, .cause .cm-scroller").evaluate_all(wide) == [0, 0]
