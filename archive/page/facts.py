@@ -88,7 +88,7 @@ VERSION = 1
 
 
 def page_facts(
-    data: memoryview,
+    source: Source,
     name: str,
     shown: Shown = Shown.FULL,
     *,
@@ -99,7 +99,8 @@ def page_facts(
     """The data of a page about an archive.
 
     Args:
-        data: the bytes of its file. Each reader opens it anew, within its own bounds, and lets go of it.
+        source: its file. Each reader opens it anew, within its own bounds, and lets go of it; what one has
+            found in its bytes, others do not look for again.
         name: the file's name, without folders.
         shown: how much of the model's source is on the page.
         companion: the archive's debug info, if that was split off.
@@ -110,13 +111,13 @@ def page_facts(
         ArchiveError: the file is of another kind, or contradicts itself.
         OSError: the companion cannot be read.
     """
-    beside = None if companion is None else Mapped(companion)
+    file, beside = Mapped(source, name), None if companion is None else Mapped(companion)
 
     def opened() -> Archive:
         other = None if beside is None else beside.data
-        return open_archive(data, companion=other, limits=limits, name=name, kinds=REPORTED_KINDS)
+        return open_archive(file, companion=other, limits=limits, kinds=REPORTED_KINDS)
 
-    account = sizes(data, limits=limits)
+    account = sizes(file, limits=limits)
     facts: dict[str, Any] = {"version": VERSION}
     with opened() as archive:
         kind = archive.recognised.kind
@@ -129,14 +130,14 @@ def page_facts(
         if archive.tensor_file is not None and archive.tensor_file.missing:
             beside_it = counted(len(archive.tensor_file.missing), "file")
             making.left_out.append(f"sizes: {beside_it} that the model names beside its own")
-    findings = Findings(shown, name)
+    findings = Findings(shown)
     if kind in CHECKED_KINDS:
         with opened() if beside else nullcontext() as archive_of_both:
-            findings.add_verified(archive_of_both or data, limits)
-    findings.add_leaks(data, limits)
+            findings.add_verified(archive_of_both or file, limits)
+    findings.add_leaks(file, limits)
     if kind in {*SCRIPTS, FileKind.SPLIT}:
         with opened() as archive:
-            findings.add_gates(archive, data, is_whole=kind in SCRIPTS and beside is None)
+            findings.add_gates(archive, file, is_whole=kind in SCRIPTS and beside is None)
     facts["findings"] = findings.facts()
     facts["head"] |= {
         "verify": findings.verified,
@@ -148,6 +149,7 @@ def page_facts(
     facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]
     if beside is not None:
         beside.close()
+    file.close()
     return facts
 
 

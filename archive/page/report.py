@@ -88,9 +88,9 @@ def report(
         account = None if base is None else sizes(base, limits=limits)
         name = Path(mapped.name).name
         kinds = REPORTED_KINDS
-        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=kinds):
+        with open_archive(mapped, companion=companion, limits=limits, kinds=kinds):
             pass  # what is no archive is refused by its whole path
-        made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)
+        made = page_facts(mapped, name, shown, companion=companion, base=account, limits=limits)
         facts, packed_facts = fitted(made)
         page = document(packed_facts, f"{name}: debug-archive")
         write_all(memoryview(page), file)

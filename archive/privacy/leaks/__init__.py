@@ -127,7 +127,7 @@ def leaks_in(
         archive = opened(mapped, allowance, OPENED_KINDS)
         recognised, pieces = archive.recognised, walker.tensor_file(archive)
     elif is_companion(mapped.data) or not has_end(mapped.data):
-        recognised, pieces = recognise(mapped.data, limits=limits), walker.file(mapped)
+        recognised, pieces = recognise(mapped, limits=limits), walker.file(mapped)
     else:  # the directory of a zip is read once for its kind and its pieces
         container = Container(mapped, allowance, rooted=False)
         recognised, pieces = recognise_zip(container), walker.zip(container)
