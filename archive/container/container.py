@@ -114,6 +114,11 @@ class Container(Closing):
         """The whole file, read only."""
         return self.by_place[:]
 
+    @property
+    def again(self) -> Mapped:
+        """The whole file, for who opens it again: what was found in its bytes is found."""
+        return Mapped(self._mapped if isinstance(self._mapped, Mapped) else self.data, self.file)
+
     def fetch(self, names: Iterable[str]) -> None:
         """Read some records of a file elsewhere in few requests, for use right after; else do nothing.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -207,7 +208,8 @@ def with_digest(
     known = {name: record.view() for name, record in records.items() if name not in of_model}
     members = joined_members(records if others is None else others, contents, known, left)
     joined = _Comparison(container.data)
-    write_archive(joined, container.root, members, alignment=alignment_of(records))
+    as_long_as_same = takewhile(lambda _: joined.same, members)
+    write_archive(joined, container.root, as_long_as_same, alignment=alignment_of(records))
     if not joined.same or joined.left:
         return contents
     digest = digest_value(hashlib.blake2b(container.data, digest_size=FILE_DIGEST.size).digest())
