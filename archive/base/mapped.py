@@ -23,14 +23,14 @@ from archive.base.urls import is_elsewhere, is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeGuard
+    from typing import TypeAlias, TypeGuard
 
     from _typeshed import ReadableBuffer
 
     from archive.base.location import Location
     from archive.base.remote import RemoteFile
 
-    Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase | "Mapped"
+    Source: TypeAlias = "str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase | Mapped"
 
 CLAIMED = 1 << 24
 """Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
