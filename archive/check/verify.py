@@ -30,7 +30,7 @@ from archive.io.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.loading import CHECKS, Fault, Loader, ParsedRecords, has_checks
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise
+from archive.reader.recognition import DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise_for
 from archive.reader.recognition.kinds import COMMAND_KINDS
 
 if TYPE_CHECKING:
@@ -81,12 +81,10 @@ def verification(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -
     try:
         with closing(Mapped(source)) as mapped:
             try:
-                with open_archive(
-                    mapped.data, limits=limits, name=mapped.name, kinds=CHECKED_KINDS
-                ) as archive:
+                with open_archive(mapped, limits=limits, kinds=CHECKED_KINDS) as archive:
                     return _diagnostics(archive)
             except ArchiveError:
-                recognised = recognise(mapped.data, limits=limits)
+                recognised = recognise_for(mapped, CHECKED_KINDS, limits=limits)
                 if recognised.kind in CHECKED_KINDS:
                     raise
                 severity: Severity = "error" if recognised.kind in DAMAGED_KINDS else "not checked"

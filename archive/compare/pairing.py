@@ -68,6 +68,7 @@ class Pairing:
         self._old, self._new = set(map(plain, old)), set(map(plain, new))
         self.by_new: dict[str, str] = {}
         self.by_old: dict[str, str] = {}
+        self._old_modules: dict[str, str] = {}
 
     def pair(self, old: str, new: str) -> bool:
         """Pair two names, unless one of them is paired already; whether they are a pair now.
@@ -80,6 +81,7 @@ class Pairing:
             return False
         if old not in self.by_old and new not in self.by_new:
             self.by_old[old], self.by_new[new] = new, old
+            self._old_modules[new.rpartition(".")[0]] = old.rpartition(".")[0]
         return self.by_old.get(old) == new
 
     def pair_rest(self, old: Iterable[str], new: Iterable[str]) -> None:
@@ -109,8 +111,7 @@ class Pairing:
 
     def old_module(self, module: str) -> str:
         """The module of a class of the new archive, in the old one's terms."""
-        modules = {new.rpartition(".")[0]: old.rpartition(".")[0] for new, old in self.by_new.items()}
-        return modules.get(module, module)
+        return self._old_modules.get(module, module)
 
     def old_name(self, name: str) -> str:
         """A qualified name of the new archive, of a class or of something in it, in the old one's terms."""

@@ -283,25 +283,30 @@ class TensorComparison:
     def _sharing(self) -> Iterator[Change]:
         """Tensors that share a storage with others than before; each with the first of them.
 
-        They are the model's where elements are, or were, in common.
+        They are the model's where elements are, or were, in common. Groups of such are compared once, not
+        once for each tensor in them.
         """
         pairs = {name: other for name, other in self._pairs.items() if not name.startswith(METHODS)}
         was = {name: self._old.tensors[name] for name in pairs}
         now = {name: self._new.tensors[other] for name, other in pairs.items()}
         firsts, aliased = [_firsts(each) for each in (was, now)], [_aliased(each) for each in (was, now)]
         moved = {name for name in pairs if firsts[0][name] != firsts[1][name]}
+        every = {id(group): group for each in aliased for group in each.values()}
+        with_moved = {key for key, group in every.items() if any(tensor.name in moved for tensor in group)}
+        equal: dict[tuple[int, int], bool] = {}
+        alone: list[AliasedTensor] = []
         for name, other in pairs.items():
-            groups = [each.get(name, []) for each in aliased]
+            was_in, now_in = (each.get(name, alone) for each in aliased)
+            both = id(was_in), id(now_in)
+            if both not in equal:
+                equal[both] = was_in == now_in
             if name in moved:
                 old, new = (
                     "a storage of its own" if first[name] == name else f"shared with {first[name]}"
                     for first in firsts
                 )
-                is_same = groups[0] == groups[1]
-                yield changed(Level.LAYOUT if is_same else Level.MODEL, "tensor", other, old, new)
-            elif groups[0] != groups[1] and moved.isdisjoint(
-                tensor.name for group in groups for tensor in group
-            ):
+                yield changed(Level.LAYOUT if equal[both] else Level.MODEL, "tensor", other, old, new)
+            elif not equal[both] and with_moved.isdisjoint(both):
                 yield changed(Level.MODEL, "tensor", other, "overlaps others", "overlaps others elsewhere")
 
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.closing import Closing
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.container.deflate import MOST_PER_BYTE
-from archive.container.directory import read_directory
+from archive.container.directory import Directory, read_directory
 from archive.container.record import Record, SharedFile
 from archive.io.mapped import Mapped
 from archive.io.ranged import RangedBytes
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.io.mapped import Fetched, Source
+
+DIRECTORY = "directory"
+"""The name under which the directory is kept among what was found in a file's bytes."""
 
 
 class Container(Closing):
@@ -38,15 +41,15 @@ class Container(Closing):
         file: name of the file, for messages.
         root: name of the folder that all records are in; "" where there is none.
         records: by their names inside of it.
-        recognised: what the reader found the file to be, once it has looked; None before.
+        found: what readers found in the file's bytes: see :class:`~archive.io.mapped.Mapped`.
         by_place: the file's bytes by place, read only; those of a file elsewhere are fetched.
         allowance: the memory and sizes that the file may ask for.
     """
 
-    __slots__ = ("_mapped", "allowance", "by_place", "file", "recognised", "records", "root")
+    __slots__ = ("_mapped", "allowance", "by_place", "file", "found", "records", "root")
 
     def __init__(self, mapped: Mapped | Fetched, allowance: Allowance, *, rooted: bool = True) -> None:
-        """Read the directory of a file, and none of its records.
+        """Read the directory of a file, unless it was read from these bytes before, and none of its records.
 
         Args:
             mapped: the file, mapped or read by ranges.
@@ -54,17 +57,28 @@ class Container(Closing):
             rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
         """
         self.file, self.by_place, self.allowance = mapped.name, mapped.data, allowance
-        self._mapped = mapped
-        self.recognised: Any = None
+        self._mapped, self.found = mapped, mapped.found
         try:
-            placed = not self.is_elsewhere
-            self.root, files = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)
+            directory = self._directory(rooted=rooted)
         except ArchiveError as problem:
             mapped.close()
             problem.within(file=self.file)
             raise
+        self.root = directory.root
         shared = SharedFile(mapped.data, mapped.name, allowance)
-        self.records = {file.entry.name: Record(shared, file) for file in files}
+        self.records = {file.entry.name: Record(shared, file) for file in directory.files}
+
+    def _directory(self, *, rooted: bool) -> Directory:
+        """The directory: asked for in the allowance each time, and read once."""
+        known: Directory | None = self.found.get(DIRECTORY)
+        if known is not None and (known.root or not rooted):
+            self.allowance.take(known.memory, "entries")
+            return known
+        placed = not self.is_elsewhere
+        made = self.found[DIRECTORY] = read_directory(
+            self.by_place, self.allowance, rooted=rooted, placed=placed
+        )
+        return made
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
@@ -92,6 +106,11 @@ class Container(Closing):
     def data(self) -> memoryview:
         """The whole file, read only."""
         return self.by_place[:]
+
+    @property
+    def again(self) -> Mapped:
+        """The whole file, for who opens it again: what was found in its bytes is found."""
+        return Mapped(self._mapped if isinstance(self._mapped, Mapped) else self.data, self.file)
 
     def fetch(self, names: Iterable[str]) -> None:
         """Read some records of a file elsewhere in few requests, for use right after; else do nothing."""

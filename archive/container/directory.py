@@ -228,10 +228,22 @@ class PlacedEntry:
         return self.entry.least_end if self.place is None else self.place.end
 
 
-def read_directory(
-    data: Bytes, allowance: Allowance, *, rooted: bool, placed: bool = True
-) -> tuple[str, list[PlacedEntry]]:
-    """The root folder of a zip and its files, in the directory's order.
+class Directory(NamedTuple):
+    """What the directory of a zip says.
+
+    Attributes:
+        root: the folder that all files are in; "" where there is none.
+        files: in the directory's order, folders left out.
+        memory: bytes that entries and records cost.
+    """
+
+    root: str
+    files: list[PlacedEntry]
+    memory: int
+
+
+def read_directory(data: Bytes, allowance: Allowance, *, rooted: bool, placed: bool = True) -> Directory:
+    """The directory of a zip.
 
     Args:
         data: the zip.
@@ -241,13 +253,15 @@ def read_directory(
         placed: read all local headers, too.
     """
     end = read_end(data)
-    allowance.take(ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size), "entries")
+    memory = ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size)
+    allowance.take(memory, "entries")
     try:
-        return _read_entries(data, end, allowance, rooted=True, placed=placed)
+        root, files = _read_entries(data, end, allowance, rooted=True, placed=placed)
     except OutsideError:
         if rooted:
             raise
-        return _read_entries(data, end, allowance, rooted=False, placed=placed)
+        root, files = _read_entries(data, end, allowance, rooted=False, placed=placed)
+    return Directory(root, files, memory)
 
 
 def _read_entries(

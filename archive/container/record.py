@@ -59,12 +59,18 @@ class Record:
 
     Attributes:
         entry: what the directory says of it.
+        name: its name inside of the root folder.
+        size: inflated size in bytes.
+        stored_size: size in the archive in bytes.
+        crc32: of the inflated bytes; 0 also means that PyTorch was told not to compute it.
     """
 
-    __slots__ = ("_file", "_placed", "_view", "entry")
+    __slots__ = ("_file", "_placed", "_view", "crc32", "entry", "name", "size", "stored_size")
 
     def __init__(self, file: SharedFile, placed: PlacedEntry) -> None:
-        self.entry = placed.entry
+        entry = self.entry = placed.entry
+        self.name, self.crc32 = entry.name, entry.crc32
+        self.size, self.stored_size = entry.size, entry.stored_size
         self._placed = placed
         self._file = file
         self._view: memoryview | None = None
@@ -73,29 +79,9 @@ class Record:
         return f"<Record {self.name!r}, {self.size} bytes, {self.compression}>"
 
     @property
-    def name(self) -> str:
-        """Its name inside of the root folder."""
-        return self.entry.name
-
-    @property
-    def size(self) -> int:
-        """Inflated size in bytes."""
-        return self.entry.size
-
-    @property
-    def stored_size(self) -> int:
-        """Size in the archive in bytes."""
-        return self.entry.stored_size
-
-    @property
     def compression(self) -> Literal["stored", "deflated"]:
         """Whether it is stored as it is, or as a deflate stream."""
         return "deflated" if self.entry.deflated else "stored"
-
-    @property
-    def crc32(self) -> int:
-        """The crc32 of the inflated bytes; 0 also means that PyTorch was told not to compute it."""
-        return self.entry.crc32
 
     @property
     def borrowed(self) -> bool:

@@ -293,6 +293,8 @@ KIND_BY_FOLDER = {
     "constants/": RecordKind.TENSOR,
     **dict.fromkeys(CODE_FOLDERS, RecordKind.CODE),
 }
+FOLDER = re.compile("|".join(map(re.escape, KIND_BY_FOLDER)))
+"""A folder in which all records are of a kind: what is asked of each of very many names."""
 ETRECORD_KINDS = {
     ETRECORD: RecordKind.FORMAT,
     GRAPH_ID: RecordKind.FORMAT,
@@ -320,9 +322,9 @@ def kind_of(name: str) -> RecordKind:
         return KIND_BY_NAME[name]
     if holds_ranges(name):
         return RecordKind.RANGES
-    for folder, kind in KIND_BY_FOLDER.items():
-        if name.startswith(folder):
-            return kind
+    folder = FOLDER.match(name)
+    if folder is not None:
+        return KIND_BY_FOLDER[folder[0]]
     return next((kind for form, kind in KIND_BY_PATTERN if form.fullmatch(name)), RecordKind.OTHER)
 
 

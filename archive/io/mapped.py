@@ -1,8 +1,9 @@
 """The bytes of a source: mapped if it is a file on disk, fetched if it is elsewhere, else read as a whole.
 
-A *source* is a path, a URL, bytes, or a binary file. :func:`placed` says whether it is on this machine or
-elsewhere. :class:`Mapped` has all of its bytes at hand: a file elsewhere is copied first. :func:`by_ranges`
-gives a :class:`Fetched` for a file elsewhere, of which only what is asked for is read.
+A *source* is a path, a URL, bytes, a binary file, or a :class:`Mapped` that is open. :func:`placed` says
+whether it is on this machine or elsewhere. :class:`Mapped` has all of its bytes at hand: a file elsewhere is
+copied first. :func:`by_ranges` gives a :class:`Fetched` for a file elsewhere, of which only what is asked for
+is read.
 
 A mapped file must not become shorter while it is in use: the system ends a process that touches a page behind
 the file's end (SIGBUS). :func:`in_memory` reads a file instead, which costs its size in memory.
@@ -15,21 +16,21 @@ import mmap
 import os
 import stat
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import CHANGED, ArchiveError, named, one_line
 from archive.io.urls import is_elsewhere, is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeGuard
+    from typing import TypeAlias, TypeGuard
 
     from _typeshed import ReadableBuffer
 
     from archive.io.location import Location
     from archive.io.remote import RemoteFile
 
-    Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
+    Source: TypeAlias = "str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase | Mapped"
 
 CLAIMED = 1 << 24
 """Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
@@ -56,24 +57,30 @@ def placed(source: Source) -> tuple[Source, Location | None]:
 class Mapped:
     """The bytes of a source, read only, until it is closed.
 
+    A command whose parts each open its file hands this to them all: each opens and closes bytes of its own,
+    and what one has found in them is found.
+
     Attributes:
         data: the bytes.
         name: the file's name, for messages.
+        found: what readers found in the bytes, each under a name of its own, for all that open them again.
     """
 
-    __slots__ = ("_map", "_source", "_status", "data", "name")
+    __slots__ = ("_map", "_source", "_status", "data", "found", "name")
 
     def __init__(self, source: Source, name: str | None = None) -> None:
         """Map or read a source.
 
         Args:
             source: a path or URL, a bytes-like object, or a binary file, read as a whole from its beginning
-                where it can seek. Files on disk are mapped, those elsewhere are copied first.
+                where it can seek. Files on disk are mapped, those elsewhere are copied first. Of one that is
+                mapped already, the same bytes: nothing is opened beside them.
             name: the file's name; by default the source's own.
         """
         self.name = one_line(name or _label(source))
         self.data, self._map, self._status = _load(source)
-        self._source = source
+        self.found: dict[str, Any] = source.found if isinstance(source, Mapped) else {}
+        self._source = b"" if isinstance(source, Mapped) else source
 
     @property
     def weight(self) -> int:
@@ -120,9 +127,10 @@ class Fetched:
     Attributes:
         data: the bytes.
         name: the file's URL, for messages.
+        found: as of :class:`Mapped`.
     """
 
-    __slots__ = ("_file", "_most", "_source", "data", "name")
+    __slots__ = ("_file", "_most", "_source", "data", "found", "name")
 
     def __init__(
         self,
@@ -143,6 +151,7 @@ class Fetched:
 
         self.name = one_line(name) if name else file.name
         self._source, self._most = source, most
+        self.found: dict[str, Any] = {}
         self.data = RangedBytes(file.read, file.size, head=file.head)
         self._file = file
 
@@ -343,6 +352,8 @@ class _Loaded(NamedTuple):
 
 
 def _load(source: Source) -> _Loaded:
+    if isinstance(source, Mapped):
+        return _Loaded(source.data[:])
     source, place = placed(source)
     if place is not None:
         from archive.io.remote import copied, opened_remote  # noqa: PLC0415 (files elsewhere only)

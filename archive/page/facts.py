@@ -90,7 +90,7 @@ VERSION = 1
 
 
 def page_facts(
-    data: memoryview,
+    source: Source,
     name: str,
     shown: Shown = Shown.FULL,
     *,
@@ -101,20 +101,21 @@ def page_facts(
     """The data of a page about an archive.
 
     Args:
-        data: the bytes of its file. Each reader opens it anew, within its own bounds, and lets go of it.
+        source: its file. Each reader opens it anew, within its own bounds, and lets go of it; what one has
+            found in its bytes, others do not look for again.
         name: the file's name, without folders.
         shown: how much of the model's source is on the page.
         companion: the archive's debug info, if that was split off.
         base: the account of an older file that its sizes are compared with.
         limits: what a hostile file may cost.
     """
-    beside = None if companion is None else Mapped(companion)
+    file, beside = Mapped(source, name), None if companion is None else Mapped(companion)
 
     def opened() -> Archive:
         other = None if beside is None else beside.data
-        return open_archive(data, companion=other, limits=limits, name=name, kinds=REPORTED_KINDS)
+        return open_archive(file, companion=other, limits=limits, kinds=REPORTED_KINDS)
 
-    account = sizes(data, limits=limits)
+    account = sizes(file, limits=limits)
     facts: dict[str, Any] = {"version": VERSION}
     with opened() as archive:
         kind = archive.recognised.kind
@@ -127,14 +128,14 @@ def page_facts(
         if archive.tensor_file is not None and archive.tensor_file.missing:
             beside_it = counted(len(archive.tensor_file.missing), "file")
             making.left_out.append(f"sizes: {beside_it} that the model names beside its own")
-    findings = Findings(shown, name)
+    findings = Findings(shown)
     if kind in CHECKED_KINDS:
         with opened() if beside else nullcontext() as archive_of_both:
-            findings.add_verified(archive_of_both or data, limits)
-    findings.add_leaks(data, limits)
+            findings.add_verified(archive_of_both or file, limits)
+    findings.add_leaks(file, limits)
     if kind in {*SCRIPTS, FileKind.SPLIT}:
         with opened() as archive:
-            findings.add_gates(archive, data, is_whole=kind in SCRIPTS and beside is None)
+            findings.add_gates(archive, file, is_whole=kind in SCRIPTS and beside is None)
     facts["findings"] = findings.facts()
     facts["head"] |= {
         "verify": findings.verified,
@@ -146,6 +147,7 @@ def page_facts(
     facts["left_out"] = [plain(text) for text in (*making.left_out, *findings.left_out)]
     if beside is not None:
         beside.close()
+    file.close()
     return facts
 
 

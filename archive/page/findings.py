@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, counted
 from archive.check.verify import verify
-from archive.io.mapped import UNNAMED
 from archive.page.units import plain
 from archive.privacy.leaks import leaks
 from archive.privacy.leaks.findings import by_kind, unlisted
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.limits import Limits
+    from archive.io.mapped import Mapped
     from archive.page.shown import Shown
     from archive.privacy.leaks import Finding
     from archive.reader.archive import Archive
@@ -39,7 +39,6 @@ class Findings:
 
     Args:
         shown: how much of the model's source is shown: without paths, no finding has its text.
-        name: of the file.
 
     Attributes:
         rows: the findings.
@@ -49,8 +48,8 @@ class Findings:
         left_out: what was not searched, and what has no place, in words.
     """
 
-    def __init__(self, shown: Shown, name: str) -> None:
-        self._shown, self._name = shown, name
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
         self.rows: list[tuple[str, str, str, str, str, str]] = []
         self.verified: dict[str, int] | None = None
         self.leaks: list[list[Any]] | None = None
@@ -62,7 +61,7 @@ class Findings:
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(COLUMNS)
         return {name: [plain(text) for text in column] for name, column in zip(COLUMNS, columns, strict=True)}
 
-    def add_verified(self, source: Archive | memoryview, limits: Limits) -> None:
+    def add_verified(self, source: Archive | Mapped, limits: Limits) -> None:
         """Add what ``verify`` finds in a file, or in an archive that was opened with its companion."""
         found = verify(source, limits=limits)
         self.verified = {"error": 0, "warning": 0, "note": 0}
@@ -71,12 +70,12 @@ class Findings:
             self.verified[severity] += 1
             self.rows.append(("verify", one.severity, "", one.record, one.place, one.message))
 
-    def add_leaks(self, data: memoryview, limits: Limits) -> None:
+    def add_leaks(self, file: Mapped, limits: Limits) -> None:
         """Add what ``leaks`` finds; without its texts, unless paths are shown."""
         try:
-            found = leaks(data, limits=limits)
+            found = leaks(file, limits=limits)
         except ArchiveError as error:
-            self.left_out.append(f"leaks: not searched: {self._words(error)}")
+            self.left_out.append(f"leaks: not searched: {error}")
             return
         counting = {id(finding) for finding in found.counted()}
         self.leaks = _texts_by_kind(one for one in found.findings if id(one) in counting)
@@ -95,18 +94,18 @@ class Findings:
             self.left_out.append(f"leaks: {counted(more, 'further text')}")
         self.left_out += (f"leaks: {line}" for line in unlisted(found))
 
-    def add_gates(self, opened: Archive, data: memoryview, *, is_whole: bool) -> None:
+    def add_gates(self, opened: Archive, file: Mapped, *, is_whole: bool) -> None:
         """Add what ``migrate`` would do for the newest release, and why there are no debug handles.
 
         What ``lite`` would say is not known: it has PyTorch load the file, which runs code of it.
 
         Args:
             opened: the archive, with its companion if that was split off.
-            data: its bytes.
+            file: its file, without the companion.
             is_whole: whether nothing was split off.
         """
         if is_whole:
-            self._add_migration(data, opened.limits)
+            self._add_migration(file, opened.limits)
         else:
             joined = "`migrate` takes an archive with its debug info: `join` gives it back"
             self.rows.append(("migrate", "note", NOT_LOOKED_AT, "", "", joined))
@@ -117,22 +116,16 @@ class Findings:
         except ArchiveError:  # `verify` tells
             pass
 
-    def _add_migration(self, data: memoryview, limits: Limits) -> None:
+    def _add_migration(self, file: Mapped, limits: Limits) -> None:
         try:
-            planned = migrate(data, to="latest", dry_run=True, limits=limits).plan
+            planned = migrate(file, to="latest", dry_run=True, limits=limits).plan
         except ArchiveError as error:
-            self.rows.append(("migrate", "error", "refused", "", "", self._words(error)))
+            self.rows.append(("migrate", "error", "refused", "", "", str(error)))
             return
         for what, steps in (("change", planned.changes), ("rescue", planned.rescues)):
             self.rows += (("migrate", "note", what, "", "", str(step)) for step in steps)
         self.rows += (("migrate", "warning", "loss", "", "", str(step)) for step in planned.losses)
         self.rows += (("migrate", "note", "remark", "", "", remark) for remark in planned.remarks)
-
-    def _words(self, error: ArchiveError) -> str:
-        """An error about the file's bytes, by the file's name."""
-        if error.file is not None:
-            error.file = error.file.replace(UNNAMED, self._name)
-        return str(error)
 
 
 def _texts_by_kind(findings: Iterable[Finding]) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from archive.base.errors import ArchiveError
 from archive.describe.inspect import platforms_of
 from archive.page.units import plain
 from archive.reader.provenance import provenance
-from archive.reader.recognition import ARCHIVE_KINDS
+from archive.reader.recognition import ARCHIVE_KINDS, SAVED_KINDS, is_saved_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,9 +41,15 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
         "size": account.size,
         "debug_bytes": account.debug_bytes,
         "archive_id": _read(lambda: opened.archive_id, b"").hex(),
-        "top": plain(_read(lambda: opened.qualified_top, "")),
+        "top": plain(_read(lambda: _top(opened), "")),
         "source": str(shown),
     }
+
+
+def _top(opened: Archive) -> str:
+    """The class of the object that ``data.pkl`` has; a dict, which may be long, is not read for it."""
+    is_dict = opened.recognised.kind in SAVED_KINDS and is_saved_dict(opened.container)
+    return "" if is_dict else opened.qualified_top
 
 
 def _read(read: Callable[[], FactT], otherwise: FactT) -> FactT:

@@ -95,9 +95,9 @@ def report(
         account = None if base is None else sizes(base, limits=limits)
         name = Path(mapped.name).name
         kinds = REPORTED_KINDS
-        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name, kinds=kinds):
+        with open_archive(mapped, companion=companion, limits=limits, kinds=kinds):
             pass  # what is no archive is refused by its whole path
-        made = page_facts(mapped.data, name, shown, companion=companion, base=account, limits=limits)
+        made = page_facts(mapped, name, shown, companion=companion, base=account, limits=limits)
         if review is not None:
             made["review"], not_reviewed = review_facts(mapped, review, limits)
             made["left_out"] += not_reviewed

@@ -13,6 +13,7 @@ from tests.attacks import (
     effects,
     hidden,
     logs,
+    many,
     payloads,
     programs,
     records,
@@ -42,6 +43,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Files of tensors": tensor_files.ATTACKS,
     "Texts of files of tensors": tensor_texts.ATTACKS,
     "Texts of checkpoints": saved_texts.ATTACKS,
+    "Many of one thing": many.ATTACKS,
     "Globs and patterns": arguments.ATTACKS,
 }
 """Heading → attacks."""

@@ -101,9 +101,11 @@ def zipped(*entries: Entry, before: bytes = b"", count: int | None = None, comme
 
 
 def closing(directory: list[bytes], start: int, count: int | None = None, comment: bytes = b"") -> bytes:
-    """The directory and the end of a zip."""
+    """The directory and the end of a zip; of more entries than 16 bits count, the wider one."""
     lines = b"".join(directory)
-    listed = min(len(directory) if count is None else count, 0xFFFF)
+    listed = len(directory) if count is None else count
+    if listed > 0xFFFF:
+        return lines + end64(listed, len(lines), start, start + len(lines))
     return lines + END.pack(b"PK\5\6", 0, 0, listed, listed, len(lines), start, len(comment)) + comment
 
 

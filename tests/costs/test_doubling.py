@@ -16,10 +16,18 @@ import pytest
 from archive.base.keys import text_key
 from archive.formats.tensors.tensor import Tensor
 from archive.privacy.redact.search import Search
-from tests.attacks.pieces import again, kept, number, pickled, several, text
-from tests.attacks.programs import WEIGHTS, archive_with
-from tests.attacks.tensors import HOOKS, STORAGE
-from tests.attacks.zips import LITE, archive_of, entries_of, entry, zipped
+from tests.attacks.many import (
+    ALIKE,
+    LIES,
+    code_letters,
+    code_records,
+    empty_code,
+    empty_records,
+    functions,
+    keys_alike,
+    tensors,
+    words_of_keys,
+)
 from tests.support.commands import run
 from tests.support.cost import loops_below
 
@@ -31,8 +39,6 @@ if TYPE_CHECKING:
 MOST = 2.3
 SIZE, FEW = 60, 1_000
 """Of what is doubled; and steps that nobody minds."""
-ALIKE = list(itertools.product((-1, -2), repeat=12))
-"""Tuples that all hash alike: hash(-1) == hash(-2)."""
 
 
 def steps(*words: str) -> int:
@@ -53,64 +59,10 @@ def steps(*words: str) -> int:
     return count
 
 
-def code_records(times: int) -> bytes:
-    """Records of code, of a function each."""
-    return archive_of(
-        {**LITE, **{f"code/__torch__/m{at}.py": b"def f(x):\n  return x\n" for at in range(times)}}
-    )
-
-
-def code_letters(times: int) -> bytes:
-    """One word, in code."""
-    return archive_of({**LITE, "code/__torch__.py": LITE["code/__torch__.py"] + b"a" * 40 * times + b"\n"})
-
-
-def functions(times: int) -> bytes:
-    """Functions of one record."""
-    return archive_of(
-        {**LITE, "code/__torch__/m.py": b"".join(b"def f%d(x):\n  return x\n" % at for at in range(times))}
-    )
-
-
-def empty_records(times: int) -> bytes:
-    """Records without a byte."""
-    return zipped(*entries_of(LITE), *(entry(f"m/extra/{at}", b"") for at in range(times)))
-
-
-def words_of_keys(times: int) -> bytes:
-    """Beginnings of entries that would tell a key."""
-    return archive_of({**LITE, "extra/x": b"token=" * 10 * times})
-
-
-def _tensor(at: int, shape: tuple[int, ...]) -> bytes:
-    first = (
-        kept(b"ctorch._utils\n_rebuild_tensor_v2\n", 0),
-        kept(STORAGE + number(4) + b"tQ", 1),
-        kept(HOOKS, 2),
-    )
-    call, storage, hooks = (again(0), again(1), again(2)) if at else first
-    sizes = several(*map(number, shape))
-    return call + several(storage, number(0), sizes, sizes, b"\x89", hooks) + b"R"
-
-
-def keys_alike(times: int) -> bytes:
-    """A dict of tensors, whose shapes hash alike, in the module tree."""
-    keys = b"".join(_tensor(at, shape) + b"N" for at, shape in enumerate(ALIKE[:times]))
-    module = b"c__torch__\nM\n)\x81}(" + text("training") + b"\x88" + text("x") + b"}(" + keys + b"uub"
-    return archive_of({**LITE, "data.pkl": pickled(module), "data/0": bytes(16)})
-
-
-def tensors(times: int) -> bytes:
-    """Tensors of a model that torch.save wrote."""
-    rows = b"".join(text(f"layer{at}.w") + _tensor(at, (2, 2)) for at in range(times))
-    held = {"data.pkl": pickled(b"}(", rows, b"u"), "data/0": bytes(16), "version": b"3\n"}
-    return zipped(*(entry(f"m/{name}", data) for name, data in held.items()))
-
-
 KINDS: dict[str, Callable[[int], bytes]] = {
     made.__name__: made
     for made in (
-        *(code_records, code_letters, functions, empty_records),
+        *(code_records, code_letters, functions, empty_records, empty_code),
         *(words_of_keys, keys_alike, tensors),
     )
 }
@@ -121,7 +73,9 @@ COMMANDS = (
     "leaks",
     "sizes --by module",
     "diff model.pt",
-    "split -o out.pt --force",
+    "diff less.pt",
+    "split -o out.pt -c out.ptdbg --force",
+    "report -o out.html --force",
 )
 
 
@@ -136,6 +90,7 @@ def test_twice_as_much_takes_little_more_than_twice_the_steps(
         found = []
         for times in (SIZE, SIZE, 2 * SIZE, 4 * SIZE):  # what is done once a process is no step of the file's
             (tmp_path / "model.pt").write_bytes(KINDS[kind](times))
+            (tmp_path / "less.pt").write_bytes(KINDS[kind](times - 1))
             found.append(steps(name, "model.pt", *rest))
         _, once, twice, again_twice = found
         if again_twice - twice > MOST * (twice - once) + FEW:  # so what does not grow counts for nothing
@@ -181,48 +136,13 @@ def test_texts_are_found_wherever_they_stand(compared: int, monkeypatch: pytest.
 # --- what is refused, not an error of this program
 
 
-def weights(change: Callable[[dict[str, Any]], object]) -> bytes:
-    """A program with a changed table of weights."""
-    import json  # noqa: PLC0415 (here alone)
-
-    from tests.attacks.programs import records  # noqa: PLC0415 (the same)
-
-    tree = json.loads(records()[WEIGHTS])
-    made = change(tree)
-    return archive_with({WEIGHTS: json.dumps(tree if made is None else made).encode()}, deflate=False)[
-        "m.pt2"
-    ]
-
-
-def _named(tree: dict[str, Any], **fields: object) -> None:
-    next(iter(tree["config"].values())).update(fields)
-
-
-LONG = b"\x8b" + (4_000).to_bytes(4, "little") + b"\1" * 4_000
-REFUSED: dict[str, Callable[[], bytes]] = {
-    "a weight whose pickle names no record": lambda: weights(
-        lambda tree: _named(tree, use_pickle=True, path_name="x")
-    ),
-    "a name that is none": lambda: weights(lambda tree: _named(tree, path_name=None)),
-    "a config of true": lambda: weights(lambda _: {"config": True}),
-    "a table of true": lambda: weights(lambda _: True),
-    "a row of true": lambda: weights(lambda tree: tree["config"].update(x=True)),
-    "strides of true": lambda: weights(
-        lambda tree: next(iter(tree["config"].values()))["tensor_meta"].update(strides=[{"as_int": True}] * 2)
-    ),
-    "an integer of 4,000 bytes": lambda: zipped(
-        entry("m/data.pkl", pickled(b"](", LONG, b"e")), entry("m/version", b"3\n")
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", LIES)
 def test_what_lies_is_refused_by_every_command(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "m.pt2").write_bytes(REFUSED[name]())
-    commands = [*COMMANDS[:-2], "report -o out.html", "diff m.pt2"]
+    (tmp_path / "m.pt2").write_bytes(LIES[name]()["m.pt2"])
+    commands = [*COMMANDS[:5], "report -o out.html", "diff m.pt2"]
     for command in commands:
         first, *rest = command.split()
         done = run(first, "m.pt2", *rest)

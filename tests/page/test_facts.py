@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive import Archive
+    from archive.io.mapped import Mapped
 
 KINDS = ("checkpoint.pt", "state_dict.pt", "module.pt", "package.pt", "package_python.pt", "tensor.pt")
 OTHERS = sorted(
@@ -334,8 +335,8 @@ def test_texts_that_are_not_listed_are_counted_as_leaks_does(monkeypatch: pytest
 def test_a_file_that_cannot_be_searched_is_not_said_to_give_nothing_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise ArchiveError("too much", file="archive in memory")
+    def broken(file: Mapped, **_: object) -> None:
+        raise ArchiveError("too much", file=file.name)
 
     monkeypatch.setattr("archive.page.findings.leaks", broken)
     facts = facts_of(STACK)

@@ -86,24 +86,31 @@ def debug_contents(archive: Archive) -> RecordCells:
     file = archive.recognised.kind
     debug = [name for name in archive.records if kind_in(file, name) in KINDS_IN_COLUMNS]
     found: RecordCells = {}
-    for some in _readable(archive.range_records, range_cells):
+    ranges = [name for name in archive.range_records if archive.records[name].size]
+    for some in _readable(ranges, range_cells):
         found |= some
-    for some in _readable([name for name in debug if name not in found], plain_cells):
+    plain = [name for name in debug if name not in found and archive.records[name].size]
+    for some in _readable(plain, plain_cells):
         found |= some
     broken = (name for name in debug if name not in found)
     return found | {name: [Cell(Part.UNREADABLE, None, archive.records[name].size)] for name in broken}
 
 
 def _readable(names: Sequence[str], read: Callable[[Sequence[str]], CellsT]) -> Iterator[CellsT]:
-    """Read records together. If that fails, read each half of them, until broken ones stand on their own."""
-    if not names:
-        return
-    try:
-        yield read(names)
-    except ArchiveError:
-        middle = len(names) // 2
-        for half in (names[:middle], names[middle:]) if middle else ():
-            yield from _readable(half, read)
+    """Read records together. If that fails, go through them, and leave out the broken ones.
+
+    They are read in groups, each twice as many as the one before; of a group that fails, the first is read
+    on its own. So the reading of all is linear, however many are broken.
+    """
+    at, many = 0, len(names)
+    while at < len(names):
+        try:
+            yield read(names[at : at + many])
+        except ArchiveError:
+            at += many == 1
+            many = 1
+        else:
+            at, many = at + many, 2 * many
 
 
 def _cells(tree: Tree, stretches: Stretches) -> RecordCells:

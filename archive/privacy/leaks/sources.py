@@ -262,7 +262,7 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> SourceLines:
     if kind not in HAVE_RANGES:
         return NO_LINES
     try:
-        with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
+        with open_archive(mapped, limits=limits) as archive:
             return lines_of(archive, kind)
     except ArchiveError as problem:
         return _unread(problem)

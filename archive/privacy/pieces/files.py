@@ -26,7 +26,7 @@ def pieces_of(mapped: Mapped, walker: Walker, allowance: Allowance) -> tuple[Rec
         archive = opened(mapped, allowance, OPENED_KINDS)
         return archive.recognised, walker.tensor_file(archive)
     if is_companion(mapped.data) or not has_end(mapped.data):
-        return recognise(mapped.data, limits=allowance.limits), walker.file(mapped)
+        return recognise(mapped, limits=allowance.limits), walker.file(mapped)
     # the directory of a zip is read once for its kind and its pieces
     container = Container(mapped, allowance, rooted=False)
     return recognise_zip(container), walker.zip(container)

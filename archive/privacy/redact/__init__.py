@@ -324,7 +324,7 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
 
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
-    original, kind = Mapped(opened.container.data, opened.file), opened.recognised.kind
+    original, kind = opened.container.again, opened.recognised.kind
     removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind))
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None

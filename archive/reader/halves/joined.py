@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +68,8 @@ def with_digest(contents: Contents, archive: Archive, others: Mapping[str, Recor
     known = {name: record.view() for name, record in records.items() if name not in of_model}
     members = joined_members(records if others is None else others, contents, known, archive.programs.left)
     joined = _Comparison(container.data)
-    write_archive(joined, container.root, members, alignment=alignment_of(records))
+    as_long_as_same = takewhile(lambda _: joined.same, members)
+    write_archive(joined, container.root, as_long_as_same, alignment=alignment_of(records))
     if not joined.same or joined.left:
         return contents
     digest = digest_value(archive.digests.file)

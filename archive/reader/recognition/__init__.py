@@ -121,6 +121,7 @@ __all__ = [
     "check_companion",
     "head_kind",
     "is_packaged_pickle",
+    "is_saved_dict",
     "is_slim",
     "kind_in",
     "listed_kind",
@@ -128,6 +129,7 @@ __all__ = [
     "opened_zip",
     "package_tensors",
     "recognise",
+    "recognise_for",
     "recognise_zip",
     "saved_tensors",
     "unpickled",
@@ -150,6 +152,10 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 SAVED_OBJECT = "an object saved by torch.save"
+BY_NAMES, SAVED, IS_DICT, TENSORS_OF = "kind", "kind of what was saved", "a dict was saved", "tensors of "
+"""The names of what is found in a file's bytes; behind the last one stands the record of a pickle."""
+REFUSED_PICKLE = 1 << 20
+"""Bytes of a pickle by ``torch.save`` that is read to name its object, though the file is refused."""
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
@@ -172,6 +178,18 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
         ArchiveError: the file is a zip that contradicts itself.
         OSError: the file cannot be read.
     """
+    return _recognise(source, limits, SAVED_KINDS, look=look)
+
+
+def recognise_for(source: Source, kinds: Collection[FileKind], *, limits: Limits) -> Recognised:
+    """:func:`recognise` for who works on some kinds only.
+
+    Where ``torch.save`` writes none of them, a pickle of more than 1 MiB isn't read: its file is an object.
+    """
+    return _recognise(source, limits, kinds, look=True)
+
+
+def _recognise(source: Source, limits: Limits, kinds: Collection[FileKind], *, look: bool) -> Recognised:
     mapped = by_ranges(source)
     allowance = limits.allowance(mapped.weight)
     if is_companion(mapped.data):
@@ -183,7 +201,13 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
         finally:
             mapped.close()
     with Container(mapped, allowance, rooted=False) as container:
-        return recognise_zip(container, look=look)
+        return recognise_zip(container, look=look and _is_worth_a_look(container, kinds))
+
+
+def _is_worth_a_look(container: Container, kinds: Collection[FileKind]) -> bool:
+    """Whether a pickle of ``torch.save`` is read where only ``kinds`` are worked on: others are refused."""
+    saved = container.records.get(DATA)
+    return saved is None or saved.size <= REFUSED_PICKLE or not SAVED_KINDS.isdisjoint(kinds)
 
 
 def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
@@ -221,7 +245,7 @@ def opened_archive(
         kinds: the kinds that are opened; others are refused.
     """
     container = opened_zip(mapped, allowance)
-    recognised = recognise_zip(container)
+    recognised = recognise_zip(container, look=_is_worth_a_look(container, kinds))
     if recognised.kind not in kinds:
         container.close()
         raise recognised.refusal(mapped.name)
@@ -275,12 +299,29 @@ def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognis
 
 
 def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
-    """Recognise a zip.
+    """Recognise a zip, once for all that open its bytes.
 
     Args:
         container: the zip.
         look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
+    found = container.found
+    if BY_NAMES not in found:
+        found[BY_NAMES] = _by_names(container)
+    recognised: Recognised = found[BY_NAMES]
+    if not look or recognised.kind is not FileKind.SAVED:
+        return recognised
+    if SAVED not in found:
+        try:
+            found[SAVED] = _saved_object(container)
+        except ArchiveError:
+            found[SAVED] = Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
+    saved: Recognised = found[SAVED]
+    return saved
+
+
+def _by_names(container: Container) -> Recognised:
+    """Recognise a zip by the names in it."""
     records = container.records
     if EXPORTED_FORMAT in records:
         if any(name.startswith(COMPILED) for name in records):
@@ -296,17 +337,7 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
     if script or (any(name in records for name in VERSION_RECORDS) and any(map(is_code, records))):
         return _torchscript(container)
     if DATA in records:
-        if not look:
-            return Recognised(FileKind.SAVED, SAVED_OBJECT)
-        from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (for torch.save only)
-
-        if container.recognised is None:
-            with suppress(ArchiveError), container.allowance.part() as values:
-                container.recognised = recognised(unpickled(container, values))
-        found: Recognised | None = container.recognised
-        if found is not None:
-            return found
-        return Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
+        return Recognised(FileKind.SAVED, SAVED_OBJECT)
     return Recognised(FileKind.ZIP, _zip_of(records))
 
 
@@ -332,10 +363,38 @@ def _zip_of(records: Mapping[str, Record]) -> str:
 
 def saved_tensors(container: Container) -> dict[str, Tensor]:
     """The tensors in a zip by ``torch.save``, by their paths from the saved object."""
-    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save alone)
+    return _tensors_of(container, DATA)
+
+
+def _tensors_of(container: Container, name: str) -> dict[str, Tensor]:
+    """The tensors in a pickle of Python's, read once for all that open the zip's bytes."""
+    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save and torch.package)
+
+    key = TENSORS_OF + name
+    if key not in container.found:
+        with container.allowance.part() as values:
+            container.found[key] = tensors_in(unpickled(container, values, name))
+    found: dict[str, Tensor] = container.found[key]
+    return found
+
+
+def _saved_object(container: Container) -> Recognised:
+    """The kind of object in a zip by ``torch.save``; its tensors are found with it, while its values last."""
+    from archive.formats.python_pickle import PyValue  # noqa: PLC0415 (for torch.save only)
+    from archive.reader.recognition.saved import recognised, tensors_in  # noqa: PLC0415 (for torch.save only)
 
     with container.allowance.part() as values:
-        return tensors_in(unpickled(container, values))
+        value = unpickled(container, values)
+        what = recognised(value)
+        container.found[IS_DICT] = isinstance(value, PyValue) and value.what == "dict"
+        with suppress(ArchiveError):  # who asks for them is told
+            container.found[TENSORS_OF + DATA] = tensors_in(value)
+    return what
+
+
+def is_saved_dict(container: Container) -> bool:
+    """Whether an object by ``torch.save`` was recognised as a plain dict, which has no class of its own."""
+    return bool(container.found.get(IS_DICT))
 
 
 def is_packaged_pickle(record: ReadableRecord) -> bool:
@@ -345,16 +404,12 @@ def is_packaged_pickle(record: ReadableRecord) -> bool:
 
 def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
     """The tensors in a ``torch.package``, by the records that Python pickled and their paths in each."""
-    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.package alone)
-
     packaged = {}
     for name, record in container.records.items():
         if is_packaged_pickle(record):
-            with container.allowance.part() as values:
-                tensors = tensors_in(unpickled(container, values, name))
             packaged[name] = {
                 path: tensor.at(f"{PACKAGED}{tensor.record.rpartition('/')[2]}{STORAGE}")
-                for path, tensor in tensors.items()
+                for path, tensor in _tensors_of(container, name).items()
             }
     return packaged
 
@@ -425,8 +480,8 @@ def is_slim(container: Container) -> bool:
     """
     names = [name for name in container.records if kind_of(name) is RecordKind.CODE]
     container.fetch(names)
-    code = [container.records[name] for name in names]
-    headers = [LOCAL.read(container.by_place, record.entry.start) for record in code]
-    return bool(headers) and all(
+    starts = (container.records[name].entry.start for name in names)
+    headers = (LOCAL.read(container.by_place, start) for start in starts)
+    return bool(names) and all(
         header.flags == FLAG_UTF8 and not header.extra_length and not header.modified for header in headers
     )

@@ -176,7 +176,7 @@ class MigratedRecords:
         """Take stale methods out of lowered code."""
         if self.target.number is None or self.target.number < STALE_FROM:
             return
-        numbers = self.archive.range_table.numbers
+        numbers = {code_of(name): number for name, number in self.archive.range_table.numbers.items()}
         for name in filter(may_be_stale, self.archive.records):
             data = bytes(self.archive.records[name].view())
             cuts = stale_methods(data)
@@ -184,12 +184,9 @@ class MigratedRecords:
                 continue
             self._code[name] = without(data, cuts)
             self.cuts[name] = cuts
-            debug = next(
-                (number for debug_name, number in numbers.items() if code_of(debug_name) == name), None
-            )
-            if debug is not None:
+            if name in numbers:
                 for begin, end in reversed(cuts):
-                    form.columns = ranges.cut_out(form.columns, debug, begin, end)
+                    form.columns = ranges.cut_out(form.columns, numbers[name], begin, end)
             size = len(data) - len(self._code[name])
             self.plan.rescues.append(PlanStep(f"stale method __preprocess out of {name}, bytes", size))
 
@@ -226,7 +223,7 @@ class MigratedRecords:
         """Plan the records that come, go, or change places."""
         records = self.archive.records
         old = [name for name in records if kind_of(name).is_debug or is_format(name)]
-        new = [*self.records, *self.formats]
+        new = dict.fromkeys([*self.records, *self.formats])
         for what, names in (
             ("out", [name for name in old if name not in new]),
             ("in", [name for name in new if name not in records]),

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
+from archive.base.errors import ArchiveError
 from archive.container.write import new_member
 from archive.debuginfo.model import RangeLayout
 from archive.describe.sizes import Size
+from archive.describe.sizes.cells import _readable
 from archive.describe.sizes.pieces import apportioned
 from archive.formats.record_kinds import kind_of
 from archive.formats.source_ranges import build_source_ranges
@@ -24,6 +26,7 @@ from tests.support.strategies import Range, column, table_of
 from tests.support.tampering import PLAIN, STACK, packed, tampered
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from archive.debuginfo.tables import RangeTable
@@ -181,6 +184,22 @@ def test_a_record_that_is_no_pickle_is_unreadable_and_hides_no_other() -> None:
     assert {k: v for k, v in broken.by("source").items() if "/" in k} == {
         k: v for k, v in whole.items() if "/" in k
     }
+
+
+@given(st.lists(st.booleans(), max_size=200))
+def test_all_but_the_broken_records_are_read_in_linear_time(broken: list[bool]) -> None:
+    tried = 0
+
+    def read(names: Sequence[str]) -> Sequence[str]:
+        nonlocal tried
+        tried += len(names)
+        if any(broken[int(name)] for name in names):
+            raise ArchiveError("broken")
+        return names
+
+    found = [name for names in _readable([*map(str, range(len(broken)))], read) for name in names]
+    assert found == [str(name) for name, is_broken in enumerate(broken) if not is_broken]
+    assert tried <= 8 * len(broken)
 
 
 def test_a_record_with_another_crc_is_unreadable() -> None:
