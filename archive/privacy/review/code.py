@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-QUOTED = r'"(?:[^"\\\n]|\\.)*+"' + r"|'(?:[^'\\\n]|\\.)*+'"
+OPEN = r"(?=\n)|\\?\Z"
+"""Ends a text that is not closed, so that no other one is looked for in it."""
+QUOTED = rf'"(?:[^"\\\n]|\\.)*+(?:"|{OPEN})' + rf"|'(?:[^'\\\n]|\\.)*+(?:'|{OPEN})"
 TRIPLE = r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?' + r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:''')?"
 LISTED = r"__(?:parameters|buffers)__ = \[[^\]\n]*+\]|__annotations__\[\"[^\"\n]*+\"\]"
 """Names that TorchScript's code has as texts."""

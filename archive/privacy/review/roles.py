@@ -239,7 +239,7 @@ def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
 
 # --- JSON
 
-STRING = r'"((?:[^"\\]|\\.)*+)"'
+STRING = r'"((?:[^"\\]|\\.)*+)(?:"|\\?\Z)'
 VALUE_KEY = re.compile(r'"(?:as_string|as_strings|as_str|custom|description|string|doc)"\s*+:\s*+')
 """Keys of exported programs behind which texts are no names."""
 TOKEN = re.compile(STRING + r"(?:\s*+(:)\s*+(?:(\{)|(-?\d++)(?=\s*+[,}]))?)?", re.DOTALL)
