@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError
 from archive.io.mapped import UNNAMED
 from archive.privacy.review import ReviewFile, read_review, review
-from archive.privacy.review.reviewed import not_read, review_lines, with_accepted
+from archive.privacy.review.reviewed import review_lines, with_accepted
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -53,7 +53,7 @@ def review_facts(file: Mapped, path: str | PathLike[str], limits: Limits) -> tup
         "name": Path(path).name,
         **{key: [row.get(key) for row in read] for key in COLUMNS},
     }
-    return facts, [f"review: {line}" for line in (*listed.problems, *not_read(listed))]
+    return facts, [f"review: {line}" for line in (*listed.problems, *listed.not_read)]
 
 
 def _listed(file: Mapped, limits: Limits) -> Review:

@@ -40,7 +40,7 @@ COMMANDS = {
     "log": Command(["symbolicate", MODEL], "archive.failures.explainer.Lines.take"),
     "verify": Command(["verify", MODEL], "archive.cli.verify.verification"),
     "sizes": Command(["sizes", MODEL], "archive.describe.sizes.measure.sizes"),
-    "split": Command(["split", MODEL, "-o", "{}/m"], "archive.rewrite.split.collect"),
+    "split": Command(["split", MODEL, "-o", "{}/m"], "archive.reader.halves.companions.collect"),
     "migrate": Command(
         ["migrate", MODEL, "-o", "{}/m", "--to", "1.9"], "archive.rewrite.migrate.migrate.check_archive"
     ),

@@ -67,6 +67,16 @@ class Review:
         """The rows that nobody has accepted."""
         return [row for row in self.rows if not row.accepted]
 
+    @property
+    def not_read(self) -> list[str]:
+        """What of the file is no text, or was not looked at, in words."""
+        lines = []
+        if self.numbers:
+            lines.append(f"numbers of tensors, listed where they are texts: {self.numbers:,} bytes")
+        if self.passed_over:
+            lines.append(f"not looked at: {self.passed_over:,} bytes of machine code")
+        return lines
+
 
 @bounded
 def review(
@@ -84,17 +94,16 @@ def review(
     ['Lookup', 'Shop', 'goods', 'shop', 'towers']
 
     Args:
-        source: a path, a bytes-like object, or a binary file, as :func:`archive.leaks` has it. reviewed: the
-        review file: rows that it does not have are added, accepted ones stay. It is written whole
-            or not at all. Without one nothing is accepted, and nothing written.
+        source: a path, a bytes-like object, or a binary file, as :func:`archive.leaks` has it.
+        reviewed: the review file: rows that it does not have are added, accepted ones stay. It is written
+            whole or not at all. Without one nothing is accepted, and nothing written.
         accept_names: accept all rows of names.
         reviewer: who accepts, for the header of the review file.
         limits: what a hostile file may cost.
 
     Raises:
         ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed;
-        or
-            the review file is none, or more than ``accepted`` was changed in it.
+            or the review file isn't one, or more than ``accepted`` was changed in it.
         OSError: a file cannot be read, or the review file not be written.
     """
     with closing(Mapped(source)) as mapped:

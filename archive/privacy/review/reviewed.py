@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
+from archive.io.mapped import regular_file
 from archive.io.output import replacing, write_all
 from archive.privacy.review.listing import NUMBER, ReviewRow, ReviewTable
 from archive.privacy.review.vocabulary import vocabulary
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from os import PathLike
 
-    from archive.privacy.review import Review
 
 FORMAT, FORMAT_VERSION = "debug-archive review", 1
 MOST_BYTES, MOST_VALUES = 1 << 26, 1 << 16
@@ -71,12 +71,12 @@ def read_review(path: str | PathLike[str]) -> ReviewFile | None:
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:  # noqa: PTH123 (pathlib costs start-up)
-            data = file.read(MOST_BYTES + 1)
+        with regular_file(name) as file:  # it is written again
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise ArchiveError(f"a review of more than {MOST_BYTES:,} bytes", file=name)
+            data = file.readall()
     except FileNotFoundError:
         return None
-    if len(data) > MOST_BYTES:
-        raise ArchiveError(f"a review of more than {MOST_BYTES:,} bytes", file=name)
     head, *lines = data.removesuffix(b"\n").split(b"\n")
     header = _object(head, name, 1)
     if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
@@ -248,13 +248,3 @@ def update_review(
             if read_review(path) != before:
                 raise ArchiveError("was changed meanwhile", file=os.fspath(path))
     return made
-
-
-def not_read(review: Review) -> list[str]:
-    """What of a file is no text, or was not looked at."""
-    lines = []
-    if review.numbers:
-        lines.append(f"numbers of tensors, listed where they are texts: {review.numbers:,} bytes")
-    if review.passed_over:
-        lines.append(f"not looked at: {review.passed_over:,} bytes of machine code")
-    return lines

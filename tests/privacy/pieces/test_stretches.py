@@ -79,7 +79,7 @@ def test_stretches_hold_all_wide_letters(data: bytes) -> None:
 
 
 @settings(max_examples=examples(1_000))
-@given(DATA, st.sets(st.sampled_from(("/home/ann", "ab/~ab/", "x" * 15, "é/home/annab")), min_size=1))
+@given(DATA, st.sets(st.sampled_from(("/home/ann", "ab/~ab/", "x" * 15, "é/" + "home/annab")), min_size=1))
 def test_texts_are_found_by_words_of_ascii_as_by_all(data: bytes, texts: set[str]) -> None:
     search = Search(text.encode(codec) for text in texts for codec in ("utf-8", "utf-16-le"))
     everywhere = sorted(search.found(memoryview(data)))
