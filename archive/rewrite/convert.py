@@ -54,7 +54,7 @@ def convert(
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the source is no companion, is broken or changed meanwhile, or the target exists or is
+        ArchiveError: the source isn't a companion, is broken or changed meanwhile, or the target exists or is
             no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """

@@ -33,10 +33,10 @@ class Join:
         size: of the archive, in bytes.
         records: how many debug records came back.
         programs: to how many exported programs their metadata came back.
-        objects: to how many shared objects came back what stood behind their segments.
+        objects: to how many shared objects the bytes after their segments came back.
         exact: whether the file is the one that was split, to the byte.
         another: whether a join should have given that file, and gave another: the companion is of another
-            file of the same model, or the archive was written anew since.
+            file of the same model, or the archive was rewritten since.
         archive_id: in hex.
     """
 

@@ -110,8 +110,8 @@ def split(
         drop: kinds that do not stay: ``modules``.
         layout: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
-        fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which tell
-            whether a log shows this model's code: see :mod:`archive.reader.line_digests`.
+        fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which show
+            whether a log has this model's code: see :mod:`archive.reader.line_digests`.
         force: replace existing files.
         limits: what hostile input may cost.
 
