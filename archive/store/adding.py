@@ -1,4 +1,4 @@
-"""A file that is added: its companion, which is made, read and checked, and the base that it is kept by.
+"""A file that is added: its companion is made, read and checked, and stored as its difference from a base.
 
 What is kept of a file is the companion itself, or the one that ``split`` would make of it. Its base is the
 companion among its kin from which it differs least.
@@ -74,7 +74,7 @@ class MadeCompanion(NamedTuple):
         file: the name of the file that it was made of, without folder.
         root: the folder of all records in the archive; "" where it is not known.
         serialization_id: of the archive; "" where it is not known.
-        lines: digests of the lines of each code record, one behind the other; none where it has no code.
+        lines: digests of the lines of each code record, concatenated; none where it has no code.
     """
 
     companion: bytes
@@ -246,7 +246,7 @@ def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles)
     for entry in kin:
         try:
             base = files.base(entry.archive_id)
-        except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` tells
+        except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` reports it
             continue
         if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
             least = min(least, build_kept(parts, base), key=len)

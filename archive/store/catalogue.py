@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.store.opened import Signature
 
 SETTLED = 2_000_000_000
-"""Nanoseconds after its time of change in which a folder may change once more without another time."""
+"""Nanoseconds after its time of change in which a folder may change again without another time."""
 
 
 class Catalogue:
@@ -96,7 +96,7 @@ class Catalogue:
             else:
                 self._unwritten += 1
         self.damaged = {key: old[key] for key in self.unread.keys() & old.keys()}
-        self._unwritten -= len(self.damaged)  # their rows stay: they tell which failures may be theirs
+        self._unwritten -= len(self.damaged)  # their rows stay: they say which failures may be theirs
         return known
 
     def _is_copy(self, entry: StoreEntry, signature: Signature) -> bool:

@@ -82,7 +82,7 @@ class Store(Closing):
             path: the folder.
             create: make a store of an empty folder, or one that is not there.
             limits: what a companion may cost.
-            waiting: how long a process that changes the store is waited for; by default 60 s, untold.
+            waiting: how long to wait for a process that changes the store; by default 60 s, silently.
         """
         folder = Folder(path, waiting)
         if create:
@@ -121,7 +121,7 @@ class Store(Closing):
         return self._catalogue.damaged
 
     def listing(self) -> StoreContents[StoreEntry]:
-        """All companions, and all names that are none: the headers of all files are read for it."""
+        """All companions, and all foreign names. This reads the headers of all files."""
         entries = self.entries()
         chains = chains_of(self.folder, self._files)
         unread = dict(sorted({**self.unread, **chains.unread}.items()))

@@ -72,7 +72,7 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         if DRAFT_NAME.fullmatch(path.name):
             yield Diagnostic("note", where, "", "a draft; `gc` removes it if its process is dead")
         else:
-            yield Diagnostic("warning", where, "", "no file of a store; it is left alone")
+            yield Diagnostic("warning", where, "", "isn't a file of a store; ignored")
     for digest in unneeded:
         yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
 
@@ -114,13 +114,13 @@ def _wrong_rows(folder: Folder, entries: Mapping[str, StoreEntry]) -> Iterator[D
         return
     rows = read_index(folder)
     if not rows and entries:
-        yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is made anew")
+        yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is rebuilt")
     for archive_id, entry in entries.items():
         row = rows.get(archive_id)
         if row is None or (row.signature != entry.signature and row.body != entry.body):
             continue  # it is of another file, and not believed
         if replace(row, signature=entry.signature) != entry:
-            yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is made anew")
+            yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is rebuilt")
 
 
 # --- gc
