@@ -63,7 +63,7 @@ class ExplainerStats:
     Attributes:
         explained: failures that it explained.
         left: failures that stayed, for no model, or several, may have them.
-        late: errors and events that stayed, for the time was over, or a text was too long.
+        late: errors and events that stayed, since the time was over, or a text was too long.
         failed: those that stayed because something went wrong.
         last_problem: the last thing that did; "" if nothing did.
     """

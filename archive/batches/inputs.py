@@ -109,7 +109,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; or a URL with ``*``. ``**``
     stands for any folders.
     A file that is named twice is found once, and counts as given itself if it was. Links to folders are not
-    followed, for they may lead in circles: a search of a folder yields the link itself.
+    followed, since they may lead in circles: a search of a folder yields the link itself.
 
     Args:
         inputs: files, folders to search, and globs.

@@ -49,7 +49,7 @@ class CompanionUse(Enum):
 
 
 class KnownTargets(NamedTuple):
-    """What a manifest says of the targets of a job.
+    """What a manifest says of a job's targets.
 
     Attributes:
         verb: what was done.
@@ -115,8 +115,8 @@ class OutcomeKind(StrEnum):
         DONE: its targets are written.
         TO_DO: of a dry run: they would be written.
         SAME: its targets are there already, made of this very file with these options, as the manifest says.
-        NOTHING_TO_DO: the file is already what was to become of it, and was copied.
-        IMPOSSIBLE: what was asked does not go with this file, in which nothing is wrong; nothing is written.
+        NOTHING_TO_DO: the file is already what the verb would make of it, and was copied.
+        IMPOSSIBLE: nothing is wrong with the file, but the verb cannot do this to it; nothing is written.
         FAILED: the file is broken, cannot be read, or a target cannot be written; nothing is written.
     """
 
@@ -134,7 +134,7 @@ class Outcome:
 
     Attributes:
         job: its paths.
-        kind: which of a few things it was.
+        kind: what came of the file.
         reason: why, on one line; "" where the file was done as usual.
         facts: the result of the library's function, like :class:`archive.Split`; None without one.
         sources: the files that were read: size, and of several files the digest.

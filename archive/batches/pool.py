@@ -141,7 +141,7 @@ def _pooled(
 
 
 class _Given:
-    """What a worker was given when it began: once, for it may be as large as all items together."""
+    """What a worker was given when it began: once, since it may be as large as all items together."""
 
     work: Callable[[Any], Any]
 

@@ -130,7 +130,7 @@ def readings(
 
 
 def attempt(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
-    """Read a file and catch its errors. They become texts, for not every error can be pickled."""
+    """Read a file and catch its errors. They become texts, since not every error can be pickled."""
     try:
         return Reading(file, read(file))
     except Exception as error:  # noqa: BLE001 (the other files still count)

@@ -80,7 +80,7 @@ OTHER = "the file is not what the manifest says; pass --force to replace it"
 
 
 def attempt(task: Task, job: Job) -> Outcome:
-    """Do one file's work and catch its errors. They become texts, for not every error can be pickled."""
+    """Do one file's work and catch its errors. They become texts, since not every error can be pickled."""
     try:
         return perform(task, job)
     except ImpossibleError as refusal:
@@ -100,7 +100,7 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
         stream: takes the output in the place of a file.
 
     Raises:
-        ImpossibleError: what is asked does not go with this file.
+        ImpossibleError: the verb cannot do this to the file.
     """
     read = job.sources[:1] if _lacks_companion(task, job) else job.sources
     sources = tuple(places.fingerprint(path, digest=task.many) for path in read)

@@ -34,7 +34,7 @@ class Annotations:
 
     Args:
         active: whether they are wanted.
-        aside: whether they go to standard error, for standard output is JSON. GitHub reads both.
+        aside: whether they go to standard error, since standard output is JSON. GitHub reads both.
     """
 
     def __init__(self, *, active: bool, aside: bool) -> None:

@@ -135,7 +135,7 @@ class _Run:
         return totals(self._inventory)
 
     def tell(self, inputs: Sequence[str]) -> None:
-        """Print the sums, and what is there besides models."""
+        """Print the sums, and which other files are there."""
         others = self._inventory.others
         if not self._inventory.total.files + self._inventory.unread:
             raise ArchiveError(f"no model in it{other_files(others)}", file=", ".join(map(name_of, inputs)))

@@ -63,7 +63,7 @@ def write_document(*files: object, aside: bool = False) -> None:
 
     Args:
         files: the facts of each file.
-        aside: write to standard error, for standard output takes a file.
+        aside: write to standard error, since standard output takes a file.
     """
     document = JsonDocument(aside=aside)
     for facts in files:
@@ -156,7 +156,7 @@ def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> Non
 
     Args:
         printed: lines and tables.
-        aside: print to standard error, for standard output takes a file.
+        aside: print to standard error, since standard output takes a file.
         may_page: show them in a pager if they are longer than the terminal.
     """
     from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)

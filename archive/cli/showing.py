@@ -88,7 +88,7 @@ DECLARATIONS: list[tuple[list[str], dict[str, Any]]] = [
 
 
 def add_options(command: click.Command, *, hidden: bool = False) -> click.Command:
-    """Give a command, and those below it, the options that they have not got.
+    """Give a command, and those below it, the options that they lack.
 
     Args:
         command: the command.

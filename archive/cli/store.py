@@ -344,7 +344,7 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
 @options.limit_option
 @options.json_option()
 def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
-    """Remove what nobody needs: what removed companions and killed processes have left.
+    """Remove what is no longer needed: leftovers of removed companions and killed processes.
 
     Companions of one model that were added concurrently are re-stored as differences from each other.
     """

@@ -80,7 +80,7 @@ class Takers:
         return True
 
     def words(self, site: NodeSite) -> str:
-        """Who takes a node's value, in words; "" where :meth:`explains` noted nobody."""
+        """Which nodes take a node's value, in words; "" where :meth:`explains` noted none."""
         takers = self._takers.get(id(site))
         return f"; taken by {several(takers)}" if takers else ""
 

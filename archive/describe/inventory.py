@@ -350,7 +350,7 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
     stored = Counter[Group]()
     for piece in pieces:
         stored[piece.group] += piece.stored
-    if archive.tensor_file is None:  # in others nobody has looked for debug info
+    if archive.tensor_file is None:  # other files were not searched for debug info
         facts["debug_bytes"] = stored[Group.DEBUG]
     if not tensors and archive.recognised.kind is FileKind.AOTI:  # only C++ code names them, if it is there
         return facts

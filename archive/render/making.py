@@ -159,7 +159,7 @@ def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
 
 
 def copied_text(reason: str, file: Sized, out: Sized) -> Printed:
-    """The summary of a file that was copied, for there was nothing to do."""
+    """The summary of a file that was copied, since there was nothing to do."""
     return [f"{file}: {reason}; copied as it is to {out}: {out.size:,} bytes"]
 
 

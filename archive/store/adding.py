@@ -48,7 +48,7 @@ EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
 SECONDS = re.compile("[0-9]{1,12}")
 MOST_DEPTH = 50
-"""Bases below one another, all of which are inflated for the first companion that is read."""
+"""The most bases in a chain: reading the first companion of a chain inflates all of them."""
 MOST_TRIED = 4
 """Companions that are tried as the base."""
 WORTH = 0.8
@@ -60,7 +60,7 @@ class NoDebugInfoError(ArchiveError):
 
 
 class TakenError(ArchiveError):
-    """A companion whose archive id or handle prefix is another one's."""
+    """A companion whose archive id or handle prefix another one has already."""
 
 
 # --- a file → its companion
@@ -238,7 +238,7 @@ def kin_of(facts: Facts, entries: Iterable[StoreEntry]) -> Sequence[StoreEntry]:
 
 
 def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
-    """The smallest file that keeps a companion: by one of its kin, or without a base."""
+    """The smallest file that keeps a companion: with one of its kin as base, or without a base."""
     without_base = build_kept(parts, None)
     if len(parts.plain) > MOST_SHARED:
         return without_base

@@ -10,7 +10,7 @@
 Buckets have no locks, and nothing in them can be renamed. So an object is created only if it is absent;
 of several processes that create one, a single one wins. ``DIGEST`` is that of all that the companion says,
 in whatever layout, so whoever creates an object of that name wrote the same facts. Companions of one archive
-id, of builds whose code is equal and whose source is not, are all kept: a failure may be of each.
+id, of builds whose code is equal and whose source is not, are all kept: a failure may be of any.
 
 The list of the bucket says what is there; the index spares reading each. It is replaced only as it was read
 (``If-Match``, where the bucket knows that), and lacks nothing that a reader would not find: what is not in it
@@ -180,7 +180,7 @@ class Bucket(Closing):
             self._write_index(entries, version)
         best: dict[tuple[str, str], BucketEntry] = {}
         for entry in sorted(entries.values(), key=lambda entry: entry.kept_size):
-            best[entry.archive_id, entry.digest] = entry  # of one companion twice, that with line digests
+            best[entry.archive_id, entry.digest] = entry  # of two copies, the one with line digests
         self._entries = sorted(best.values(), key=lambda entry: entry.key)
         self._unread, self._foreign = unread, [key for key in sizes if key not in keys]
         self._listed = time.monotonic()
@@ -240,7 +240,7 @@ class Bucket(Closing):
         return StoreContents(entries, self._unread, [PurePosixPath(name) for name in self._foreign], 0)
 
     def given_of(self, entry: BucketEntry) -> Given:
-        """A companion file, as it was added, to the byte; of the same facts, if other libraries compress."""
+        """A companion file, as it was added, to the byte; or the same facts, if compressing changed."""
         return Given.of(self._read(entry.key), self.limits)
 
     def opened_of(self, entry: BucketEntry) -> Archive:

@@ -67,8 +67,8 @@ class Catalogue:
             return self._entries
 
     def _keep_index(self) -> None:
-        """Write an index again that was there and is not any more; once, if it cannot be written."""
-        with suppress(OSError, ArchiveError):  # of a link in its place; reading the companions will say why
+        """Write the index again if it has vanished; only once, if it cannot be written."""
+        with suppress(OSError, ArchiveError):  # a link in its place, say; reading the companions reports it
             is_there = self._folder.exists(self._folder.index)
             if self._has_index and not is_there:
                 self._unwritten = max(self._unwritten, 1)

@@ -254,7 +254,7 @@ class Store(Closing):
         return bool(header.digest != digest_of(parts.data))
 
     def remove(self, archive_id: str) -> None:
-        """Remove a companion; those that are kept by it stay whole."""
+        """Remove a companion; others that need it as a base stay whole."""
         self._checked_id(archive_id)
         with self._changing():
             set_aside(self.folder, self._files, archive_id)
@@ -290,6 +290,6 @@ class Store(Closing):
 
     @contextmanager
     def _changing(self) -> Iterator[Mapping[str, StoreEntry]]:
-        """The entries as they are while nobody else changes the store."""
+        """The entries while the store is locked."""
         with self.folder.locked():
             yield self._catalogue.entries(certain=True)

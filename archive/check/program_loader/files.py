@@ -81,7 +81,7 @@ def file_faults(records: Records) -> Iterator[Diagnostic]:
             if content != value.encode():
                 refusal = message if content.isascii() else ""
                 yield wrong("", f"expected {value!r}, found {shown(content)}", refusal, name)
-    if problem := version_problem(records, records):  # of the zip, as all of PyTorch's archives have it
+    if problem := version_problem(records, records):  # the zip's version, as in all of PyTorch's archives
         yield wrong("", problem[1], "Attempted to read a PyTorch file with version", problem[0])
     for name in records:
         if name.startswith(PROGRAMS[0]):

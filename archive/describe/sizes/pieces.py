@@ -189,7 +189,7 @@ def tensor_pieces(archive: Archive) -> Iterator[Piece]:
         for name, record in archive.records.items():
             label, kind = decoded(encoded(name)), tensor_file.kinds[name]
             cells = contents.get(name, [Cell(None, None, record.size)])
-            if name == DATA and tensor_file.sources:  # of classes, beside a whole module
+            if name == DATA and tensor_file.sources:  # classes of a whole module
                 cells = _with_sources(cells, sum(len(encoded(source.text)) for source in tensor_file.sources))
             for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
                 module = cell.weight.name.rpartition(".")[0] or None if cell.weight else None

@@ -82,7 +82,7 @@ def to_four_elements(form: FormBuilder, code: KnownCode | None) -> None:
         row = np.searchsorted(form.columns["handle.handle"], handle)
         row[row == rows] = 0
         known = (number != nothing) & (form.columns["handle.handle"][row] == handle)
-        ops[row[known][::-1]] = number[known][::-1]  # of instructions that share a handle, the first names it
+        ops[row[known][::-1]] = number[known][::-1]  # the first one with a handle names it
     unknown = form.pool.number(UNKNOWN_FUNCTION)
     _set_names(form, Generation.CALLSTACK_4, ops, unknown)
 

@@ -84,7 +84,7 @@ class RequestBudget:
         return LateError() if has_deadline() else ArchiveError(too_slow(self._seconds))
 
     def prolong(self, count: int) -> None:
-        """Take the time that bytes give which came, or went.
+        """Add the time that received or sent bytes grant.
 
         Raises:
             LateError: the deadline of the work has passed.
@@ -117,7 +117,7 @@ PIECE = 1 << 16
 
 
 def opener_of(budget: RequestBudget) -> OpenerDirector:
-    """What opens one request, and follows no address to a file, as ``urlopen`` would."""
+    """What opens one request, and never a file, as ``urlopen`` would."""
     opener = OpenerDirector()
     others = (HTTPErrorProcessor(), HTTPDefaultErrorHandler(), UnknownHandler())
     for handler in (ProxyHandler(), _Plain(budget), _Encrypted(budget), _Redirections(), *others):
@@ -245,7 +245,7 @@ class _Encrypted(HTTPSHandler):
 
 
 class _Redirections(HTTPRedirectHandler):
-    """Follows redirections without reading their bodies, or sending a token; and none from TLS to none."""
+    """Follows redirections, without reading their bodies or sending a token; none from TLS to plain HTTP."""
 
     def redirect_request(  # noqa: PLR0917 (urllib's)
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
