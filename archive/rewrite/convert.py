@@ -55,7 +55,7 @@ def convert(
 
     Raises:
         ArchiveError: the source isn't a companion, is broken or changed meanwhile, or the target exists or is
-            no regular file.
+            not a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     wanted = CompanionLayout.named(layout)

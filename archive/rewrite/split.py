@@ -118,7 +118,7 @@ def split(
     Raises:
         ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
             are none, kinds are and it has no exported programs or compiled models, or it changed meanwhile; a
-            target exists or is no regular file.
+            target exists or isn't a regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
     with rewriting(source, companion, out, force=force, limits=limits, kinds=SPLIT_KINDS) as work:

@@ -57,13 +57,13 @@ class Waiting:
     def __init__(
         self,
         most: float = MOST_SECONDS,
-        tell: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.most = most
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._sleep = sleep
 
@@ -84,9 +84,9 @@ class Waiting:
                     file=lock,
                     in_python="waiting=…",
                 )
-            if self._tell is not None and waited >= min(TOLD_AFTER, self.most / 2):
-                self._tell(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")
-                self._tell = None
+            if self._notify is not None and waited >= min(TOLD_AFTER, self.most / 2):
+                self._notify(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")
+                self._notify = None
             self._sleep(min(PAUSE, max(0.0, self.most - waited)))
 
 

@@ -14,7 +14,7 @@ formats that rename tensors, as most GGUF files, have digests of their own. So d
 of tied weights. A sparse tensor is its parts, ``w.indices`` and ``w.values``; its sizes do not count.
 In a whole module, tensors in attributes that aren't parameters or buffers count, too.
 
-Not weights are the constants of code and of exported programs that PyTorch numbers, and what an exported
+Constants of code and of exported programs, which PyTorch numbers, aren't weights, nor is what an exported
 program keeps among its constants: buffers that are not persistent. No state dict has them.
 """
 

@@ -28,7 +28,7 @@ class Question:
     """What is asked of every file.
 
     Attributes:
-        view: what distinguishes bytes.
+        view: how bytes are grouped.
         depth: levels of folders or modules that labels keep.
         budgets: budgets for labels of the view.
         limits: what a hostile file may cost.

@@ -222,7 +222,7 @@ def migrate(
     Raises:
         ArchiveError: there is no such target, the archive cannot be read or is of PyTorch 1.0 to 1.2,
             something would be lost and ``lossy`` is not given, it changed meanwhile, or the target exists or
-            is no regular file.
+            isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     target = target_named(to)
