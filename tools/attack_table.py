@@ -34,13 +34,13 @@ COLUMNS = ("attack", "here", *WAYS)
 HEAD = """\
 # Attacks
 
-Programs in `tests/attacks` build each of these files by hand and run the commands on them. The columns behind
+Programs in `tests/attacks` build each of these files by hand and run the commands on them. The columns after
 *here* were measured with PyTorch 2.13.0, picklescan 1.0.5, modelscan 0.8.8 and fickling 0.1.12, by
 `python -m tools.attack_table`.
 
 - *here*: how the commands ended (well, with findings, refused), the most memory above the start-up's, the
-  most CPU time of one command, on a machine that takes 4 ms for 200,000 rounds of a loop. A file may cost
-  64 MiB and 256 times its size. **succeeds** marks attacks that cost more, or end in another way;
+  most CPU time of one command, on a machine that takes 4 ms for 200,000 rounds of a loop. A file may take
+  64 MiB and 256 times its size. **succeeds** marks attacks that take more, or end in another way;
   `tests/attacks/not_yet.py` says why.
 - *torch.jit.load*, *lite interpreter*, *torch.load* (with `weights_only=False`): **runs it** where the
   payload ran; memory where it is above 64 MiB; a crash is named by its signal.

@@ -44,7 +44,7 @@ def shown_with(error: BaseException) -> Iterator[BaseException]:
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says; with its traceback where frames of generated code tell what failed."""
+    """What an error says; with its traceback where frames of generated code say what failed."""
     call = error.__traceback__
     for _ in range(MOST_FRAMES):
         if call is None:

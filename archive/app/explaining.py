@@ -63,7 +63,7 @@ class ExplainerStats:
     Attributes:
         explained: failures that it explained.
         left: failures that stayed, for no model, or several, may have them.
-        late: errors and events that stayed, for the time was over, or a text was too long.
+        late: errors and events that stayed, since the time was over, or a text was too long.
         failed: those that stayed because something went wrong.
         last_problem: the last thing that did; "" if nothing did.
     """
@@ -93,7 +93,7 @@ class Explainer(Closing):
             then it stays as it is. Nothing interrupts the opening of a file.
 
     Raises:
-        ArchiveError: a file is neither archive nor companion, or a pattern is no regular expression.
+        ArchiveError: a file is neither archive nor companion, or a pattern isn't a regular expression.
         OSError: a file or folder cannot be read.
 
     Examples:
@@ -179,7 +179,7 @@ class Explainer(Closing):
         Raises:
             ArchiveError: a record that is needed is broken.
             OSError: a file cannot be read.
-            ValueError: this is closed, or a text has a character that is none.
+            ValueError: this is closed, or a text has an invalid character.
         """
         if self._is_closed:
             raise ValueError("the explainer is closed")
@@ -200,7 +200,7 @@ class Explainer(Closing):
         at as Python shows them. Nothing is raised: :attr:`stats` counts what goes wrong.
 
         Args:
-            error: the error, of whatever kind; nothing is done where there is none.
+            error: the error, of whatever kind; nothing is done without one.
         """
         if error is not None:
             self._carefully(self._noted, error)
@@ -211,13 +211,13 @@ class Explainer(Closing):
         An error in it, as ``exc_info`` gives one, gets a note: see :meth:`explain_error`. Nothing is raised.
 
         Args:
-            event: a text, an error, or dicts, lists and tuples of some; others are left alone.
+            event: a text, an error, or dicts, lists and tuples of some; others stay as they are.
 
         Returns:
             The event, with its failures explained; the same object where it has none. What it was is not
             changed.
         """
-        return self._carefully(self._told, event)
+        return self._carefully(self._explained_event, event)
 
     def _carefully(self, work: Callable[[T], T], given: T) -> T:
         """The result of work; what was given where anything goes wrong, or the time is over.
@@ -264,12 +264,12 @@ class Explainer(Closing):
             error.add_note(note)
             notes.add(note)
 
-    def _told(self, event: T) -> T:
+    def _explained_event(self, event: T) -> T:
         """An event, with its failures explained."""
-        told = cache(self._told_text)  # a text often stands in several places
-        return cast("T", changed(event, told, self._noted))
+        explained = cache(self._explained_text)  # a text often stands in several places
+        return cast("T", changed(event, explained, self._noted))
 
-    def _told_text(self, text: str) -> str:
+    def _explained_text(self, text: str) -> str:
         """A text, with its failures explained; one that a note was added to has its explanation."""
         return text if MARK in text else self._explained(text)[0]
 
@@ -358,7 +358,7 @@ def explain(
         or several, may have stay.
 
     Raises:
-        ArchiveError: a file is neither archive nor companion, or a pattern is no regular expression. Of a
+        ArchiveError: a file is neither archive nor companion, or a pattern isn't a regular expression. For a
             stream, this and the following are raised with its first piece.
         OSError: a file or folder cannot be read.
 

@@ -1,4 +1,4 @@
-"""``archive.install``: what fails in an application, explained wherever Python tells of it."""
+"""``archive.install``: what fails in an application, explained wherever Python reports it."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Hooks:
         self._is_active = True
         self._taken: list[tuple[Place, Call, Call]] = []
         self._take(attribute(sys, "excepthook"), self._explaining(lambda _, error, __: error))
-        self._take(attribute(sys, "unraisablehook"), self._explaining(lambda told: told.exc_value))
-        self._take(attribute(threading, "excepthook"), self._explaining(lambda told: told.exc_value))
+        self._take(attribute(sys, "unraisablehook"), self._explaining(lambda args: args.exc_value))
+        self._take(attribute(threading, "excepthook"), self._explaining(lambda args: args.exc_value))
         # The class's own: loops that run have it, and those to come.
         loop = attribute(asyncio.BaseEventLoop, "call_exception_handler")
         self._take(loop, self._explaining(lambda _, context: context.get("exception")))
@@ -127,12 +127,12 @@ class Hooks:
 
 @bounded
 def install(models: Sources | Explainer) -> Hooks:
-    """Explain what fails in this application, wherever Python tells of it.
+    """Explain what fails in this application, wherever Python reports it.
 
     Errors get a note (:meth:`Explainer.explain_error`) before what has the hooks of :mod:`sys`,
     :mod:`threading`, :mod:`asyncio` and IPython gets them; records of :mod:`logging` are explained as they
     are made. Nothing that goes wrong then is raised, and nothing is lost: ``stats`` of the explainer count.
-    Call it behind all others that take hooks, and before the process forks.
+    Call it after all others that take hooks, and before the process forks.
 
     Args:
         models: archives, companions and folders of some, stores by their folder or their server's address; or
@@ -185,7 +185,7 @@ def explain_record(record: logging.LogRecord, explainer: Explainer) -> None:
             explained = explainer.explain_event(message)
             if explained != message:
                 record.msg, record.args = explained, ()
-    except Exception as error:  # noqa: BLE001 (the record goes on, and its handlers tell what is wrong with it)
+    except Exception as error:  # noqa: BLE001 (the record goes on, and its handlers report what is wrong with it)
         explainer.count_problem(error)
 
 

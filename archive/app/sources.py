@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def models_of(store: AnyStore) -> Models:
-    """The models in a store, here, in a bucket, or behind a server."""
+    """The models in a store, here, in a bucket, or on a server."""
     opened: Callable[[Any], Archive] = store.opened_of
     entries = store.entries()
     ids = Counter(entry.archive_id for entry in entries)
@@ -59,7 +59,7 @@ def models_at(stores: str, *, limits: Limits = DEFAULT_LIMITS) -> Models:
 
     Args:
         stores: folders, URLs of buckets and addresses of servers, separated by blanks; a folder whose path
-            has a blank stands alone. A companion that several have is taken from the first.
+            has a blank stands by itself. A companion that several have is taken from the first.
         limits: what a companion may cost.
     """
     sources = [stores] if Path(stores).exists() else stores.split()
@@ -69,7 +69,7 @@ def models_at(stores: str, *, limits: Limits = DEFAULT_LIMITS) -> Models:
     for source in sources:
         try:
             found = models_of(store_at(source, limits=limits))
-        except (ArchiveError, OSError) as error:  # a failure may be of one of its models: that is told
+        except (ArchiveError, OSError) as error:  # a failure may be of one of its models: this is reported
             unread[name_of(source)] = str(error).removeprefix(f"{name_of(source)}: ")
             continue
         unread |= found.unread
@@ -81,7 +81,7 @@ def models_at(stores: str, *, limits: Limits = DEFAULT_LIMITS) -> Models:
 
 
 def _named_apart(models: Models) -> Models:
-    """The same models; of those that several stores call the same, each by its digest, too."""
+    """The same models; those that several stores call the same get their digest into their name."""
     count = Counter(model.file for model in models.all)
     for model in models.all:
         if isinstance(model, KeptModel) and count[model.file] > 1:
@@ -100,7 +100,7 @@ def store_at(source: str | os.PathLike[str], *, limits: Limits, waiting: Waiting
     Args:
         source: the folder, the URL, or the address.
         limits: what a companion may cost.
-        waiting: how long a process that changes the folder is waited for; by default 60 s, untold.
+        waiting: how long a process that changes the folder is waited for; by default 60 s, without a message.
     """
     if is_url(source) and source.lower().startswith(("http://", "https://")):
         from archive.store.client.server import Server  # noqa: PLC0415 (HTTP, which files do without)
@@ -192,9 +192,9 @@ def _paired(single: Sequence[Model], limits: Limits, *, mapped: bool) -> Mapping
     its source. Such companions stand for none by themselves.
     """
     kinds = [listed_kind(model.file, limits=limits, mapped=mapped) for model in single]
-    alone = {model: [model] for model in single}
+    lone = {model: [model] for model in single}
     if len({kind is FileKind.COMPANION for kind in kinds}) < 2:  # noqa: PLR2004 (both kinds)
-        return alone
+        return lone
     unread = Models(single)
     companions, split = defaultdict[str, list[Model]](list), list[Model]()
     for model, kind in zip(single, kinds, strict=True):
@@ -210,7 +210,7 @@ def _paired(single: Sequence[Model], limits: Limits, *, mapped: bool) -> Mapping
         if own:
             paired[model] = [Model(model.file, one.file, limits=limits, mapped=mapped) for one in own]
             used.update(own)
-    return alone | paired | {model: [] for model in used}
+    return lone | paired | {model: [] for model in used}
 
 
 def _may_be_halves(archive: Facts, companion: Facts) -> bool:

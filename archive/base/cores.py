@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 LONG = 1 << 22
 """Bytes from which on a digest is worth a thread of its own."""
 AHEAD = 4
-"""Pieces a core that wait at a time: so many are in memory."""
+"""Pieces per core that wait, in memory, at a time."""
 
 
 class Cores:
     """The threads of one piece of work. They start with the second piece, and end with this object."""
 
     def map(self, work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-        """The result of each piece. A single piece is done at once, for threads cost more than they give.
+        """The result of each piece. A single piece is done at once, since threads would take longer.
 
         >>> list(Cores().map(len, [b"ab", b"c"]))
         [2, 1]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
 LARGEST_INDEX = 1 << 25
-"""Bytes of an index of shards elsewhere, at most, that is read to find them."""
+"""Bytes of the largest remote index of shards that is read to find them."""
 MANIFEST_NAME = "manifest.jsonl"
 """A manifest's name among companions, and how it ends beside a folder of results."""
 
@@ -89,12 +89,12 @@ def recognised(
 
 
 def is_false_model(file: str, kind: FileKind) -> bool:
-    """Whether a file of a folder should be a model and isn't one; what is no file is never opened."""
+    """Whether a file of a folder should be a model and isn't one; only files are opened."""
     return claims_falsely(file, kind) and (is_url(file) or os.path.isfile(file))  # noqa: PTH113 (start-up)
 
 
 def shards_of(index: str) -> set[str]:
-    """The places of the files that an index names; none where it is broken, as opening it will tell."""
+    """The places of the files that an index names; none where it is broken, which opening it will report."""
     try:
         with closing(by_ranges(index, most=LARGEST_INDEX)) as mapped:
             names = read_index(mapped.data[:], DEFAULT_LIMITS.allowance(mapped.weight)).shards
@@ -109,7 +109,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; or a URL with ``*``. ``**``
     stands for any folders.
     A file that is named twice is found once, and counts as given itself if it was. Links to folders are not
-    followed, for they may lead in circles: a search of a folder yields the link itself.
+    followed, since they may lead in circles: a search of a folder yields the link itself.
 
     Args:
         inputs: files, folders to search, and globs.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
 MANIFEST_SUFFIX = ".jsonl"
-"""Of a manifest's name, so that no model is taken for one."""
+"""The end of a manifest's name, so that no model is mistaken for one."""
 STANDARD_OUTPUT = "-"
 """The target that stands for standard output."""
 
@@ -49,7 +49,7 @@ class CompanionUse(Enum):
 
 
 class KnownTargets(NamedTuple):
-    """What a manifest says of the targets of a job.
+    """What a manifest says of a job's targets.
 
     Attributes:
         verb: what was done.
@@ -115,8 +115,8 @@ class OutcomeKind(StrEnum):
         DONE: its targets are written.
         TO_DO: of a dry run: they would be written.
         SAME: its targets are there already, made of this very file with these options, as the manifest says.
-        NOTHING_TO_DO: the file is already what was to become of it, and was copied.
-        IMPOSSIBLE: what was asked does not go with this file, in which nothing is wrong; nothing is written.
+        NOTHING_TO_DO: the file is already what the verb would make of it, and was copied.
+        IMPOSSIBLE: nothing is wrong with the file, but the verb cannot do this to it; nothing is written.
         FAILED: the file is broken, cannot be read, or a target cannot be written; nothing is written.
     """
 
@@ -134,9 +134,9 @@ class Outcome:
 
     Attributes:
         job: its paths.
-        kind: which of a few things it was.
+        kind: what came of the file.
         reason: why, on one line; "" where the file was done as usual.
-        facts: the result of the library's function, like :class:`archive.Split`; None where there is none.
+        facts: the result of the library's function, like :class:`archive.Split`; None without one.
         sources: the files that were read: size, and of several files the digest.
         outputs: the files that were written: the same; of a dry run those that would be.
         is_internal: whether it failed by a fault of this program.
@@ -232,7 +232,7 @@ def plan(
     if use is CompanionUse.WRITTEN and companion is None and _names_folder(out, many=many):
         own = shlex.quote(name_of(places.beside(out, "-companions/") or "companions/"))
         raise ArchiveError(
-            f"companions do not go where the archives are that are shipped; give them a folder: -c {own}",
+            f"companions must not be written next to the archives you ship; name another folder: -c {own}",
             file=name_of(out),
             in_python="companions=…",
         )
@@ -242,7 +242,7 @@ def plan(
         """Flatbuffers are models that are shipped, too: each gets an outcome."""
         return kind in wanted or (kind is FileKind.FLATBUFFER and ARCHIVE_KINDS.issubset(wanted))
 
-    # Targets may lie in a searched folder; what an earlier run wrote there is no input.
+    # Targets may lie in a searched folder; what an earlier run wrote there isn't an input.
     files, others = recognised(inputs, folders, is_wanted, mapped=mapped)
     jobs = []
     for file in files:
@@ -270,7 +270,7 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
     """The path of the manifest, which is not in the folder that is shipped unless that is asked for."""
     if given is not None:
         if not many:
-            raise ArchiveError("a manifest tells of several files", file=name_of(given))
+            raise ArchiveError("--manifest needs several input files", file=name_of(given))
         if not given.endswith(MANIFEST_SUFFIX):
             raise ArchiveError(expected=f"a manifest, FILE{MANIFEST_SUFFIX}", found=name_of(given))
         return given
@@ -281,7 +281,7 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
     usual = places.beside(out, f".{MANIFEST_NAME}")
     if not usual:
         raise ArchiveError(
-            "no manifest can lie beside it; say where: --manifest FILE.jsonl",
+            "there is no place for a manifest beside it; name one: --manifest FILE.jsonl",
             file=name_of(out),
             in_python="manifest=…",
         )

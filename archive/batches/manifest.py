@@ -7,7 +7,7 @@ The last line about an input counts, and only as long as its files have the dige
 end of the file in one call, so that several processes may add to one manifest. A manifest is a regular file;
 links, devices and pipes are refused.
 
-Elsewhere, where files do not grow, the whole manifest is put there every ten seconds, and at the end. One
+Remote files do not grow, so a remote manifest is uploaded whole every ten seconds, and at the end. One
 process adds to it; what it could not add any more, a second run finds done (see ``working``).
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from archive.batches.working import Task
 
 PUT_EVERY = 10.0
-"""Seconds between two puts of a manifest elsewhere."""
+"""Seconds between two uploads of a remote manifest."""
 
 
 # --- lines
@@ -141,7 +141,7 @@ def path_from(folder: str, path: str) -> str:
 
 
 class Growing:
-    """A file elsewhere that grows by lines. It is put there again now and then, and at the end.
+    """A remote file that grows by lines. It is uploaded again now and then, and at the end.
 
     Args:
         url: its URL.

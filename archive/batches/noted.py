@@ -3,13 +3,13 @@
 A line is a JSON object:
 
 - ``input``: the file's path from the manifest's folder, or its URL;
-- ``version``: facts that tell its versions apart: size and time of change here, elsewhere what the store
-  tells (ETag, generation), never a time alone;
+- ``version``: facts that distinguish its versions: size and time of change of a local file, what the store
+  gives (ETag, generation) of a remote one, never only a time;
 - ``asked``: what was asked about it;
 - ``facts``: what came of that.
 
 The last line about a file counts, and only if version and question are still the same. The version is asked
-for before the file is read: of one that changes meanwhile, the line fits no longer.
+for before the file is read: if it changes meanwhile, the line no longer fits it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FactsT = TypeVar("FactsT")
 Version = list[list[str]]
-"""Names and values of the facts that tell versions of a file apart."""
+"""Names and values of the facts that distinguish versions of a file."""
 
 
 class Notes(LineFile, Generic[FactsT]):
@@ -141,12 +141,12 @@ def _look(
 
 
 def version_of(file: str) -> Version:
-    """Facts that tell versions of a file apart; none where no certain ones are known."""
+    """Facts that distinguish versions of a file; none where no certain ones are known."""
     source, place = placed(file)
     if place is None:
-        status = os.stat(source)  # type: ignore[arg-type] # noqa: PTH116 (a Path costs more)
+        status = os.stat(source)  # type: ignore[arg-type] # noqa: PTH116 (a Path takes longer)
         return [["size", str(status.st_size)], ["mtime", str(status.st_mtime_ns)]]
-    from archive.io.remote import opened_remote  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.remote import opened_remote  # noqa: PLC0415 (only remote files)
 
     with closing(opened_remote(place)) as remote:
         return [list(fact) for fact in remote.version.facts] if remote.version.is_certain else []

@@ -1,6 +1,6 @@
 """Any work on many items: in a pool of processes, or on any ``concurrent.futures.Executor``.
 
-Neither a crash nor Ctrl-C leaves anything behind.
+Nothing is left over after a crash or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ INTERRUPTED = 130
 OUTSTANDING = 1_000
 """Items that an executor has at a time; more would lie in its memory, and in this process's."""
 GIVEN = 8
-"""Items for each worker that a pool has at a time, for the same reason; and so many are tried again, each by
-itself, if one of them kills a worker."""
+"""Items for each worker that a pool has at a time, for the same reason. If one of them kills a worker, all
+are tried again, each by itself."""
 TRIES = 3
 """How often an item is tried whose worker is lost."""
 INSTALL = "pip install debug-archive[fleet]"
@@ -141,7 +141,7 @@ def _pooled(
 
 
 class _Given:
-    """What a worker was given when it began: once, for it may be as large as all items together."""
+    """What a worker was given when it began: once, since it may be as large as all items together."""
 
     work: Callable[[Any], Any]
 

@@ -91,8 +91,8 @@ def listing(
 def found_files(inputs: Sequence[str]) -> FoundFiles:
     """The files that are given, and all in folders and of globs but manifests and shards.
 
-    None is looked into but indexes of shards, by the name that Hugging Face's libraries give them. Of others,
-    there are only empty folders, links to folders, and pipes and the like, which are never opened.
+    Only indexes of shards are opened, known by the name that Hugging Face's libraries give them. Others that
+    are counted are empty folders, links to folders, pipes and the like, which are never opened.
     """
     files = [file for file in found(inputs) if not file.searched or not is_manifest(last_part(file.name))]
     indexes = [file.name for file in files if file.relative.endswith(INDEX_ENDING)]
@@ -107,7 +107,7 @@ def found_files(inputs: Sequence[str]) -> FoundFiles:
 
 
 def _is_no_file(path: str) -> bool:
-    """Whether something is there, and no file; a link that leads nowhere is an error of whoever opens it."""
+    """Whether something is there that isn't a file; a broken link is an error of whoever opens it."""
     place = Path(path)
     return place.exists() and not place.is_file()
 
@@ -130,7 +130,7 @@ def readings(
 
 
 def attempt(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
-    """Read a file and catch its errors. They become texts, for not every error can be pickled."""
+    """Read a file and catch its errors. They become texts, since not every error can be pickled."""
     try:
         return Reading(file, read(file))
     except Exception as error:  # noqa: BLE001 (the other files still count)

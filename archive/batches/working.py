@@ -5,8 +5,8 @@ Tasks and jobs can be pickled, and any process may do the work.
 What is there already decides what is done. Targets that are as the manifest says, by path and digest, are
 left, or replaced where the input or the options have changed. Other targets are compared with what would be
 written: the same counts as done, since an earlier run may have been killed before it noted it; anything else
-is refused. A target is looked at once more in the moment before it is replaced: another batch or its owner
-may have come.
+is refused. A target is looked at again just before it is replaced: another batch or its owner may have
+changed it.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class Task:
 
 # --- the work on one file
 
-OTHER = "the file is not what the manifest tells; pass --force to replace it"
+OTHER = "the file is not what the manifest says; pass --force to replace it"
 
 
 def attempt(task: Task, job: Job) -> Outcome:
-    """Do one file's work and catch its errors. They become texts, for not every error can be pickled."""
+    """Do one file's work and catch its errors. They become texts, since not every error can be pickled."""
     try:
         return perform(task, job)
     except ImpossibleError as refusal:
@@ -100,7 +100,7 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
         stream: takes the output in the place of a file.
 
     Raises:
-        ImpossibleError: what is asked does not go with this file.
+        ImpossibleError: the verb cannot do this to the file.
     """
     read = job.sources[:1] if _lacks_companion(task, job) else job.sources
     sources = tuple(places.fingerprint(path, digest=task.many) for path in read)
@@ -265,7 +265,7 @@ class _Work(NamedTuple):
             facts = self._facts(targets, force=force)
         except NothingToDoError as why:
             if self.job.use is CompanionUse.EMBEDDED and not self.job.searched:
-                raise  # who names a file to restore expects that there is something to be restored
+                raise  # naming a file to restore implies that it has something to restore
             return self._copied(targets[0], str(why), force=force)
         reason = getattr(facts, "nothing_to_do", "")
         kind = OutcomeKind.NOTHING_TO_DO if reason else OutcomeKind.DONE

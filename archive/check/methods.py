@@ -118,7 +118,7 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
                 "note",
                 METHOD_HANDLES,
                 "",
-                f"no {CALLSTACK_MAP} that tells what the handles stand for",
+                f"no {CALLSTACK_MAP} that says what the handles stand for",
             )
     elif bytecode is not None and handles is not None and len(handles):
         report.add("note", CALLSTACK_MAP, "", f"no {METHOD_HANDLES} that gives its handles to instructions")
@@ -228,4 +228,4 @@ def _unknown(place: str, handle: int) -> tuple[str, str]:
 def _lost(place: str, handle: int) -> tuple[str, str]:
     """What it means that no map knows an operation of a lowered module."""
     place, message = _unknown(place, handle)
-    return place, f"{message}; PyTorch loads it, and nothing tells what the operation is: {MENDED}"
+    return place, f"{message}; PyTorch loads it, and nothing says what the operation is: {MENDED}"

@@ -13,7 +13,7 @@
 
 *As* ``torch.export.save`` *of PyTorch 2.1 to 2.7 wrote them*: PyTorch 2.13 still loads one where its
 ``version`` has the major number 8, by the schema of today, whose newer fields all have defaults. So it is
-checked like one in a ``.pt2``. Of other versions, PyTorch refuses all: a note; then each node can be named,
+checked like one in a ``.pt2``. PyTorch refuses all other versions: a note; then each node can be named,
 and texts of metadata are laid out as PyTorch writes them. Pickled tensors are not checked. Source: ``load``
 in ``torch/export/__init__.py`` of PyTorch 2.13.
 
@@ -120,7 +120,7 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
         report.add("warning", "", "", "no program: torch.export.load fails, load_pt2 gives none")
     elif archive.programs and ONLY_PROGRAM not in archive.programs:
         message = (
-            f"torch.export.load reads the program {ONLY_PROGRAM} alone, and there is none; load_pt2 reads all"
+            f"torch.export.load reads only the program {ONLY_PROGRAM}, which is not there; load_pt2 reads all"
         )
         report.add("note", "", "", message)
 
@@ -240,8 +240,8 @@ def check_legacy_programs(archive: Archive, readable: set[str], report: Diagnost
         inputs = archive.records[LEGACY_INPUTS]
         report.attempt(LEGACY_INPUTS, partial(check_inputs, inputs, archive.allowance, report))
     if is_version and version.partition(".")[0] != str(MAJOR):
-        told = other_schema(f"expected schema {MAJOR}, found {shown(version)}", _release_of(archive))
-        report.add_all([wrong("", told, "does not match our current schema version")], VERSION)
+        problem = other_schema(f"expected schema {MAJOR}, found {shown(version)}", _release_of(archive))
+        report.add_all([wrong("", problem, "does not match our current schema version")], VERSION)
     elif LEGACY_PROGRAM in readable and report.attempt(LEGACY_PROGRAM, partial(_is_refused, archive, report)):
         return
     if LEGACY_PROGRAM in readable:
@@ -252,7 +252,7 @@ def _release_of(archive: Archive) -> str:
     """The release that wrote a program; "" where that cannot be read."""
     try:
         return next((program.release for program in archive.programs.values()), "")
-    except ArchiveError:  # another fault, and told as such
+    except ArchiveError:  # another fault, which is reported as such
         return ""
 
 
@@ -337,7 +337,7 @@ LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR}
 PICKLE_BYTES = 1 << 22
 """Bytes of a pickle that is read; tensors stand beside it, so PyTorch's own have some hundred."""
 NAMED = 3
-"""Names that a message tells."""
+"""Names that a message lists."""
 HOLDERS = ("tuple", "dict")
 
 

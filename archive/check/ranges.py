@@ -15,7 +15,7 @@ In layouts that have tags:
 - Within a record, a range has one tag. PyTorch numbers ranges by their source *object*, so sources that are
   merely equal, in one record or in several, give several tags. Where equal sources have been merged, as
   ``shrink`` does, a range has several tags. Each still leads to the range, so this is only noted. Tags of
-  lowered modules tell their operations of a line apart; nothing is noted there.
+  lowered modules distinguish the operations of a line; nothing is noted there.
 
 Checks of source ranges column by column: a truth value a row → diagnostics by record and row.
 """
@@ -223,7 +223,7 @@ class SourceContents:
 UNKNOWN_SIZE = 1 << 62
 """The size of a code record that cannot be read: no offset is too large."""
 CHECKED_BYTES = 80
-"""Bytes of memory that a source range costs while all are checked."""
+"""Bytes of memory that a source range takes while all are checked."""
 UNREAD = (
     'tag-first rows, for which PyTorch 2.13 prints "Expected Tuple but got Int" in place of each error; '
     "`debug-archive migrate --to latest` mends it"

@@ -1,7 +1,7 @@
 """Rules for records as such: sizes and checksums, required records, readable pickles, texts in UTF-8.
 
 - Every record, tensors too, has the size and the crc that the archive declares. Crc 0 is allowed: PyTorch can
-  be told not to compute it.
+  be asked not to compute it.
 - ``.data/version`` or ``version`` exists and holds a number.
 - ``.data/serialization_id``, if it exists, is the id that some platform's rules give the records.
 - ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read; the other modules check debug

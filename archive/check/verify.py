@@ -1,6 +1,6 @@
 """An archive → every inconsistency in its records and between them, as diagnostics with their places.
 
-Each record is read on its own, so that a broken one does not hide what is wrong elsewhere. Rows are checked
+Each record is read on its own, so that a broken one does not hide what is wrong in others. Rows are checked
 as columns. The docstrings of ``records``, ``ranges``, ``methods``, ``programs`` and ``loading`` list the
 rules, which archives of PyTorch 1.0 to 2.13 keep. Here stand those of archives as a whole:
 
@@ -64,7 +64,7 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
     Returns:
         The diagnostics in the order of the records; none if all is well. A broken file gives a single one,
-        the reader's error. A file that is no archive gives a single one of severity ``not checked``, which
+        the reader's error. A file that isn't an archive gives a single one of severity ``not checked``, which
         says what the file is. At most 100 of one kind are listed for one record, and the others counted.
 
     Raises:
@@ -148,8 +148,8 @@ def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None 
 def _of_split(archive: Archive) -> Verification:
     """Check the archive that a split one is restored to, by its records where the allowance suffices.
 
-    A companion may be a thousandth of the records that it gives back. To parse their source ranges may cost
-    more than the file is allowed; then the companion's columns are checked instead, and a note says so.
+    A companion may be a thousandth of the records that it gives back. If parsing their source ranges takes
+    more memory than the file is allowed, the companion's columns are checked instead, and a note says so.
     """
     again = archive.reread()
     try:
@@ -181,8 +181,8 @@ def _check_loads(
 ) -> None:
     """Check what PyTorch checks, as far as records can be read.
 
-    Of a fault, each place gets a diagnostic and PyTorch's message one; of a fault of a whole record, both are
-    a single one.
+    For a fault, each place gets a diagnostic, and PyTorch's message gets one; a fault of a whole record gets
+    a single one for both.
     """
     unreported = Diagnostics()  # dropped: other checks report records that cannot be read
     handles = unreported.attempt("", lambda: archive.handle_table) if CALLSTACK_MAP in readable else None
@@ -197,12 +197,12 @@ def _check_loads(
         looked_at = faults is not None and applies
         report.looked(looked_at, "check", "made that PyTorch 2.13 makes when it loads an archive")
         for fault in faults or ():
-            told = prefix + check.told(facts)
+            message = prefix + check.told(facts)
             if fault.what:
                 report.add_each(severity, *fault)
-                report.add(severity, fault.record, "", told)
+                report.add(severity, fault.record, "", message)
             else:
-                report.add(severity, fault.record, "", f"{fault.describe(0)[1]}; {told}")
+                report.add(severity, fault.record, "", f"{fault.describe(0)[1]}; {message}")
 
 
 def _check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -> None:

@@ -34,7 +34,7 @@ class Annotations:
 
     Args:
         active: whether they are wanted.
-        aside: whether they go to standard error, for standard output is JSON. GitHub reads both.
+        aside: whether they go to standard error, since standard output is JSON. GitHub reads both.
     """
 
     def __init__(self, *, active: bool, aside: bool) -> None:
@@ -55,9 +55,8 @@ class Annotations:
     def behind(self) -> Iterator[None]:
         """Print the annotations after the block.
 
-        What the block prints may name things that a stranger has named, and the runner would obey
-        ``##[command]`` in the middle of any line. So it is told to obey nothing meanwhile, up to a word that
-        nobody can know.
+        What the block prints may have names that a stranger chose, and the runner would obey ``##[command]``
+        in the middle of any line. So it is asked to obey nothing until a word that nobody can know.
         """
         if not self._active or self._aside:
             yield
@@ -104,7 +103,7 @@ annotations_option = click.option(
     "--annotations",
     type=click.Choice([GITHUB, NONE]),
     show_default=f"github where {RUNS_ON_GITHUB} is true",
-    help="Findings once more, as lines that GitHub shows beside the files; on standard error with --json.",
+    help="Print findings again, as lines that GitHub shows beside the files; on standard error with --json.",
 )
 sarif_option = click.option(
     "--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners."

@@ -49,7 +49,7 @@ COMMANDS = {
     ),
     "report": CommandEntry("archive.cli.report", "A page for a browser: sizes, source and code, findings."),
     "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
-    "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
+    "leaks": CommandEntry("archive.cli.leaks", "What files reveal: paths, names, source text, keys."),
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
     "diff": CommandEntry("archive.cli.diff", "What differs between two files, from model to line."),
     "digest": CommandEntry("archive.cli.digest", "Digests of models, whoever saved them."),
@@ -151,7 +151,7 @@ def group() -> None:
     Exit status:
       0    well
       1    findings: a handle is unknown, an archive is inconsistent, a budget is exceeded
-      2    error: a broken file, a bound on its cost, a usage error, a full disk
+      2    error: a broken file, an exceeded limit, a usage error, a full disk
       70   internal error: a fault of this program; please report its line
       130  interrupted
       141  the reader of the output has closed the pipe

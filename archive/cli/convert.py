@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--canonical",
     is_flag=True,
-    help="Of exported programs: number the ids in them that differ from run to run by their first use.",
+    help="For exported programs: number the ids in them that differ from run to run by their first use.",
 )
 @making.max_option
 @making.takes_maker
@@ -35,7 +35,7 @@ def command(
     """Write companions IN in another layout, or exported programs IN in canonical form.
 
     In another layout, the debug info stays the same. In canonical form, two exports of one model by one
-    release of PyTorch are the same bytes, where they differ in such ids alone. The archive id stays; `verify`
+    release of PyTorch are the same bytes, if they differ only in such ids. The archive id stays; `verify`
     checks if PyTorch loads the file.
 
     Several files, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.

@@ -44,7 +44,7 @@ IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
     "companions",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="The companion of OLD, of NEW or of both; the archive id tells which. May be repeated.",
+    help="The companion of OLD, of NEW or of both; the archive id says which. May be repeated.",
 )
 @click.option(
     "--ignore",
@@ -73,8 +73,7 @@ def command(
     Tensors are compared element by element, attributes by value, code by function, exported programs by
     node; records, numbers and mangled names that a process chooses do not count as differences of the model.
     Two files of different kinds are compared in what both have: a checkpoint and its safetensors in their
-    tensors. Of two folders, files of the same relative
-    path are compared.
+    tensors. Two folders are compared file by file, by relative path.
 
     "same model" is said only if everything that belongs to the model was compared.
 
@@ -104,7 +103,7 @@ def command(
 
 
 def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *, stat: bool) -> ExitStatus:
-    """Compare the files of the same relative paths, and tell those that only one folder has."""
+    """Compare the files of the same relative paths, and list those that only one folder has."""
 
     def row(reading: Reading[Diff | None]) -> Row:
         name, diff = reading.file.relative, reading.facts
@@ -127,7 +126,7 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
 
 def _added(file: InputFile, reader: FileReader) -> Row:
     """The row of a file that only the new folder has; an error where it should be a model and isn't one."""
-    from archive.batches.inputs import is_false_model  # noqa: PLC0415 (folders alone need it)
+    from archive.batches.inputs import is_false_model  # noqa: PLC0415 (only folders need it)
 
     kind = listed_kind(file.name, mapped=reader.mapped)
     if kind is not None and is_false_model(file.name, kind):
@@ -165,7 +164,7 @@ class _PairQuestion:
     mapped: bool
 
     def of(self, file: InputFile) -> Diff | None:
-        """The difference of a file of the old folder and that of the new one; None where there is none."""
+        """The difference of a file of the old folder from that of the new one; None if that is missing."""
         other = joined(self.new, file.relative)
         return self.of_pair(file.name, other) if exists(other) else None
 

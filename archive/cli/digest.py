@@ -47,12 +47,12 @@ class Expected(NamedTuple):
     type=click.Choice(["model", "weights", "debug", "file"]),
     default="model",
     show_default=True,
-    help="What the digest is of: the model, its weights alone, the debug info in the file, or its bytes.",
+    help="What to digest: the model, only its weights, the debug info in the file, or its bytes.",
 )
 @click.option(
     "--prefix",
     default="",
-    help="Of weights: what a wrapper put before their names, as `module.`. If some have it, they alone "
+    help="For weights: what a wrapper put before their names, as `module.`. If some have it, only they "
     "count; if none has, all do.",
 )
 @click.option("--parts", is_flag=True, help="The digests of all parts below that of the file.")
@@ -74,8 +74,8 @@ def command(
     Models of other code have other digests, even if they compute the same. Tensors count by dtype, shape,
     strides and elements.
 
-    `--of weights` is of names, dtypes, shapes and elements alone: one for a checkpoint, its safetensors, and
-    the archive that was made of it, if names agree.
+    `--of weights` is only about names, dtypes, shapes and elements: it is the same for a checkpoint, its
+    safetensors, and the archive that was made of it, if names agree.
 
     Exit status: 0 well, 1 a file has another digest than in the list, 2 a file cannot be read, 70 internal
     error.

@@ -59,7 +59,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt: nothing is left half written, and no process behind."""
+    """Let SIGTERM raise KeyboardInterrupt: no file is left half written, and no process left running."""
     import signal  # noqa: PLC0415 (a command about a single file does without)
 
     from archive.base.signals import handled_by  # noqa: PLC0415 (likewise)
@@ -100,7 +100,7 @@ def _check_descriptors() -> None:
 
 
 def _told(error: BaseException) -> int:
-    """Tell the person what ended the command; the exit status."""
+    """Print what ended the command, for a person; the exit status."""
     match error:
         case Held():
             return _told(error.error)

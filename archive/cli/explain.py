@@ -51,8 +51,8 @@ class LogTask:
         file: its path; None for standard input.
         store: the store, by its folder or its server's address, whose models explain it; None for files.
         style: the release whose words are used.
-        ids: the pattern of an id; None if there is none.
-        names: the pattern of a model's name; None if there is none.
+        ids: the pattern of an id, or None.
+        names: the pattern of a model's name, or None.
         top: how many causes are printed in the place of the log, 0 for all; None for the log.
         as_json: whether causes are printed as JSON.
         limits: what files and explanations may cost.
@@ -156,7 +156,7 @@ def _opened(file: str) -> BinaryIO:
     log = Path(file).open("rb")  # noqa: SIM115 (the caller closes it)
     if S_ISCHR(os.fstat(log.fileno()).st_mode) and not log.isatty() and not Path(file).samefile(os.devnull):
         log.close()
-        raise ArchiveError("is a device, and no log", file=file)
+        raise ArchiveError("is a device, not a log file", file=file)
     return log
 
 
@@ -188,7 +188,7 @@ def _pieces(log: BinaryIO) -> Iterator[bytes]:
 
 
 def _has_arrived(log: BinaryIO) -> bool:
-    """Whether more of a log arrives soon; True where the system cannot tell."""
+    """Whether more of a log arrives soon; True where the system cannot say."""
     try:
         return bool(select([log], [], [], PAUSE)[0])
     except (OSError, ValueError):

@@ -28,7 +28,7 @@ class Position(NamedTuple):
     limits: Limits
 
     def __bytes__(self) -> bytes:
-        """The range's source as PyTorch shows it; empty where there is none."""
+        """The range's source as PyTorch shows it; empty without one."""
         if self.span is None:
             return b""
         return bounded_excerpt(self.span, b"", self.limits, Steps(self.limits.work))
@@ -57,7 +57,7 @@ class Lookups:
         self._texts = Recent[int, bytes](TEXT_KEPT)
 
     def symbolication(self, handles: list[int]) -> Symbolication:
-        """The source behind handles; counted."""
+        """The source of handles; counted."""
         key = text_key(*handles)
         if key not in self._found:
             self._found[key] = self._opened.symbolicate(handles, self._style)
@@ -65,7 +65,7 @@ class Lookups:
         return self._found[key]
 
     def position(self, record: str, byte: int) -> Position:
-        """The source behind a byte of generated code; counted, and bounded like :meth:`symbolication`."""
+        """The source of a byte of generated code; counted, and bounded like :meth:`symbolication`."""
         key = record, byte
         if key not in self._positions:
             span = self._opened.locate(record, byte)

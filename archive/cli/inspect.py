@@ -50,14 +50,14 @@ LISTED_KINDS = FOLDER_KINDS["inspect"]
     is_flag=True,
     help="Make an inventory also of one file, and in JSON.",
 )
-@click.option("--digest", is_flag=True, help="Tell files that are the same model; reads all bytes.")
+@click.option("--digest", is_flag=True, help="Mark files that are the same model; reads all bytes.")
 @click.option("--leaks", is_flag=True, help="Count what `leaks` finds; reads all bytes.")
 @click.option("--verify", is_flag=True, help="Count what `verify` finds; reads all bytes.")
 @click.option(
     "--manifest",
     metavar="FILE.manifest.jsonl",
     type=click.Path(),
-    help="Note rows in this file, and read only files that it has no row of, or that have changed.",
+    help="Keep rows in this file, and read only files that have no row in it, or that have changed.",
 )
 @takes_reader(forms=[CSV, HTML])
 def command(
@@ -74,17 +74,17 @@ def command(
 ) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
-    Of a folder, of several files, and as a page it shows an inventory: a row for each file, and sums; JSON
-    has all that is in each file, and --inventory asks for rows there, and of one file.
+    A folder, several files, and --format html give an inventory: a row for each file, and sums. JSON has all
+    that is in each file, unless --inventory asks for rows; it does so for a single file, too.
 
-    Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of safetensors, GGUF,
-    ONNX and what torch.save wrote before PyTorch 1.6: tensors and metadata. Of an ETDump: its blocks of
-    events.
+    A zip that isn't an archive is shown with its files, and the tensors in what torch.save wrote;
+    safetensors, GGUF, ONNX and what torch.save wrote before PyTorch 1.6 with tensors and metadata; an ETDump
+    with its blocks of events.
 
-    An inventory says of each file its kind, the releases that may have written it, versions, elements of
+    An inventory lists for each file its kind, the releases that may have written it, versions, elements of
     tensors, bytes of weights, code and debug info, and which file before it is likely the same, by what the
-    directories of zips claim. It reads no tensor, and of a file elsewhere at most 32 MiB by ranges; --digest,
-    --leaks and --verify read all of each file. What was not looked for is empty, and not 0.
+    directories of zips claim. It reads no tensor, and at most 32 MiB of a remote file; --digest, --leaks and
+    --verify read all of each file. What was not looked for is empty, not 0.
 
     \b
     Examples:
@@ -147,7 +147,7 @@ def _facts_row(reading: Reading[Any]) -> Row:
 
 
 def _contents(source: Source, *, limits: Limits) -> Contents:
-    """An inspection; of a file that is no archive, what it holds."""
+    """An inspection; for a file that isn't an archive, what it holds."""
     recognised = recognise(source, look=False, limits=limits)
     if recognised.kind in TENSOR_KINDS:
         return listed_tensors(source, limits=limits)

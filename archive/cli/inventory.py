@@ -70,7 +70,7 @@ def _notes(manifest: str, question: Mapping[str, bool]) -> Notes[InventoryRow]:
 
 
 def _place(name: str) -> str:
-    """Device and inode of a file, which all links to it have; "" where there are none."""
+    """Device and inode of a file, which all links to it have; "" where the system has none."""
     with suppress(OSError):
         if not is_url(name):
             status = Path(name).stat()
@@ -121,7 +121,7 @@ class _Run:
 
     @staticmethod
     def _is_refused(file: InputFile, kind: FileKind) -> bool:
-        """Whether a file that is no model was given itself, or should be one."""
+        """Whether a file that isn't a model was given itself, or should be one."""
         return not file.searched or is_false_model(file.name, kind)
 
     def _unread(self, name: str, why: str) -> object:
@@ -135,11 +135,11 @@ class _Run:
         return totals(self._inventory)
 
     def tell(self, inputs: Sequence[str]) -> None:
-        """Print the sums, and what is there besides models."""
+        """Print the sums, and which other files are there."""
         others = self._inventory.others
         if not self._inventory.total.files + self._inventory.unread:
             raise ArchiveError(f"no model in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
         if others:
-            printing.note(f"no models, and left out: {counts(others)}")
+            printing.note(f"skipped, not models: {counts(others)}")
         if not self._reader.as_json:
             printing.show(totals_text(self._inventory))

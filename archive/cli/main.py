@@ -7,7 +7,7 @@ import gc
 import sys
 
 GARBAGE = 1 << 16
-"""New objects after which garbage is looked for: a command imports many modules, and they are no garbage."""
+"""New objects after which garbage is looked for: a command imports many modules, which aren't garbage."""
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
         SystemExit: always, with the exit status.
     """
     gc.set_threshold(GARBAGE)
-    # Else the interpreter looks for garbage once more at its end: a tenth of a short command.
+    # Else the interpreter looks for garbage again at its end: a tenth of a short command.
     atexit.register(gc.freeze)
     from archive.cli.commands import run  # noqa: PLC0415 (click is imported without looking for garbage)
     from archive.cli.ending import status_of  # noqa: PLC0415 (the same)

@@ -60,7 +60,7 @@ class CommandTexts:
         text: facts and sizes of a single file → its summary.
         line: facts and sizes of one of several files → one line.
         facts: facts → what JSON shows.
-        planned: facts and the name of a single file → what a dry run tells before the targets.
+        planned: facts and the name of a single file → what a dry run says before the targets.
         planned_line: the same of one of several files, in one line.
     """
 
@@ -172,7 +172,7 @@ class FileMaker:
         job = work.jobs[0]
         streamed = job.streamed and not task.dry_run
         if streamed and sys.stdout.isatty():
-            raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
+            raise ArchiveError("refusing to write a binary model to a terminal", file=STANDARD_OUTPUT)
         bar = nullcontext() if streamed else working(f"{texts.doing} {name_of(job.file)}")
         naming = printing.naming(STANDARD_OUTPUT) if streamed else nullcontext()
         try:
@@ -296,7 +296,7 @@ def _own_facts(facts: object, texts: CommandTexts) -> dict[str, Any]:
 # --- options
 
 MAX_LEVEL = 19
-"""zstd's level behind ``--max``. Levels above it need much memory for reading, too."""
+"""zstd's level for ``--max``. Levels above it need much memory for reading, too."""
 
 max_option = click.option(
     "--max",
@@ -335,7 +335,7 @@ _manifest_option = click.option(
     metavar="FILE.jsonl",
     type=click.Path(),
     show_default="COMPANION/manifest.jsonl where companions are written, else OUT.manifest.jsonl",
-    help="Where the work on several files is told; a second run goes on from there.",
+    help="Progress file for several inputs; a second run resumes from it.",
 )
 _dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print what would be written, and write nothing."
@@ -429,5 +429,5 @@ def takes_maker(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]
         maker = FileMaker(jobs, force, as_json, mapped, limits, dry_run, dask, manifest)
         return command(**others, maker=maker)
 
-    told = no_map_option(limit_option(json_option()(with_maker)))
-    return _jobs_option(_dask_option(_manifest_option(force_option()(_dry_run_option(told)))))
+    shown = no_map_option(limit_option(json_option()(with_maker)))
+    return _jobs_option(_dask_option(_manifest_option(force_option()(_dry_run_option(shown)))))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "aside",
     flag_value=False,
     default=True,
-    help="Keep nothing of what the archive was; smaller, but the way back is not exact.",
+    help="Don't keep the original in the archive; smaller, but it can't be restored exactly.",
 )
 @making.takes_maker
 def command(

@@ -62,7 +62,7 @@ def print_nodes(
                 ]
             printing.write_document(facts)
         else:
-            for _, source in every:  # of several, each below a title, with an empty line behind it
+            for _, source in every:  # several get a title and a following empty line each
                 is_titled = len(every) > 1 and isinstance(source, nodes.ProgramNode)
                 title, end = f"node {source.label}:\n" * is_titled, "\n" * (len(every) > 1)
                 text = f"{title}{source.text.removesuffix(chr(10))}\n{end}"

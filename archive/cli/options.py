@@ -27,10 +27,10 @@ BOUND = rf"(?P<name>[a-z_]+)=(?P<number>{AMOUNT})"
 
 
 def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Limits:
-    """The bounds on what files may cost: the usual ones, except for those that ``--limit`` gives.
+    """The limits for files: the usual ones, except for those that ``--limit`` gives.
 
     Raises:
-        BadParameter: a value is no bound, or there is none of that name.
+        BadParameter: a value isn't a limit, or no limit has that name.
     """
     known = [field.name for field in fields(Limits)]
     given: dict[str, int] = {}
@@ -50,7 +50,7 @@ limit_option = click.option(
     multiple=True,
     metavar="NAME=NUMBER",
     callback=parsed_limits,
-    help="A bound on what a file may cost, raised or lowered: NAME as the error names it, NUMBER like 64M or "
+    help="Raise or lower a limit for each file: NAME as the error names it, NUMBER like 64M or "
     f"4GB: {AMOUNT_WORDS}. May be repeated.",
 )
 no_map_option = click.option(

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 
 LESS = "FRX"
-"""Settings of less, as git gives them: it ends where all fits, shows colours, and leaves the text behind."""
+"""Settings of less, as git gives them: it ends where all fits, shows colours, and leaves the text there."""
 
 
 def paged(text: str) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STANDARD_ERROR = "standard error"
 """Its name in errors."""
 UNLIMITED_WIDTH = 1 << 16
-"""Columns of an output that is no terminal: lines stay whole for other programs."""
+"""Columns of an output that isn't a terminal: lines stay whole for other programs."""
 
 
 def write(data: bytes) -> None:
@@ -41,7 +41,7 @@ def write(data: bytes) -> None:
 
 
 def write_file(data: bytes | memoryview) -> None:
-    """Write the bytes of a file to standard output, which is no terminal."""
+    """Write the bytes of a file to standard output, which isn't a terminal."""
     with naming(STANDARD_OUTPUT):
         write_all(memoryview(data), sys.stdout.buffer)
 
@@ -63,7 +63,7 @@ def write_document(*files: object, aside: bool = False) -> None:
 
     Args:
         files: the facts of each file.
-        aside: write to standard error, for standard output takes a file.
+        aside: write to standard error, since standard output takes a file.
     """
     document = JsonDocument(aside=aside)
     for facts in files:
@@ -99,7 +99,7 @@ class FactsText(Protocol):
 
     @property
     def tail(self) -> str:
-        """What stands behind them."""
+        """What follows them."""
 
     def lines(self, file: str, facts: Any) -> Iterator[str]:  # noqa: ANN401 (each form has its facts)
         """The text of a file, in pieces."""
@@ -114,9 +114,9 @@ class TextDocument:
 
     def add(self, facts: object) -> None:
         """Write the lines of a file; one that could not be read has none."""
-        told = facts if isinstance(facts, dict) else {"file": getattr(facts, "file", "")}
-        if "error" not in told:
-            for line in self._form.lines(told["file"], facts):
+        keys = facts if isinstance(facts, dict) else {"file": getattr(facts, "file", "")}
+        if "error" not in keys:
+            for line in self._form.lines(keys["file"], facts):
                 write(line.encode())
 
     def end(self, totals: Totals | None = None) -> None:  # noqa: ARG002 (this form has its own)
@@ -156,7 +156,7 @@ def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> Non
 
     Args:
         printed: lines and tables.
-        aside: print to standard error, for standard output takes a file.
+        aside: print to standard error, since standard output takes a file.
         may_page: show them in a pager if they are longer than the terminal.
     """
     from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)
@@ -247,7 +247,7 @@ def tell_unread(unread: Mapping[str, str]) -> None:
 
 def complain(text: str) -> None:
     """Write to standard error, if that is open and can be written."""
-    with suppress(OSError, ValueError):  # nobody is left to be told
+    with suppress(OSError, ValueError):  # nobody is left to read it
         _put_aside(text)
 
 
@@ -262,7 +262,7 @@ def naming(stream: str) -> Iterator[None]:
 
 
 def drop(stream: TextIO) -> None:
-    """Forget what a stream cannot take; the interpreter would fail on it once more at its end, with 120."""
+    """Forget what a stream cannot take; the interpreter would fail on it again at its end, with 120."""
     with suppress(OSError, ValueError):  # no file, where a test captures the output
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -75,13 +75,13 @@ ALL_ROWS = sys.maxsize
     "--tick-ns",
     type=click.FloatRange(min=0, min_open=True, max=1e9),
     show_default="1, as on Linux, Android and macOS",
-    help="Nanoseconds of a tick of the device's clock, which an ETDump does not tell.",
+    help="Nanoseconds of a tick of the device's clock, which an ETDump does not say.",
 )
 @click.option(
     "--by",
     "view",
     type=click.Choice([*VIEWS, *RUNTIME_VIEWS, SOURCE]),
-    show_default="module; of an ETDump alone, operator",
+    show_default="module; for an ETDump without its ETRecord, operator",
     help="What a row stands for; `source` shows the model's source with the times of each line. Instructions "
     "and delegates (backends) are ExecuTorch's.",
 )

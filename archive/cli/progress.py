@@ -23,7 +23,7 @@ class Tracker:
     """A bar on standard error, if that is a terminal, and lines that do not disturb it.
 
     Args:
-        bar: rich's; None where there is none.
+        bar: rich's; None for no bar.
         doing: the bar's text.
         total: how many items there will be.
     """

@@ -267,7 +267,7 @@ def takes_reader(
             **others: object,
         ) -> ExitStatus:
             if as_sarif and as_json:
-                raise click.UsageError("--sarif is JSON of another form: give one of both")
+                raise click.UsageError("use either --sarif or --json, not both")
             if form in FORMS and (as_json or as_sarif):
                 raise click.UsageError(
                     f"--format {form}, --json and --sarif are three forms: give one of them"
@@ -303,7 +303,7 @@ def note_left_out(others: Mapping[FileKind, int]) -> None:
     if others:
         from archive.batches.inputs import counts  # noqa: PLC0415 (a single file does without)
 
-        printing.note(f"neither archives nor companions, and left out: {counts(others)}")
+        printing.note(f"skipped, neither archives nor companions: {counts(others)}")
 
 
 def problem_line(reading: Reading[FactsT]) -> str:

@@ -42,7 +42,8 @@ def _size(_: click.Context, __: click.Parameter, value: str) -> int:
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False),
-    help=f"Take companions from who shows the token in this file, or in ${TOKEN_VARIABLE}; else read only.",
+    help=f"Accept uploads from clients that send the token in this file or ${TOKEN_VARIABLE}; "
+    "else read only.",
 )
 @click.option(
     "--workers",
@@ -106,9 +107,9 @@ def command(
 ) -> ExitStatus:
     """Answer requests over HTTP from STORE: logs are explained, companions given out.
 
-    Listens on this machine alone, and takes no companions, unless told otherwise. There is no TLS: a proxy
-    has it. In a browser, / explains a log, /report shows a model, /models lists the store, and /docs
-    describes all requests of programs.
+    By default it listens only on this machine, and takes no companions. It has no TLS: use a proxy. In a
+    browser, / explains a log, /report shows a model, /models lists the store, and /docs describes all
+    requests of programs.
 
     \b
     Examples:
@@ -149,7 +150,7 @@ def command(
 
 
 def token_of(file: str | None) -> str | None:
-    """The token in a file, or in the environment; None where there is none."""
+    """The token in a file, or in the environment; None without one."""
     if file is None and TOKEN_VARIABLE not in os.environ:
         return None
     token = os.environ[TOKEN_VARIABLE] if file is None else read_whole(file).decode("utf-8", "replace")

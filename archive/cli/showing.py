@@ -22,7 +22,7 @@ class Showing:
     """What is asked for.
 
     Attributes:
-        quiet: standard error has errors alone, no notes and no progress.
+        quiet: standard error has only errors, no notes and no progress.
         verbose: an error comes with its traceback.
         color: when styles are written.
         paged: whether a pager may show what is longer than the terminal.
@@ -40,7 +40,7 @@ class Showing:
 
 
 showing = Showing()
-"""Of the command that runs."""
+"""The settings of the command that runs."""
 
 
 def has_styles(stream: TextIO) -> bool:
@@ -65,7 +65,7 @@ def _noted(context: click.Context, parameter: click.Parameter, value: object) ->
 
 
 DECLARATIONS: list[tuple[list[str], dict[str, Any]]] = [
-    (["-q", "--quiet"], {"is_flag": True, "help": "Errors alone on standard error: no notes, no progress."}),
+    (["-q", "--quiet"], {"is_flag": True, "help": "Only errors on standard error: no notes, no progress."}),
     (["-v", "--verbose"], {"is_flag": True, "help": "Show the traceback of an error, too."}),
     (
         ["--color"],
@@ -88,7 +88,7 @@ DECLARATIONS: list[tuple[list[str], dict[str, Any]]] = [
 
 
 def add_options(command: click.Command, *, hidden: bool = False) -> click.Command:
-    """Give a command, and those below it, the options that they have not got.
+    """Give a command, and those below it, the options that they lack.
 
     Args:
         command: the command.

@@ -41,12 +41,12 @@ def command(
 ) -> ExitStatus:
     """Make archives IN smaller, each in one file, and compare it with IN before it is kept.
 
-    Compact: the debug info is written anew, in fewer bytes, which say the same to PyTorch.
+    Compact: the debug info is rewritten in fewer bytes, which mean the same to PyTorch.
     Embed: it becomes a companion inside of the archive, which only debug-archive reads; `restore` undoes it.
     In exported programs (.pt2) modules stay, too, which torch.export.unflatten needs.
 
-    The last lines say whether PyTorch loads the file, or that this was not checked. Of several files, a line
-    says what PyTorch is known to refuse; `verify` checks the rest.
+    The last lines say whether PyTorch loads the file, or that this was not checked. For several files, a line
+    each says what PyTorch is known to refuse; `verify` checks the rest.
 
     Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 

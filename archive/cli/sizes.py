@@ -67,12 +67,12 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     type=click.Choice([view.value for view in View]),
     default=View.KIND.value,
     show_default=True,
-    help="What to tell bytes apart by.",
+    help="What to group bytes by.",
 )
 @click.option(
     "--depth",
     type=click.IntRange(min=1),
-    help="Roll up records, modules and source files below so many folders.",
+    help="Roll up records, modules and source files below this many folders.",
 )
 @options.top_option("Labels to show, the others as one; 0 for all.")
 @click.option("--human", is_flag=True, help="Bytes as 12.2 KiB or 3.0 MiB, in powers of 1024.")
@@ -109,7 +109,7 @@ def command(
 ) -> ExitStatus:
     """Show where the bytes of a file go, to the last one; with --base, what changed since an older file.
 
-    Of a folder, a glob in quotes, or several files, each file is a line, and a second table shows the
+    With a folder, a glob in quotes, or several files, each file is a line, and a second table shows the
     sums. Labels in brackets are kinds of bytes to which the view has no answer.
 
     Budgets can be kept in pyproject.toml, by globs that are relative to its folder. Their labels are kinds,
@@ -120,8 +120,7 @@ def command(
       "models/*.ptl" = ["5MB", "debug=100KB"]
       "models/large/**" = "source ranges=+10KB"
 
-    Exit status: 0 well, 1 a budget is exceeded, 2 a file cannot be read, or a budget names what there is
-    not.
+    Exit status: 0 well, 1 a budget is exceeded, 2 a file cannot be read, or a budget's label doesn't exist.
 
     \b
     Examples:
@@ -256,7 +255,7 @@ class _Measuring:
             return
         if not is_folder(base):
             raise click.UsageError(
-                f"several files are compared with those of a folder, and BASE is no folder: {name_of(base)}"
+                f"several files are compared with those of a folder, and BASE isn't a folder: {name_of(base)}"
             )
         seen: dict[str, str] = {}
         for name, relative, _ in files.files:
@@ -336,7 +335,7 @@ class _Gate:
 
     @property
     def total(self) -> str:
-        """One line: how many budgets are kept; "" where there are none."""
+        """One line: how many budgets are kept; "" without budgets."""
         if not self._checked and not self._without_base:
             return ""
         not_checked = f", {self._without_base:,} not checked" if self._without_base else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("split")
 @making.takes_files
 @making.companion_option(
-    "OUT.ptdbg", "File for the debug info. Where OUT is a folder, it must be given: it is not to be shipped."
+    "OUT.ptdbg", "File for the debug info, which you don't ship; required where OUT is a folder."
 )
 @making.handles_options("unique")
 @making.kinds_options
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fingerprints",
     is_flag=True,
-    help="Let the companion have digests of generated code, 3 bytes a line: it then tells whose a log is.",
+    help="Let the companion have digests of generated code, 3 bytes a line: they show whether a log fits.",
 )
 @making.takes_maker
 def command(

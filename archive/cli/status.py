@@ -11,7 +11,7 @@ class ExitStatus(IntEnum):
     Attributes:
         WELL: all was done, and nothing is wrong.
         FINDINGS: all was done, and something is wrong: a handle is unknown, an archive is inconsistent, a
-            budget is exceeded, what is asked is impossible with one of several files.
+            budget is exceeded, one of several files cannot be done.
         FAILED: something could not be done: a usage error, a broken file, a file that cannot be read.
         INTERNAL: a fault of this program; ``EX_SOFTWARE`` of sysexits.h.
         INTERRUPTED: Ctrl-C or SIGTERM ended it; 128 + SIGINT, as shells have it.

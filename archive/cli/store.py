@@ -101,7 +101,7 @@ wait_option = click.option(
     show_default=True,
     metavar="SECONDS",
     callback=lambda _, __, seconds: Waiting(seconds, printing.note),
-    help="How long another process that changes the store is waited for.",
+    help="How long to wait for another process that changes the store.",
 )
 
 
@@ -129,11 +129,11 @@ class _Adding(NamedTuple):
 def add(
     files: tuple[str, ...], *, path: str, waiting: Waiting, force: bool, reader: FileReader
 ) -> ExitStatus:
-    """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
+    """Add FILEs, companions or archives, and those in folders. The store is made if it doesn't exist.
 
-    Of an archive, the companion that `split` makes is kept; archives without debug info are counted, and left
-    out. A companion that is there already stays as it is. One whose archive id or prefix of unique handles
-    is taken by another is refused.
+    An archive is added as the companion that `split` makes of it; archives without debug info are counted
+    and skipped. A companion that is there already stays as it is. One whose archive id or prefix of unique
+    handles is taken by another is refused.
 
     $SOURCE_DATE_EPOCH, if it is set, is the time that is noted.
 
@@ -161,7 +161,7 @@ def add(
             unread = facts | {"reason": reading.error}
             return Row(status_of(reading), unread, notes=[problem_line(reading)])
         if addition is None:
-            note = f"{label}: no debug info in it, and left out"
+            note = f"{label}: no debug info in it; skipped"
             return Row(facts=facts, notes=[] if files_to_add.searched else [note])
         # The entry's own file is a name without its folder; `file` stands first, as for all files.
         added = facts | entry_facts(addition.entry) | {"file": label}
@@ -218,7 +218,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     for why in contents.unread.values():
         printing.tell(why)
     for other in contents.foreign:
-        printing.note(f"{one_line(str(other))}: no file of a store; it is left alone")
+        printing.note(f"{one_line(str(other))}: isn't a file of a store; ignored")
     if as_json:
         printing.write_document(*map(entry_facts, entries))
     elif entries:
@@ -232,7 +232,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
 
 
 def _fits(entry: CompanionEntry, patterns: tuple[str, ...]) -> bool:
-    """Whether one of the patterns fits, or there are none."""
+    """Whether one of the patterns fits, or no pattern is given."""
     facts = entry.facts
     ids = (facts.archive_id, facts.redacted_id, str(facts.prefix))
     words = (*ids, facts.top, facts.qualified_top, entry.file, entry.label)
@@ -270,7 +270,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
         with replacing(out, force=force) as file:
             file.write(data)
     elif sys.stdout.isatty():
-        raise ArchiveError("is a terminal, and companions are no text", file=STANDARD_OUTPUT)
+        raise ArchiveError("refusing to write a binary companion to a terminal", file=STANDARD_OUTPUT)
     else:
         printing.write_file(data)
     if as_json:
@@ -290,7 +290,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
 def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """Read all of a store: each companion is whole and comes back to the byte, and the index agrees.
 
-    An index that does not agree is made anew.
+    An index that does not agree is rebuilt.
 
     Exit status: 0 well, 1 something is wrong.
     """
@@ -344,9 +344,9 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
 @options.limit_option
 @options.json_option()
 def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
-    """Remove what nobody needs: what removed companions and killed processes have left.
+    """Remove what is no longer needed: leftovers of removed companions and killed processes.
 
-    Companions of one model that were added at the same moment are kept by one another from then on.
+    Companions of one model that were added concurrently are re-stored as differences from each other.
     """
     with own_store(path, limits=limits, waiting=waiting) as store:
         cleaned = store.gc()

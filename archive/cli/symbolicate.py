@@ -37,7 +37,7 @@ CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
-    """The handles of each argument behind the files.
+    """The handles of each argument after the files.
 
     Args:
         is_one: whether they are asked of one file.
@@ -48,9 +48,7 @@ def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
     for value in words:
         if not HANDLE_CHAIN.fullmatch(value):
             if not is_one:
-                why = (
-                    f"{shown(value)} is no file and no debug handle; of many models, only these are looked up"
-                )
+                why = f"{shown(value)} is neither a file nor a handle; with many models, give handles"
                 raise click.BadParameter(why)
             wanted = "a file, a handle like 42, or handles like 1,26" if value is words[0] else "handles"
             raise click.BadParameter(f"expected {wanted}; found {shown(value)}")
@@ -137,7 +135,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     type=click.Choice([style.value for style in Style]),
     default=Style.CURRENT.value,
     show_default=True,
-    help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
+    help="Print errors as PyTorch 1.10 to 2.13 does, or as 1.9 does.",
 )
 @click.option(
     "--filter",
@@ -177,7 +175,7 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> ExitStatus:
-    """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
+    """Print the model source of debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number, whatever files there are: one of that name is ./42. Those of one delegated failure
     belong together, inner ones first: 1,26. A NODE is the name of a node in an exported program (.pt2), with
@@ -188,14 +186,14 @@ def command(
     Without handles, a log is read from standard input and written with every failure explained. What Docker,
     Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
 
-    Of several FILEs, and of those in folders, each failure is explained by its own model: the one that its
-    unique handles or a pattern name, or else the only one that nothing contradicts. A failure that may be of
+    With several FILEs or folders, each failure is explained by its own model: the one that its unique handles
+    or a pattern name, or else the only one that nothing contradicts. A failure that may be of
     several stays as it is. An archive that was split and its companion are one model, in whatever folders
     they lie.
 
     An explanation may be 16 MiB long and take 262,144 steps; a step looks up a handle, or looks through
     4 KB of source. Those of a log together may be four times as long, and 256 bytes longer for each byte of
-    the log; they may take sixteen times the steps, and four more for each byte. A note tells which failures
+    the log; they may take sixteen times the steps, and four more for each byte. A note says which failures
     are left unexplained; --limit output=64M and --limit work=1M allow more.
 
     \b
@@ -299,7 +297,7 @@ def _named_by(
 def _print_text(
     symbolications: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups
 ) -> None:
-    """Print each source; below a title, and with an empty line behind it, if there are several."""
+    """Print each source; several get a title and a following empty line each."""
     titled = len(symbolications) + len(positions) > 1
     for handle in symbolications:
         title = b"debug handle %b:\n" % ",".join(map(str, handle.handles)).encode() if titled else b""
@@ -321,7 +319,7 @@ def _note_unknown(
     for position in lost:
         record = opened.records.get(position.record)
         if record is not None and position.byte >= record.size:
-            printing.note(f"{position.record} ends at byte {record.size}; {position.byte} is behind it")
+            printing.note(f"{position.record} ends at byte {record.size}; {position.byte} is past it")
         else:
             printing.note(f"no source is recorded for {position.record}, byte {position.byte}")
     return ExitStatus.FINDINGS if missing or lost else ExitStatus.WELL

@@ -37,7 +37,7 @@ RULES: Mapping[str, str] = {
     "error": "something cannot be read, or it leads to wrong source or none",
     "warning": "all can be read, but something is lost or contradicts itself",
     "note": "allowed, but not as PyTorch writes an archive with all of its debug info",
-    "not checked": "the file is no archive, or a pointer to one",
+    "not checked": "the file isn't an archive, or is a pointer to one",
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
@@ -52,9 +52,9 @@ LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitStatus:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
-    All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
-    is, and that it was not checked; in folders, such files are left out and counted, unless their names
-    say that they are models.
+    All problems of a file are listed, each with its place. A file that isn't an archive is reported with what
+    it is, and as not checked; in folders, such files are skipped and counted, unless their names say that
+    they are models.
 
     Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read, 70 internal
     error.

@@ -1,5 +1,5 @@
 """Two files → whether they are one model, and what differs.
 
-``diff`` tells each change, ``digest`` gives one value a model; both ask ``sameness`` which records are the
+``diff`` lists each change, ``digest`` gives one value a model; both ask ``sameness`` which records are the
 model's.
 """

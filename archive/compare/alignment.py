@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_PAIRS = 1 << 14
 """Pairs of lines that ``difflib`` may compare between two anchors."""
 CONTEXT = 3
-"""Equal lines that are shown before and behind each difference."""
+"""Equal lines that are shown before and after each difference."""
 
 
 class DifferingBlock(NamedTuple):
@@ -128,9 +128,9 @@ def _hunk(
 ) -> Iterator[str]:
     first, last = blocks[0], blocks[-1]
     before = min(CONTEXT, first.old, first.new)
-    behind = min(CONTEXT, len(was) - last.old_end, len(now) - last.new_end)
-    start, end = first.old - before, last.old_end + behind
-    new_start, new_end = first.new - before, last.new_end + behind
+    after = min(CONTEXT, len(was) - last.old_end, len(now) - last.new_end)
+    start, end = first.old - before, last.old_end + after
+    new_start, new_end = first.new - before, last.new_end + after
     old_span = f"{start + old_first},{end - start}"
     yield f"@@ -{old_span} +{new_start + new_first},{new_end - new_start} @@"
     at = start

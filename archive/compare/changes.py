@@ -46,7 +46,7 @@ class Change:
     new: str = ""
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """What became of it, in words."""
         if self.status is Status.RENAMED:
             return f"was {self.old}"
@@ -103,7 +103,7 @@ class TensorChange(Change):
     also: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """How much differs, in words."""
         bits = f"{self.bits:,} bit{'s' * (self.bits != 1)}"
         units = "elements" if self.block == 1 else f"blocks of {self.block:,} elements"
@@ -136,7 +136,7 @@ class TextChange(Change):
     gone: int
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Which text changed by how much, in words."""
         words = f"{self.of} +{self.added:,} −{self.gone:,}"  # noqa: RUF001 (a minus sign)
         return f"{words}, {self.new}" if self.new else words

@@ -1,4 +1,4 @@
-"""Generated code, compared function by function, and the model's own source behind each.
+"""Generated code, compared function by function, and the model's own source of each.
 
 A record of code is cut into *units*: a class with its attributes, a method, a function. Units are paired by
 qualified name, then by text: a function that is gone here and added there, word for word, was renamed. The
@@ -74,9 +74,9 @@ TRACE = re.compile(r"\s*\S[^\n]*\(\d+\): ")
 """The first line of a stack trace, which traced models have in place of source."""
 RENAMABLE = ("function", "method")
 LINE_BYTES = 200
-"""Bytes of memory that a line costs while texts are compared."""
+"""Bytes of memory that a line takes while texts are compared."""
 UNIT_BYTES = 2_000
-"""Bytes of memory that a unit costs besides its text."""
+"""Bytes of memory that a unit takes besides its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Unit:
         text: its lines; the constants of a class are sorted.
         record: the record that it is in.
         start: its first byte there.
-        end: the byte behind its last.
+        end: the byte after its last.
     """
 
     name: str
@@ -114,7 +114,7 @@ class UnitSource(NamedTuple):
 
 
 def units(archive: Archive) -> dict[str, Unit]:
-    """The units of all code of an archive, by name. Of several of one name, the later ones have a number."""
+    """The units of all code of an archive, by name. Later ones of the same name have a number."""
     by_name: dict[str, Unit] = {}
     same: dict[str, int] = {}
     for name, record in archive.records.items():
@@ -133,7 +133,7 @@ def _units(record: str, data: bytes) -> Iterator[Unit]:
     heads = list(HEAD.finditer(data))
     ends = [head.start() for head in heads] + [len(data)]
     before = _unit(module, "code", data, record, (0, ends[0]))
-    if before.text.strip():  # blanks are none to the digest either
+    if before.text.strip():  # the digest doesn't count blanks either
         yield before
     holder = module
     for head, end in zip(heads, ends[1:], strict=True):
@@ -151,7 +151,7 @@ def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int])
 
 
 class UnitSources:
-    """The source texts behind units of code."""
+    """The source texts of units of code."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -261,18 +261,18 @@ def _compared(old: Unit, new: Unit, text: str, sources: tuple[UnitSources, UnitS
     is_same = old.text == text
     level = Level.DEBUG if is_same else Level.MODEL
     edits = list(_edits(was, now))
-    told = [edit for edit in edits if edit[0].text != edit[1].text]
-    for before, after in told:
+    edited = [edit for edit in edits if edit[0].text != edit[1].text]
+    for before, after in edited:
         lines = unified(before.text, after.text, before.line, after.line)
         place = after.place if before.file == after.file else f"{before.place} → {after.place}"
         if not is_same:
             code = unified(old.text, text)
             place += f"; generated code +{code.added} −{code.gone}"  # noqa: RUF001 (a minus sign)
         yield text_changed(level, old.what, new.name, "source", lines, new=place)
-    if not is_same and not told:
+    if not is_same and not edited:
         words = "the source is the same" if was and not edits else ""
         yield text_changed(level, old.what, new.name, "generated code", unified(old.text, text), new=words)
-    if not told:
+    if not edited:
         for before, after in edits:
             yield changed(Level.DEBUG, "place of source", new.name, before.place, after.place)
 

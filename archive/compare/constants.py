@@ -46,7 +46,7 @@ class ConstantLines:
         return uses
 
     def of(self, constant: str) -> str:
-        """The lines, in words; "" where none is known: without debug info, or what is no such constant."""
+        """The lines, in words; "" where none is known: without debug info, or for other names."""
         if CONSTANT.fullmatch(constant.encode("utf-8", "surrogatepass")) is None:
             return ""
         try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 HANDLE_BYTES = 1_000
-"""Bytes of memory that a handle's operation costs while it is compared."""
+"""Bytes of memory that a handle's operation takes while it is compared."""
 STEPS = 1 << 22
 """Frames of call stacks that are followed; beyond them, handles are not compared."""
 EXAMPLES = 3
@@ -185,12 +185,12 @@ def method_changes(old: Archive, new: Archive) -> Iterator[Change]:
     for layout, name in METHOD_RECORDS.items():
         lengths, others = _lengths(was.get(name)), _lengths(now.get(name))
         if lengths != others:
-            yield changed(Level.DEBUG, layout, name, _told(lengths), _told(others))
+            yield changed(Level.DEBUG, layout, name, _sums(lengths), _sums(others))
 
 
 def _lengths(table: MethodTable | None) -> dict[str, int]:
     return {} if table is None else dict(zip(table.names, np.diff(table.first).tolist(), strict=True))
 
 
-def _told(lengths: dict[str, int]) -> str:
+def _sums(lengths: dict[str, int]) -> str:
     return f"{sum(lengths.values()):,} of {counted(len(lengths), 'method')}"

@@ -1,4 +1,4 @@
-"""``diff`` tells what differs between two files, from the model down to the line.
+"""``diff`` lists what differs between two files, from the model down to the line.
 
 Rows (:class:`~archive.compare.changes.Change`) have six levels
 (:class:`~archive.compare.sameness.Level`). Each part of a file is compared as what it stands for, so that
@@ -120,11 +120,11 @@ class _ArchiveComparison:
 
     def changes(self) -> Iterator[Change]:
         """The rows of all that is compared."""
-        told = tuple(self._of_parts())
-        yield from told
+        changes = tuple(self._of_parts())
+        yield from changes
         if self._old.has_code and self._new.has_code:
             yield from record_changes(self._old, self._new, self.understood)
-            yield from rewritten(self._old, self._new, self.understood, told)
+            yield from rewritten(self._old, self._new, self.understood, changes)
             if TENSOR_KINDS.isdisjoint(self._kinds):
                 yield from layout_changes(self._old, self._new)
 
@@ -167,7 +167,7 @@ class _ArchiveComparison:
 
             yield from bytecode_changes(self._old, self._new, self._names)
         elif having:
-            self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
+            self.unchecked.append(f"instructions: only {having[0].file} has bytecode")
         are_effects = all(kind_in(kind, EFFECTS) is RecordKind.EFFECTS for kind in self._kinds)
         if are_effects and self._both_have(EFFECTS):  # those of only one file are a row about the record
             from archive.compare.methods import effect_changes  # noqa: PLC0415 (few archives have some)
@@ -236,7 +236,7 @@ class _ArchiveComparison:
 
 
 def _headers(archive: Archive) -> list[str]:
-    """The records of a file of tensors that tell no more than where the others are."""
+    """The records of a file of tensors that only say where the others are."""
     kinds = {} if archive.tensor_file is None else archive.tensor_file.kinds
     return [name for name, kind in kinds.items() if kind is RecordKind.HEADER]
 

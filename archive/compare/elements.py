@@ -37,7 +37,7 @@ class Moved:
         shift: how far they go to the left.
         mask: the bits that are sign, exponent and fraction then.
         factor: corrects the exponent; subnormal numbers, too.
-        limit: the first magnitude that is no finite number of the dtype.
+        limit: the first magnitude that isn't a finite number of the dtype.
     """
 
     stored: str
@@ -56,12 +56,12 @@ MOVED = {
 
 @dataclass(frozen=True, slots=True)
 class Float8:
-    """A float of 8 bits: :attr:`bits` of fraction behind an exponent, which counts from :attr:`bias`.
+    """A float of 8 bits: :attr:`bits` of fraction after an exponent, which counts from :attr:`bias`.
 
     Attributes:
         bits: of the fraction.
         bias: of the exponent.
-        nan: the codes that are no numbers.
+        nan: the codes for NaN.
         inf: the code of infinity; None where there is none.
         signed: whether the first bit is a sign.
     """
@@ -117,7 +117,7 @@ def into(dtype: str, stored: np.ndarray, out: np.ndarray) -> np.ndarray:
         out: as many numbers of that type; they are written where no view is given.
 
     Returns:
-        the numbers. Of the dtypes in :data:`MOVED`, NaN and infinities have magnitudes from ``limit`` on.
+        the numbers. NaN and infinities of the dtypes in :data:`MOVED` have magnitudes from ``limit`` on.
     """
     if dtype in ("float32", "float64"):
         return stored.view(FLOATS[dtype])

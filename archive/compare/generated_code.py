@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 
 TOKEN = re.compile(r""""(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|(?<![\w.%])%?\w++(?!=[^=])""")
-"""A text in quotes, or a word that is no attribute and no keyword of a call; ``%3`` is a register. What no
-quote closes goes to the end of its line, which bounds the search."""
+"""A text in quotes, or a word that is neither an attribute nor a keyword of a call; ``%3`` is a register.
+What no quote closes goes to the end of its line, which bounds the search."""
 ASSIGNED = re.compile(r"^ +(?:((?:\w+, )*\w+),? =|for (\w+) in) ", re.MULTILINE)
 """The variables that a statement sets."""
 ARGUMENT = re.compile(r"[(,]\s*(\w+)(?=: )")
@@ -35,7 +35,7 @@ def arguments(function: str) -> set[str]:
 
 
 def variables(function: str) -> set[str]:
-    """The names of a function's variables that are no arguments."""
+    """The names of a function's variables, without its arguments."""
     names: set[str] = set()
     for assigned, counted in ASSIGNED.findall(function.partition(" -> ")[2]):
         names.update(assigned.split(", ") if assigned else [counted])

@@ -50,14 +50,14 @@ TABLES = {
 """The table that an instruction's first number is of; PyTorch's ``torch/csrc/jit/runtime/instruction.h``."""
 SHARED_TABLES = ("operators", "constants", "types")
 VALUE_BYTES = 100
-"""Bytes of memory that a value costs as text, besides its characters."""
+"""Bytes of memory that a value takes as text, besides its characters."""
 LINE_BYTES = 200
-"""Bytes of memory that an instruction's line costs."""
+"""Bytes of memory that an instruction's line takes."""
 REGISTERS = ("LOAD", "MOVE", "STORE", "DROPR")
 """Instructions whose first number is a register. ``STOREN`` has the first of several."""
 MOST_REGISTERS = 64
 LONGEST = 4096
-"""Characters of a constant that a line tells; of a longer one, its digest besides."""
+"""Characters of a constant that a line shows; a longer one has its digest, too."""
 
 
 # --- instructions

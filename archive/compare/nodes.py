@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Path = tuple[Scope, ...]
 
 NEW = " (new)"
-"""What stands behind the name of a value that the old graph has not."""
+"""What follows the name of a value that the old graph doesn't have."""
 LEFT_OUT = ("metadata", "nodes", OFFSET)
 """Keys that are compared on their own: where a node comes from, the nodes of graphs inside, and offsets."""
 VALUES = ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "custom_obj_values")
@@ -45,7 +45,7 @@ class PairedNodes:
         gone: those that only the old program has; without those in a graph that such a node holds.
         added: those that only the new program has, in the same way.
         names: for each graph of the new program, by its path, the old names of its values.
-        taken: the old names, likewise. A name that no value of the new graph has is none of them.
+        taken: the old names, likewise. Only those that values of the new graph have.
     """
 
     pairs: list[tuple[NodeSite, NodeSite]] = field(default_factory=list)

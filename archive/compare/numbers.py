@@ -5,7 +5,7 @@ Figures are computed in arrays that are made once. The largest differences are s
 that of quotients up to ``ROUNDED``. Only the pairs that may be the largest are computed as float64.
 
 Two numbers of one sign differ by their larger magnitude at most. So as soon as a quotient of 1 was found,
-only pairs of two signs are looked at, which one bit tells.
+only pairs of two signs are looked at; one bit shows them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ROUNDED = 1 - 1e-6
 MOST = 2.0
 """The largest quotient: that of two numbers that differ only in their sign."""
 FEW = 16
-"""If at most one element in so many has another sign, only those are computed, otherwise all."""
+"""If at most one in this many elements has another sign, only those are computed, otherwise all."""
 SOME = 1_000
 """Up to this many pairs are computed without a look at whether all of them are the same."""
 UNSIGNED = ("bool", "quint8", "uint8", "uint16", "uint32", "float8_e8m0fnu")
-"""Of the dtypes that have a :func:`computed_type` those without a sign."""
+"""The unsigned dtypes among those that have a :func:`computed_type`."""
 _THREAD = local()
 """The arrays of each thread, for the dtype of the last tensor: the system takes long to give new ones."""
 

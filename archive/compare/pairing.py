@@ -32,12 +32,12 @@ QUALIFIED = re.compile(r"__torch__(?:\.\w{1,1000}){1,100}")
 """A name that is longer than any that a person wrote stays as it is."""
 
 NEW = "'"
-"""What stands behind a new name that the old archive has for something else."""
+"""What follows a new name that the old archive has for something else."""
 REGISTER = re.compile(r"%\d+")
 SLOT = "•"
 """Stands for a variable in a line without variables."""
 TOKEN_BYTES = 80
-"""Bytes of memory that a character costs, as a part of lines and names that are compared."""
+"""Bytes of memory that a character takes, as a part of lines and names that are compared."""
 
 
 # --- classes
@@ -156,7 +156,7 @@ def _in_terms_of(
 ) -> tuple[str, dict[str, str]]:
     (old_bare, old_names), (new_bare, new_names) = _lines(old, was), _lines(new, now)
     terms: dict[str, str] = {}
-    used = set(TOKEN.findall(new)) - now  # what is no variable keeps its name to itself
+    used = set(TOKEN.findall(new)) - now  # what isn't a variable keeps its name
     for old_at, new_at in aligned(old_bare, new_bare)[0]:
         for before, after in zip(old_names[old_at], new_names[new_at], strict=True):
             if after not in terms and before not in used:

@@ -79,8 +79,8 @@ class Takers:
             self._takers[id(site)].append(words)
         return True
 
-    def told(self, site: NodeSite) -> str:
-        """Who takes a node's value, in words; "" where :meth:`explains` noted nobody."""
+    def words(self, site: NodeSite) -> str:
+        """Which nodes take a node's value, in words; "" where :meth:`explains` noted none."""
         takers = self._takers.get(id(site))
         return f"; taken by {several(takers)}" if takers else ""
 
@@ -178,12 +178,12 @@ class _ProgramComparison:
             now = self._nodes.in_old_terms(new_site.record, new_site.scopes, new_site.name)
             if not are_same(was, now) and not takers.explains((old_site, was), (new_site, now)):
                 yield _node(
-                    self._name, new_site.key, Status.CHANGED, _told(old_site, was), _told(new_site, now)
+                    self._name, new_site.key, Status.CHANGED, _call(old_site, was), _call(new_site, now)
                 )
         for site in self._nodes.gone:
-            yield _node(self._name, site.key, Status.GONE, _told(site) + takers.told(site), "")
+            yield _node(self._name, site.key, Status.GONE, _call(site) + takers.words(site), "")
         for site in self._nodes.added:
-            yield _node(self._name, site.key, Status.ADDED, "", _told(site) + takers.told(site))
+            yield _node(self._name, site.key, Status.ADDED, "", _call(site) + takers.words(site))
         renamed = [(before, after) for before, after in self._nodes.pairs if before.name != after.name]
         if renamed:
             yield changed(
@@ -239,15 +239,15 @@ def _by_name(
 ) -> dict[str, Any]:
     """A program's JSON in old terms, without nodes; what is in lists there by its name.
 
-    Values of nodes that one program alone has are left out, as are inputs of such tensors: these are told.
+    Values of nodes that only one program has are left out, and inputs of such tensors: they have rows.
     """
     module = tree["graph_module"]
     left_out = {name for name, spec in _specs(tree).items() if _tensor(spec) and _tensor(spec) not in tensors}
     lone = lone | {nodes.old_name(name) for name in left_out}
-    told = nodes.in_old_terms({**module["graph"], "inputs": None})
+    graph = nodes.in_old_terms({**module["graph"], "inputs": None})
     for table in VALUES:
-        if isinstance(told.get(table), dict):
-            told[table] = {name: kind for name, kind in told[table].items() if name not in lone}
+        if isinstance(graph.get(table), dict):
+            graph[table] = {name: kind for name, kind in graph[table].items() if name not in lone}
     signature = _signature(module)
     specs = [
         _with_tensor(nodes.in_old_terms(spec), names)
@@ -263,7 +263,7 @@ def _by_name(
     return {
         **{key: item for key, item in tree.items() if key not in (*RELEASE_KEYS, RANGES, "graph_module")},
         RANGES: kept_ranges(tree),
-        "graph": told,
+        "graph": graph,
         "inputs": _keyed((_first_name(item), item) for item in inputs),
         "signature": nodes.in_old_terms(
             {key: item for key, item in signature.items() if key != "input_specs"}
@@ -306,14 +306,14 @@ def _objects(value: object, place: str) -> list[dict[str, Any]]:
 
 
 def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What the inputs of a program's graph are, by name; of those that no signature tells, nothing."""
+    """What the inputs of a program's graph are, by name; an empty dict for one that no signature has."""
     module = tree["graph_module"]
     specs = _objects(_signature(module).get("input_specs"), "signature.input_specs")
-    told = {name: spec for spec in specs for name in named_values(spec)[:1]}
+    specified = {name: spec for spec in specs for name in named_values(spec)[:1]}
     inputs = chain.from_iterable(
         named_values(item)[:1] for item in _objects(module["graph"].get("inputs"), "graph.inputs")
     )
-    return {**{name: {} for name in inputs}, **told}
+    return {**{name: {} for name in inputs}, **specified}
 
 
 def _tensor(spec: Mapping[str, Any]) -> str:
@@ -341,12 +341,12 @@ def _nodes_by_name(name: str, old: Program, new: Program) -> Iterator[Change]:
     was, now = old.sites, new.sites
     for key, site in was.items():
         if key not in now:
-            yield _node(name, key, Status.GONE, _told(site), "")
+            yield _node(name, key, Status.GONE, _call(site), "")
         elif site.target != now[key].target:
-            yield _node(name, key, Status.CHANGED, _told(site), _told(now[key]))
+            yield _node(name, key, Status.CHANGED, _call(site), _call(now[key]))
     for key, site in now.items():
         if key not in was:
-            yield _node(name, key, Status.ADDED, "", _told(site))
+            yield _node(name, key, Status.ADDED, "", _call(site))
     yield from _of_metadata(name, [(site, now[key]) for key, site in was.items() if key in now])
 
 
@@ -364,7 +364,7 @@ def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
     return Change(level=Level.MODEL, what="node", name=label, status=status, old=old, new=new)
 
 
-def _told(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:
+def _call(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:
     """A node's call, and the line of source that it comes from."""
     record = record or site.record or {}
     given = [_argument(argument) for argument in record.get("inputs", ())] or list(site.arguments or ())
@@ -406,17 +406,17 @@ def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str,
     part = "" if program is None or program[2] == ONLY_PROGRAM else f"{program[2]}:"
     names = {now: was for was, now in tensors.items()}
     was, now = (read_table(archive.records[record].view(), archive.allowance) for archive in (old, new))
-    left = {name: _payload(row) for name, row in was["config"].items() if _is_told(row, part + name, tensors)}
+    left = {name: _payload(row) for name, row in was["config"].items() if _is_kept(row, part + name, tensors)}
     right = {
         names.get(part + name, part + name).removeprefix(part): _payload(row)
         for name, row in now["config"].items()
-        if _is_told(row, part + name, names)
+        if _is_kept(row, part + name, names)
     }
     values = Values("table of tensors", is_tensor=lambda _: False, ordered=False)
     yield from values.changes({**was, "config": left}, {**now, "config": right}, record)
 
 
-def _is_told(payload: Mapping[str, Any], name: str, known: Mapping[str, str]) -> bool:
+def _is_kept(payload: Mapping[str, Any], name: str, known: Mapping[str, str]) -> bool:
     """Whether a row of a table is compared: it is of no tensor, or of one that both archives have."""
     return bool(payload.get("use_pickle")) or name in known
 

@@ -96,7 +96,7 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
     if not equal(*weights) and not all(tells_tensors_of(archive, new.name) for archive in archives):
         was, now = (f"{len(data):,} bytes" for data in weights)
         yield changed(
-            level, "weights", new.name, was, f"{now}; nothing tells which tensors" if was == now else now
+            level, "weights", new.name, was, f"{now}; which tensors is not known" if was == now else now
         )
     if sourceless(old.view(), kind) != sourceless(new.view(), kind):
         yield _changed(level, kind, old, new)
@@ -119,7 +119,7 @@ def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableR
 
 
 def _text(record: ReadableRecord) -> str | None:
-    """A record as text; None where it is none, or too long."""
+    """A record as text; None where it isn't text, or too long."""
     if record.size > TEXT_BYTES:
         return None
     try:
@@ -154,15 +154,18 @@ def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:
 
 
 def rewritten(
-    old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]], told: Collection[Change]
+    old: Archive,
+    new: Archive,
+    understood: tuple[Collection[str], Collection[str]],
+    changes: Collection[Change],
 ) -> Iterator[Change]:
     """Understood records whose bytes differ, though what they say is the same.
 
     Args:
         understood: as for :func:`record_changes`.
-        told: the rows about what they say.
+        changes: the rows about what they say.
     """
-    names, things = {change.name for change in told}, {change.what for change in told}
+    names, things = {change.name for change in changes}, {change.what for change in changes}
     for name in old.records:
         if name not in understood[0] or name not in understood[1] or name not in new.records or name in names:
             continue

@@ -135,7 +135,7 @@ class AliasedTensor(NamedTuple):
     """A tensor that has elements in common with others.
 
     Attributes:
-        offset: how many elements behind the first of the others it begins.
+        offset: how many elements after the first of the others it begins.
         strides: those that matter: see :class:`TensorProperties`.
     """
 
@@ -172,7 +172,7 @@ def aliases(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[lis
 
 
 def _bytes_of(tensor: Tensor) -> tuple[int, int]:
-    """The bytes of its storage from a tensor's first element to behind its last."""
+    """The bytes of its storage from a tensor's first element to the end of its last."""
     if not tensor.count or len(tensor.shape) != len(tensor.strides):
         return 0, 0
     far = sum(stride * (size - 1) for size, stride in zip(tensor.shape, tensor.strides, strict=True))

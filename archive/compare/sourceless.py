@@ -1,4 +1,4 @@
-"""Files of compiled models without what they tell of their source, and without weights.
+"""Files of compiled models without source information, and without weights.
 
 Two builds of one model, and a redacted one, differ in paths, comments and debug sections. What is left of a
 file is what is computed by: a shared object as far as it is mapped, without paths of source files and stack
@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import RecordKind
 
 KINDS = {RecordKind.SHARED_OBJECT, RecordKind.CPP}
-"""The kinds of records that tell of their source."""
+"""The kinds of records that have source information."""
 COPIES = 3
 """Times that a record is in memory."""
 
@@ -39,7 +39,7 @@ def sourceless(data: memoryview, kind: RecordKind) -> bytes:
         parts = cut(data)
         mapped = data if parts is None else memoryview(parts.left)
         left = without_source_texts(mapped, parse_object(mapped))
-    except ArchiveError:  # `verify` tells
+    except ArchiveError:  # `verify` reports it
         return bytes(data)
     return _blanked(left, weights_span(mapped))
 

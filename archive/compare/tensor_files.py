@@ -1,14 +1,14 @@
 """Files of tensors that keep no objects of Python, safetensors, GGUF, ONNX and shards, compared with others.
 
-Of two files of which one is such a file, tensors are compared, by name, dtype, shape and elements: strides,
+If only one file is of such a format, only tensors are compared, by name, dtype, shape and elements: strides,
 gradients and shared storages are in no such format. Two of one format are compared in all else, too:
 
-- metadata key by key. The keys of GGUF are the model's, since sizes and tokens are among them. Of ONNX, the
-  sets of operators are; the writer is of the format, what else a model says of itself is extra. So is
+- metadata key by key. The keys of GGUF are the model's, since sizes and tokens are among them. The sets of
+  operators of ONNX are; the writer is of the format, what else a model says of itself is extra. So is
   what safetensors and indices of shards say.
 - the graph of ONNX by its bytes, in which texts and names of tensors are.
 
-What only one file can have is told as not compared.
+What only one format can have is reported as not compared.
 """
 
 from __future__ import annotations
@@ -99,18 +99,18 @@ class TensorFileComparison:
             yield from self._of_arrays([key for key in old if key in new and old[key] == new[key]])
 
     def _of_arrays(self, keys: list[str]) -> Iterator[Change]:
-        """Values of GGUF of which the metadata tells no more than their number."""
+        """Values of GGUF for which the metadata has only their number."""
         if self._old.tensors.is_big_endian != self._new.tensors.is_big_endian:
-            self.unchecked.append("arrays of metadata: one file alone is big-endian")
+            self.unchecked.append("arrays of metadata: only one file is big-endian")
             return
         old, new = (_values(file) for file in (self._old, self._new))
         for key in keys:
             if old[key] != new[key]:
-                told = _shown(_metadata(self._old)[key])
-                yield changed(Level.MODEL, "metadata", key, told, "others")
+                old_value = _shown(_metadata(self._old)[key])
+                yield changed(Level.MODEL, "metadata", key, old_value, "others")
 
     def _of_graph(self) -> Iterator[Change]:
-        """Records that are neither tensors nor told by metadata."""
+        """Records that are neither tensors nor metadata."""
         for name in self._old.records:
             if RecordKind.GRAPH is _kind_of(self._old, name) is _kind_of(self._new, name):
                 was, now = self._old.records[name], self._new.records[name]

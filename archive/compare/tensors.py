@@ -2,7 +2,7 @@
 
 Tensors that PyTorch numbers have no names of their own; ``diff`` pairs them.
 
-C++ code tells the names of a compiled model's tensors, and may be taken out. Tensors that only one archive
+C++ code has the names of a compiled model's tensors, and may be taken out. Tensors that only one archive
 names are compared as a whole, where ``records`` compares their file.
 
 Storages are compared pair by pair: equal or not, whatever the crcs say. Other threads read the next pairs
@@ -56,7 +56,7 @@ class Storages:
         old: the old archive's tensors.
         new: the new one's.
         pairs: names of records, the old archive's and the new one's, in the order of their use.
-        may_read: whether so many bytes may be read.
+        may_read: asks whether this many bytes may be read.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Storages:
         self._ahead = Cores().map(_read_all, self._batches(pairs))
 
     def are_same(self, old: str, new: str) -> bool:
-        """Whether two storages have the same bytes. Not, if too much was read already."""
+        """Whether two storages have the same bytes. False if too much was read already."""
         pair = old, new
         while pair not in self._known:
             batch = next(self._ahead, None)
@@ -98,7 +98,7 @@ class Storages:
             yield batch
 
     def inflate(self, old: str, new: str) -> None:
-        """Inflate or fetch two storages, which costs of an allowance: so threads may ask for their bytes."""
+        """Inflate or fetch two storages, with memory of an allowance: so threads may ask for their bytes."""
         for record in self._records((old, new)):
             if not (isinstance(record, Record) and record.is_at_hand):
                 with suppress(ArchiveError):  # who asks for the bytes gets it again
@@ -307,7 +307,9 @@ class TensorComparison:
                 )
                 yield changed(Level.LAYOUT if equal[both] else Level.MODEL, "tensor", other, old, new)
             elif not equal[both] and with_moved.isdisjoint(both):
-                yield changed(Level.MODEL, "tensor", other, "overlaps others", "overlaps others elsewhere")
+                yield changed(
+                    Level.MODEL, "tensor", other, "overlaps others", "overlaps others in other places"
+                )
 
 
 def _have_elements(old: Tensor, new: Tensor) -> bool:

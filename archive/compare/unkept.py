@@ -1,6 +1,6 @@
 """What PyTorch itself does not keep of an exported program that is loaded and saved again.
 
-Such facts are no part of the model:
+Such facts aren't part of the model:
 
 - the ``storage_offset`` of a graph's values: the tensors that a loader makes of them begin at 0;
 - the range of a symbol that no size, stride, number or condition names: it is left out;

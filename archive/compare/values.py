@@ -1,7 +1,7 @@
 """Two inert values, compared part by part: attributes of modules, constants, saved objects, JSON.
 
 Parts are paired by name or number. What is reached twice in one value must be reached at the same two places
-in the other. Tensors are compared elsewhere (:mod:`archive.compare.tensors`), but for classes and attributes.
+in the other. :mod:`archive.compare.tensors` compares tensors, except their classes and attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEVICE = 3
 SHOWN = 60
 """Characters of a text that a row shows."""
 SHOWN_BYTES = 16
-"""Bytes that are told one by one."""
+"""Bytes that are shown one by one."""
 MOST_HANDLES = 3
 """Debug handles that a row shows."""
 NOTHING = object()
@@ -53,7 +53,7 @@ class Values:
     Args:
         what: the kind of thing that each part is, for the rows.
         names: pairs the classes of objects.
-        is_tensor: whether a part is compared elsewhere.
+        is_tensor: whether a part is compared as a tensor.
         ordered: whether the order of keys counts.
         blobs: the memory that reading debug handles in texts may take; None where texts have none.
     """
@@ -153,7 +153,7 @@ class Values:
         return bool(was == now)
 
     def _row(self, path: Path, old: str, new: str) -> Change:
-        return changed(Level.MODEL, self._what, told(path), old, new)
+        return changed(Level.MODEL, self._what, dotted(path), old, new)
 
 
 def _parts(value: object) -> Mapping[Any, object]:
@@ -218,7 +218,7 @@ def _class(value: Inert | PyValue) -> object:
     return class_of(value) if isinstance(value, PyValue) else value.what
 
 
-def told(path: Path) -> str:
+def dotted(path: Path) -> str:
     """A path in words: ``encoder.layers.0.scale``."""
     parts: list[str] = []
     while path is not None and len(parts) < PATH_PARTS:
@@ -252,10 +252,10 @@ def device_of(tensor: object) -> str:
         case Inert(arguments=[(("storage", _, _, str(device), *_),), *_]):  # a quantised one
             return device
     while isinstance(tensor, PyValue) and tensor.arguments:  # a parameter, a call, a storage's persistent id
-        told = tensor.arguments[0]
-        if tensor.what == "persistent" and isinstance(told, PyValue) and len(told.items) > DEVICE:
-            return str(told.items[DEVICE])
-        tensor = told
+        data = tensor.arguments[0]
+        if tensor.what == "persistent" and isinstance(data, PyValue) and len(data.items) > DEVICE:
+            return str(data.items[DEVICE])
+        tensor = data
     return ""
 
 

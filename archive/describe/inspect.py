@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archive.reader.provenance import Provenance
 
 FETCHED_FOR_ID = 1 << 24
-"""Bytes of a file elsewhere, at most, that are all fetched for its archive id."""
+"""The largest remote file, in bytes, that is fetched whole for its archive id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Inspection:
         told: advice for this file, mostly about debug info that it lacks; "" where there is none.
         companion: layout and archive id of a companion, in words; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
-            where it would take all of a large file elsewhere.
+            where a large remote file would have to be fetched whole.
         redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
         platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
             no known platform's do; None where there is no such record.
@@ -192,7 +192,7 @@ def _archive_id(archive: Archive) -> str | None:
         return None
     try:
         return archive.archive_id.hex()
-    except ArchiveError:  # told by `verify`
+    except ArchiveError:  # `verify` reports it
         return ""
 
 
@@ -203,7 +203,7 @@ def platforms_of(archive: Archive) -> list[str] | None:
     records = archive.container.records
     try:
         serialization_id = records[RECORD_NAME].view()
-    except ArchiveError:  # told by `verify`
+    except ArchiveError:  # `verify` reports it
         return []
     return [platform.name for platform in writers(records.values(), serialization_id)]
 

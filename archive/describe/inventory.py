@@ -1,17 +1,17 @@
-"""What a folder of models holds: a row for each file, from what a few ranges of it tell.
+"""What a folder of models holds: a row for each file, from a few ranges of it.
 
-Read of each file: a zip's directory, and of its records the debug info, the programs, and those that name
-tensors; of a file of tensors, its header. No element of a tensor is read. Of a file elsewhere at most
-`FETCHED` bytes are fetched; what would take more is not known, and the row says so. A caller may ask
-questions of its own, which read all of each file.
+From a zip are read its directory, debug info, programs, and the records that name tensors; from a file of
+tensors, its header. No element of a tensor is read. At most `FETCHED` bytes of a remote file are
+fetched; what would take more is not known, and the row says so. A caller may ask questions of its own, which
+read all of each file.
 
 A row claims nothing else than it has read: a number is None where it was not looked for or cannot be known,
 `looked_at` says what was read, and `unread` what could not be, and why.
 
-Two names of one file, links mostly, are told as such. Files are *likely the same* if they are zips whose
+Two names of one file, links mostly, are reported as such. Files are *likely the same* if they are zips whose
 records have the same names, sizes and CRC-32s. These stand in the directory, so nobody has checked them.
-Archives without them, as some writers leave them, are not compared. Of files with digests, nothing else
-counts: equal ones are of the same model.
+Archives without them, as some writers leave them, are not compared. Files with digests are compared by these
+only: equal digests mean the same model.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     Question: TypeAlias = Callable[["InventoryRow", Source, Limits], "InventoryRow"]
 
 FETCHED = 1 << 25
-"""Bytes of a file elsewhere that are fetched, at most, beside those of a server that knows no ranges."""
+"""The most bytes of a remote file that are fetched, unless its server knows no ranges."""
 NESTED_KINDS = {FileKind.LEGACY_EXPORTED, FileKind.ETRECORD, FileKind.AOTI}
 """Files whose tensors lie inside of records, which are read as a whole to find them."""
 VERSION_KEYS = {
@@ -79,12 +79,12 @@ VERSION_KEYS = {
     FileKind.GGUF: {"general.file_type": "file type", "general.quantization_version": "quantization"},
     FileKind.ONNX: {"ir_version": "IR", "opset_import": "operators"},
 }
-"""The metadata of files of tensors that tell versions, and what a row calls them."""
+"""The metadata of files of tensors that have versions, and what a row calls them."""
 LONGEST_TEXT = 80
 """Characters of a release or a version."""
 NO_LEAKS = "leaks: not looked for in files of this kind"
 NO_FINDINGS = "verify: does not check files of this kind"
-"""With ``NO_LEAKS``: what is not read of a file however often it is tried."""
+"""With ``NO_LEAKS``: what cannot be read of a file, however often it is tried."""
 NAMED = "the file's own word"
 """How a release is known that a file names."""
 
@@ -99,7 +99,7 @@ class InventoryRow:
         size: in bytes; of a model in several files, that of all; null if the file could not be read.
         files: how many files the model is in.
         release: the PyTorch releases that may have written it, in words, or the program that the file says
-            wrote it; "" where nothing tells.
+            wrote it; "" where nothing says so.
         release_by: how that is known: how many signs in its records agree, or that the file names it.
         versions: of the archive, its bytecode, its schema: whatever the file names.
         tensors: how many tensors it describes.
@@ -160,7 +160,7 @@ def inventoried(
     more: Sequence[Question] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> InventoryRow:
-    """The row of a file. Of a file that is no model, its kind and size.
+    """The row of a file: if it isn't a model, its kind and size.
 
     >>> row = inventoried("fixtures/oracles/plain_stack.ptl")
     >>> print(row.kind, row.elements, row.release, row.versions["bytecode"], sep=" | ")
@@ -182,11 +182,11 @@ def inventoried(
         return row
 
 
-# --- what a few ranges tell
+# --- from a few ranges
 
 
 class _Known:
-    """Facts about a file as they are found; one that cannot be read costs no other."""
+    """Facts about a file as they are found; one that cannot be read doesn't keep others from being found."""
 
     def __init__(self) -> None:
         self.facts: dict[str, object] = {}
@@ -238,7 +238,7 @@ def _row(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
 
 
 def _of_companion(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRow:
-    """The row of a companion, which is read as a whole, and so on this machine alone."""
+    """The row of a companion, which is read whole, and so only on this machine."""
     known, size, name = _Known(), len(mapped.data), mapped.name
     known.facts["debug_bytes"] = size
     known.looked_at.append("first bytes")
@@ -248,13 +248,13 @@ def _of_companion(mapped: Mapped | Fetched, allowance: Allowance) -> InventoryRo
 
 
 def _of_tensor_file(archive: Archive) -> InventoryRow:
-    known, told = _Known(), archive.tensor_file
-    assert told is not None  # noqa: S101 (that is its kind)
+    known, tensor_file = _Known(), archive.tensor_file
+    assert tensor_file is not None  # noqa: S101 (that is its kind)
     known.looked_at.append("header")
-    known.facts["files"] = len(told.files)
-    known.unread += [f"not there: {name}" for name in told.missing]
-    kind, metadata = told.recognised.kind, told.metadata
-    versions = {} if told.version is None else {"format": str(told.version)}
+    known.facts["files"] = len(tensor_file.files)
+    known.unread += [f"not there: {name}" for name in tensor_file.missing]
+    kind, metadata = tensor_file.recognised.kind, tensor_file.metadata
+    versions = {} if tensor_file.version is None else {"format": str(tensor_file.version)}
     for key, word in VERSION_KEYS.get(kind, {}).items():
         if isinstance(metadata.get(key), str | int):
             versions[word] = _short(str(metadata[key]))
@@ -275,10 +275,10 @@ def _of_zip(container: Container) -> InventoryRow:
         return known.row(container.file, kind, container.size)
     container.check_names(name for name in container.records if kind_in(kind, name) is not RecordKind.TENSOR)
     known.facts["contents"] = _contents(container)
-    elsewhere, embedded = container.is_elsewhere, place_of_companion(container.records) in container.records
+    remote, embedded = container.is_elsewhere, place_of_companion(container.records) in container.records
     try:
-        # An embedded companion elsewhere would have all records fetched, to see that it belongs to them.
-        archive = Archive(container) if embedded and elsewhere else archive_in(container)
+        # To see that a remote embedded companion belongs to the records, all of them would be fetched.
+        archive = Archive(container) if embedded and remote else archive_in(container)
     except ArchiveError as error:
         known.refuse("embedded companion", error)
         archive = Archive(container)
@@ -294,11 +294,11 @@ def _of_zip(container: Container) -> InventoryRow:
             known.look("records", lambda: _release(archive))
     if kind in PROGRAM_KINDS and archive.programs:
         known.look("programs", lambda: _exported(archive))
-    if elsewhere and kind in NESTED_KINDS:
+    if remote and kind in NESTED_KINDS:
         known.refuse("sizes and tensors", "they are inside of records that are not fetched")
     else:
         known.look("tensors", lambda: _tensors(archive, list(record_pieces(Archive(container)))))
-    if embedded and elsewhere:
+    if embedded and remote:
         known.refuse("embedded companion", "it is not fetched")
     return known.row(container.file, kind, container.size)
 
@@ -350,7 +350,7 @@ def _tensors(archive: Archive, pieces: Sequence[Piece]) -> Mapping[str, object]:
     stored = Counter[Group]()
     for piece in pieces:
         stored[piece.group] += piece.stored
-    if archive.tensor_file is None:  # in others nobody has looked for debug info
+    if archive.tensor_file is None:  # other files were not searched for debug info
         facts["debug_bytes"] = stored[Group.DEBUG]
     if not tensors and archive.recognised.kind is FileKind.AOTI:  # only C++ code names them, if it is there
         return facts
@@ -367,7 +367,7 @@ def _short(text: str) -> str:
     return text if text.isprintable() and len(text) <= LONGEST_TEXT else shown(text, LONGEST_TEXT)
 
 
-# --- what all bytes tell
+# --- from all bytes
 
 
 def extended(row: InventoryRow, what: str, find: Callable[[], Mapping[str, object]]) -> InventoryRow:

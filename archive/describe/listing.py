@@ -1,4 +1,4 @@
-"""A zip that is no archive, listed: its files, and the tensors that ``torch.save`` wrote, by name."""
+"""A zip that isn't an archive: its files, and the tensors that ``torch.save`` wrote, by name."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class ZipListing:
-    """The contents of a zip that is no archive.
+    """The contents of a zip that isn't an archive.
 
     Attributes:
         file: its name.

@@ -1,4 +1,4 @@
-"""What ``inspect`` tells about exported programs, the methods of ETRecords, and compiled models."""
+"""What ``inspect`` says about exported programs, the methods of ETRecords, and compiled models."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class CompiledFacts:
         traced: those whose stack traces are recorded.
         code_bytes: bytes of C++ code.
         object_bytes: bytes of shared objects; None where there are none.
-        mapped_bytes: those that the loader maps; None where there are no shared objects, where these are of
-            another format than ELF, or elsewhere.
+        mapped_bytes: those that the loader maps; None where there are no shared objects, or where they are
+            remote or of another format than ELF.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""A file of tensors that is no zip, listed: what it says of the model, its tensors, and its other records."""
+"""What a file of tensors that isn't a zip says of the model, its tensors, and its other records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClassFacts:
 
 @dataclass(frozen=True, slots=True)
 class TensorListing:
-    """The contents of a file of tensors that is no zip, or of a model in several files.
+    """The contents of a file of tensors that isn't a zip, or of a model in several files.
 
     Attributes:
         file: its name.
@@ -47,7 +47,7 @@ class TensorListing:
         size: of all its files, in bytes.
         files: the model's files and their sizes in bytes, its own first.
         missing: files that it names, and that are not there.
-        metadata: what it says of the model; a number that is none or infinite is a text.
+        metadata: what it says of the model; NaN and infinite numbers are texts.
         sources: classes whose source is in it.
         records: its records by name.
         tensors: by their names. The storage of each is a record, or a part of one; "" where there is none.
@@ -68,26 +68,26 @@ class TensorListing:
 
 @bounded
 def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> TensorListing:
-    """List the contents of a file of tensors that is no zip. Of a file elsewhere, its header is fetched.
+    """List the contents of a file of tensors that isn't a zip. Only the header of a remote file is fetched.
 
     Args:
         source: a path, a bytes-like object, or a binary file.
         limits: what hostile input may cost.
     """
     with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as archive:
-        told = cast("TensorRecords", archive.tensor_file)
+        tensor_file = cast("TensorRecords", archive.tensor_file)
         return TensorListing(
             file=archive.file,
-            kind=told.recognised.kind,
-            what=told.recognised.what,
-            advice=told.recognised.advice.removesuffix(f"; {SHOWN}"),
+            kind=tensor_file.recognised.kind,
+            what=tensor_file.recognised.what,
+            advice=tensor_file.recognised.advice.removesuffix(f"; {SHOWN}"),
             size=archive.size,
-            files=told.files,
-            missing=told.missing,
-            metadata=told.metadata,
-            sources=[ClassFacts(one.name, one.file, len(one.text.encode())) for one in told.sources],
+            files=tensor_file.files,
+            missing=tensor_file.missing,
+            metadata=tensor_file.metadata,
+            sources=[ClassFacts(one.name, one.file, len(one.text.encode())) for one in tensor_file.sources],
             records={
-                name: FileFacts(told.kinds[name], one.size, one.stored_size, one.compression)
+                name: FileFacts(tensor_file.kinds[name], one.size, one.stored_size, one.compression)
                 for name, one in archive.records.items()
             },
             tensors={

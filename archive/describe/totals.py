@@ -64,7 +64,7 @@ class Sums:
 
 
 class Inventory:
-    """Takes rows one by one, in their order. Of each file it keeps a digest and a name.
+    """Takes rows one by one, in their order, and keeps a digest and a name of each file.
 
     Args:
         kinds: those of the files that have a row; others are counted.
@@ -73,7 +73,7 @@ class Inventory:
         total: of all rows.
         by_kind: the same by kind.
         by_release: by release; "" where that is not known.
-        partly: how many models do not tell how many elements their tensors have.
+        partly: how many models do not say how many elements their tensors have.
         others: how many files there are of each other kind.
         unread: how many files could not be read.
         same: of files that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
@@ -135,7 +135,7 @@ def largest(sums: Mapping[str, Sums], most: int) -> Iterable[tuple[str, Sums]]:
 
 
 def numbers(sums: Sums) -> list[int | None]:
-    """The numbers below ``HEADINGS``; None where no file tells."""
+    """The numbers below ``HEADINGS``; None where no file has it."""
     return [sums.files, *(getattr(sums, name) for name in SUMMED)]
 
 

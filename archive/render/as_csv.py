@@ -1,8 +1,8 @@
 """Facts about files → rows of CSV: what ``--format csv`` prints, a line for each label, record or text.
 
-Each command's first line names its columns. Texts are on one line: what would end it is escaped. No text of
-strangers is a formula of a spreadsheet: one that begins like a formula, or with an apostrophe, stands behind
-an apostrophe.
+Each command's first line names its columns. Texts are on one line: what would end it is escaped. No foreign
+text becomes a formula of a spreadsheet: one that begins like a formula, or with an apostrophe, gets an
+apostrophe before it.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _lines(diff: Diff, rows: int, *, stat: bool) -> Iterator[str]:
         yield TITLES[level]
         shown = changes[: rows or None]
         for change in shown:
-            yield f"  {SIGNS[change.status]} {one_line(f'{change.what} {change.name}: {change.told}')}"
+            yield f"  {SIGNS[change.status]} {one_line(f'{change.what} {change.name}: {change.in_words}')}"
             if isinstance(change, TextChange) and not stat:
                 most = 0 if rows == 0 else MOST_LINES
                 for line in change.lines[: most or None]:
@@ -68,15 +68,15 @@ def verdict(diff: Diff) -> str:
         for level in Level
         if level in levels
     ]
-    told = f"differences: {', '.join(counts)}" if counts else "no difference that was asked for"
+    verdict = f"differences: {', '.join(counts)}" if counts else "none of the differences asked for"
     missing = [one_line(why) for why in diff.unchecked]
     if diff.identical:
-        told = "identical, to the byte"
+        verdict = "identical, to the byte"
     elif diff.same_model:
-        told = f"same model; {told}"
+        verdict = f"same model; {verdict}"
     elif missing and Level.MODEL not in levels:
-        told = f"no difference of the model in what both have; {told}"
-    return "\n".join([told, *(f"not compared: {why}" for why in missing)])
+        verdict = f"no difference of the model in what both have; {verdict}"
+    return "\n".join([verdict, *(f"not compared: {why}" for why in missing)])
 
 
 def summary_line(diff: Diff) -> str:

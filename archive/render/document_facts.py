@@ -1,4 +1,4 @@
-"""What documents of ``--json`` (:mod:`archive.render.documents`) tell of a file, by command.
+"""What documents of ``--json`` (:mod:`archive.render.documents`) say of a file, by command.
 
 ``docs/schemas`` is made of these classes and of their docstrings. Other facts are declared where they are
 made: what became of a split file is :class:`~archive.rewrite.split.Split`.
@@ -34,7 +34,7 @@ class Frame(TypedDict):
         last_line: the line of the range's last character.
         last_column: that character in it, from 1.
         source: the text of the range; of an exported program, the line.
-        mark: what part of the line ran, in columns of a terminal; of exported programs alone.
+        mark: what part of the line ran, in columns of a terminal; only of exported programs.
     """
 
     function: str | None
@@ -223,7 +223,7 @@ class Verified(TypedDict):
     Attributes:
         file: its name.
         diagnostics: what is wrong, or worth knowing.
-        checked: what was looked at, in sentences; of stores, nothing is told.
+        checked: what was looked at, in sentences; empty for stores.
     """
 
     file: str
@@ -292,7 +292,7 @@ class LeaksFacts(TypedDict):
 class DigestFacts(TypedDict):
     """The digest of a file; ``expected`` and ``same`` where it is compared with a list.
 
-    ``left_out`` is how many weights have not the prefix that others have.
+    ``left_out`` is how many weights lack the prefix that others have.
     """
 
     file: str
@@ -422,7 +422,7 @@ class DiffFacts(TypedDict):
 
 
 class Lonely(TypedDict):
-    """A file that one of two folders has, and the other has not."""
+    """A file that only one of two folders has."""
 
     file: str
     status: Literal["gone", "added"]
@@ -517,7 +517,7 @@ class CleanedFacts(TypedDict):
         file: the store.
         drafts: files that killed processes had left.
         bases: bases that no companion needed any more.
-        repacked: companions that are kept by a base now.
+        repacked: companions that are stored as a difference from a base now.
         freed: bytes.
         claims: claims of prefixes for archives of which nothing is kept; null in a folder, which has none.
     """
@@ -593,7 +593,7 @@ class ProfileComparison(TypedDict):
 
 
 class DemoFacts(TypedDict):
-    """What the demo showed, a key a step; ``problem`` is null where all was as it is told."""
+    """What the demo showed, a key a step; ``problem`` is null where every claim held."""
 
     file: str
     kept: bool

@@ -7,7 +7,7 @@
 ``schema`` names the JSON Schema that describes the document, ``docs/schemas/inspect.json``; its number grows
 where a key goes or means something else. ``version`` is that of debug-archive. ``files`` has an object for
 each file, as :mod:`archive.render.document_facts` declares it; of one that could not be read, it is
-:class:`Unread`. An inventory has ``totals`` behind them: :class:`Totals`.
+:class:`Unread`. An inventory has ``totals`` after them: :class:`Totals`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Totals(TypedDict):
         by_release: of those of each release; "" where that is not known.
         same: of those that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
         others: how many files of each other kind are there, which have no row.
-        elements_unknown: how many models do not tell how many elements their tensors have.
+        elements_unknown: how many models do not say how many elements their tensors have.
         unread: how many files could not be read.
     """
 

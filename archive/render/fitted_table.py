@@ -185,8 +185,8 @@ class FittedTable:
         first = f"{self.columns[0][0]} " if self.columns[0][1] == "number" else ""
         for cells, style in self.rows:
             yield from ([(line, style)] for line in _wrapped(f"{first}{cells[0]}", width))
-            told = [f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True) if cell]
-            below = _wrapped(", ".join(told), width - len(INDENT))
+            values = [f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True) if cell]
+            below = _wrapped(", ".join(values), width - len(INDENT))
             yield from ([(INDENT, ""), (line, style)] for line in below)
 
 
@@ -210,7 +210,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def shortened(names: Sequence[str], width: int) -> list[str]:
-    """Names shortened to a width in cells of a terminal, and still told apart.
+    """Names shortened to a width in cells of a terminal, and still distinct.
 
     Names that would look the same without the folders in their middle are cut anywhere instead; names that
     would look the same even so stay whole, and are wrapped.

@@ -2,7 +2,7 @@
 
 So a table has the colours of the notebook, dark or light. All text is a stranger's: ``& < > " '`` get HTML's
 references, and characters that hide, move or turn text get the escapes that a terminal gets. Rows and cells
-are bounded. What a broken file does not tell is a line that says why.
+are bounded. In place of what cannot be read of a broken file, a line says why.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def of_diff(diff: Diff) -> Printed:
         [("level", "text"), ("", "text"), ("what", "text"), ("name", "name"), ("difference", "name")]
     )
     for change in diff.changes:
-        table.add(TITLES[change.level], SIGNS[change.status], change.what, change.name, change.told)
+        table.add(TITLES[change.level], SIGNS[change.status], change.what, change.name, change.in_words)
     head = [f"{diff.old}: {diff.old_kind}", f"{diff.new}: {diff.new_kind}"]
     return [*head, *([table] if diff.changes else []), *verdict(diff).split("\n")]
 

@@ -1,4 +1,4 @@
-"""What ``inspect`` prints: an archive, a zip that is no archive, side effects, or a line for each of many."""
+"""What ``inspect`` prints: an archive, another zip, side effects, or a line for each of many."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def contents_text(facts: Contents) -> Printed:
     return tensors_text(facts) if isinstance(facts, TensorListing) else inspection_text(facts)
 
 
-# --- a file of tensors that is no zip
+# --- a file of tensors that isn't a zip
 
 
 def tensors_text(facts: TensorListing) -> Printed:
@@ -173,7 +173,7 @@ def tensors_text(facts: TensorListing) -> Printed:
     return [*head, "", *tables, records]
 
 
-# --- a zip that is no archive
+# --- a zip that isn't an archive
 
 
 def listing_text(facts: ZipListing) -> Printed:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from archive.rewrite.split import Split
 
 SAME_FILE = "the original file, byte for byte"
-SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"
+SAME_RECORDS = "the original records, byte for byte, in a zip with another layout"
 NO_HANDLES = "failures on a device name no handles"
 LITE = "`debug-archive lite` writes an archive with handles, of the .pt"
 ANOTHER_FILE = (
-    "not the original file: archive and companion are of two files of one model, or one was written anew"
+    "not the original file: archive and companion are of two files of one model, or one was rewritten"
 )
 
 
@@ -125,7 +125,7 @@ def canonical_text(facts: Canonical, file: Sized, out: Sized) -> Printed:
     return [
         sizes_table(file.size, (file, "the original"), (out, "the same, in canonical form")),
         "",
-        f"ids numbered by first use: {numbered or 'there are none'}",
+        f"ids numbered by first use: {numbered or 'none'}",
         *(f"{name} stayed: json.dumps writes other bytes" for name in facts.kept),
     ]
 
@@ -159,7 +159,7 @@ def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
 
 
 def copied_text(reason: str, file: Sized, out: Sized) -> Printed:
-    """The summary of a file that was copied, for there was nothing to do."""
+    """The summary of a file that was copied, since there was nothing to do."""
     return [f"{file}: {reason}; copied as it is to {out}: {out.size:,} bytes"]
 
 
@@ -184,7 +184,7 @@ def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after:
 
 
 def _readable(facts: Shrinkage) -> list[str]:
-    """The lines about who can read what is left, and about the way back."""
+    """The lines about who can read what is left, and how to get the original back."""
     if facts.is_package:
         same = "compared with the original: its model and files are the same to the byte"
         unchecked = "whether torch.package loads it was not checked"

@@ -79,7 +79,7 @@ def _nothing(facts: Migration) -> str:
         return "nothing to rewrite: it is as that release may have written it"
     if facts.restored:
         return "given back as it was"
-    return f"given as it is: without {MIGRATED}, nothing in it tells of a migration"
+    return f"given as it is: without {MIGRATED}, nothing in it shows a migration"
 
 
 def _summary(plan: MigrationPlan) -> str:

@@ -50,7 +50,7 @@ class SpeedscopeSizes:
         self._made = Speedscope()
 
     def lines(self, file: str, measures: Measures) -> Iterator[str]:
-        """Nothing yet, for all profiles share their frames."""
+        """Nothing yet, since all profiles share their frames."""
         stacks = ((map(_frame, stack), size) for stack, size in measures.stacks.items() if size)
         self._made.add_bytes(one_line(file), stacks)
         yield from ()

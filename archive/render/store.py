@@ -20,7 +20,7 @@ OUTCOMES = {
     "added": "added",
     "replaced": "replaced",
     "same": "kept already",
-    "no debug info": "without debug info, and left out",
+    "no debug info": "without debug info, skipped",
     "failed": "failed",
 }
 """The words for what became of files."""
@@ -101,5 +101,5 @@ def cleaned_line(cleaned: Cleaned) -> str:
         counted(cleaned.bases, "base"),
         counted(cleaned.drafts, "draft"),
     ]
-    repacked = f", {counted(cleaned.repacked, 'companion')} kept by kin" if cleaned.repacked else ""
+    repacked = f", {counted(cleaned.repacked, 'companion')} re-stored as deltas" if cleaned.repacked else ""
     return f"{' and '.join(parts)} removed{repacked}, {cleaned.freed:,} bytes freed"

@@ -69,8 +69,8 @@ def canonicalise(
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the archive is no exported program, is broken or changed meanwhile, or the target exists
-            or is no regular file.
+        ArchiveError: the archive isn't an exported program, is broken or changed meanwhile, or the target
+            exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     with rewriting(source, out, force=force, limits=limits, kinds=SHRUNK_KINDS) as work:

@@ -54,8 +54,8 @@ def convert(
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the source is no companion, is broken or changed meanwhile, or the target exists or is
-            no regular file.
+        ArchiveError: the source isn't a companion, is broken or changed meanwhile, or the target exists or is
+            not a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     wanted = CompanionLayout.named(layout)

@@ -33,10 +33,10 @@ class Join:
         size: of the archive, in bytes.
         records: how many debug records came back.
         programs: to how many exported programs their metadata came back.
-        objects: to how many shared objects came back what stood behind their segments.
+        objects: to how many shared objects the bytes after their segments came back.
         exact: whether the file is the one that was split, to the byte.
         another: whether a join should have given that file, and gave another: the companion is of another
-            file of the same model, or the archive was written anew since.
+            file of the same model, or the archive was rewritten since.
         archive_id: in hex.
     """
 
@@ -74,7 +74,7 @@ def join(
 
     Raises:
         ArchiveError: the companion is another model's, one of the files is broken or changed meanwhile, or
-            the target exists or is no regular file.
+            the target exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     with rewriting(source, out, companion=companion, force=force, limits=limits, kinds=JOINED_KINDS) as work:
@@ -95,7 +95,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
 
     Raises:
         ArchiveError: there is no embedded companion, it is broken or another model's, or the archive changed
-            meanwhile; the target exists or is no regular file.
+            meanwhile; the target exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     with rewriting(source, out, force=force, limits=limits, kinds=SHRUNK_KINDS) as work:

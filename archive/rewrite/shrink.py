@@ -134,7 +134,7 @@ def shrink(
 
     Raises:
         ArchiveError: the archive cannot be read, has nothing to shrink at this level or changed meanwhile, or
-            the target exists or is no regular file.
+            the target exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     if level not in list(ShrinkLevel):

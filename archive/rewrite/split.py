@@ -110,15 +110,15 @@ def split(
         drop: kinds that do not stay: ``modules``.
         layout: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
-        fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which tell
-            whether a log shows this model's code: see :mod:`archive.reader.line_digests`.
+        fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which show
+            whether a log has this model's code: see :mod:`archive.reader.line_digests`.
         force: replace existing files.
         limits: what hostile input may cost.
 
     Raises:
         ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
             are none, kinds are and it has no exported programs or compiled models, or it changed meanwhile; a
-            target exists or is no regular file.
+            target exists or isn't a regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
     with rewriting(source, companion, out, force=force, limits=limits, kinds=SPLIT_KINDS) as work:

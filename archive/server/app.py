@@ -236,7 +236,7 @@ class Service:
             title="debug-archive",
             version=archive.__version__,
             description=DESCRIPTION,
-            docs_url=None,  # FastAPI's pages load scripts from elsewhere
+            docs_url=None,  # FastAPI's pages load scripts from other servers
             redoc_url=None,
         )
         for part in (

@@ -92,10 +92,10 @@ def tag_of(data: bytes) -> str:
 
 
 def part_of(asked: str, size: int) -> range | None:
-    """The bytes that are asked for; none of them if there are no such bytes.
+    """The bytes that are asked for; an empty range if there are no such bytes.
 
     Returns:
-        None: all bytes, for no range is asked for, or several are, or what is asked for is none.
+        None: all bytes, since the request has no range, several, or an invalid one.
     """
     bounds = RANGE.fullmatch(asked.strip())
     if not bounds or bounds[1] == bounds[2] == "":
@@ -147,11 +147,11 @@ class Companions:
         self,
         request: Request,
         *,
-        after: Annotated[str, Query(description="The id behind which the page begins.")] = "",
+        after: Annotated[str, Query(description="The id after which the page begins.")] = "",
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
         prefix: Annotated[int | None, Query(ge=0, description="The prefix of unique handles.")] = None,
         name: Annotated[str, Query(description="A part of the name of the file, or of the top class.")] = "",
-        facts: Annotated[bool, Query(description="Tell handles and code records, too.")] = False,
+        facts: Annotated[bool, Query(description="List handles and code records, too.")] = False,
     ) -> Response:
         """A page of companions, in the order of their ids."""
         try:
@@ -222,7 +222,7 @@ class Companions:
         """Refuse a request without the token.
 
         Raises:
-            HttpProblem: there is none, or another one.
+            HttpProblem: it has none, or another one.
         """
         if self._settings.token is None:
             raise HttpProblem(HTTPStatus.FORBIDDEN, READ_ONLY)
@@ -236,7 +236,7 @@ class Companions:
         """The companion that a word means: see :meth:`~archive.store.store.Store.find`.
 
         Raises:
-            HttpProblem: there is none, or there are several.
+            HttpProblem: no companion fits, or several do.
         """
         try:
             entries = [entry for entry in self._store.find(word) if digest in {"", entry.digest}]
@@ -252,7 +252,7 @@ class Companions:
 
 
 def _page(entries: Sequence[AnyEntry], after: str, limit: int) -> tuple[Sequence[AnyEntry], str | None]:
-    """The companions behind an id, and the id behind which the next page begins; None behind the last one.
+    """The companions after an id, and the id after which the next page begins; None after the last one.
 
     Those of one id, of which a bucket may have several, stay on one page.
     """

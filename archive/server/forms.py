@@ -20,7 +20,7 @@ FILE_NAME = re.compile(rb'(?i);\s*filename="([^"]*)"')
 
 
 class FormError(Exception):
-    """A body that is no form."""
+    """A body that isn't a form."""
 
 
 class FormField(NamedTuple):
@@ -28,7 +28,7 @@ class FormField(NamedTuple):
 
     Attributes:
         name: its name.
-        file: the name of the file that it is, without folders; "" where it is none, or has no name.
+        file: the name of its file, without folders; "" where it isn't a file, or has no name.
         value: its bytes.
     """
 
@@ -45,7 +45,7 @@ def fields_of(body: bytes, content_type: str) -> dict[str, FormField]:
         content_type: as its header has it.
 
     Raises:
-        FormError: it is none, or has too many fields.
+        FormError: it isn't one, or has too many fields.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind == URLENCODED:

@@ -24,7 +24,7 @@ ENCODINGS = ("", "identity", "gzip")
 ABOUT = """\
 A log as `text/plain`, which gzip may have packed, comes back with every failure explained, to the byte as
 `debug-archive symbolicate STORE` prints it; the headers count. `{"log": …}` gives the causes of the failures,
-and the explained log; `{"handles": …}` gives the source behind the handles of one failure.
+and the explained log; `{"handles": …}` gives the source of the handles of one failure.
 """
 
 
@@ -57,7 +57,7 @@ class Logs:
     ) -> Response:
         """Explain a log, or look up handles."""
         if request.headers.get("content-encoding", "").lower() not in ENCODINGS:
-            raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: gzip is known, and none")
+            raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: only gzip is known")
         is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
         if is_json:
             return await self._desk.answer(request, JSON, _counts, work.explain_json)
@@ -91,10 +91,10 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
             )
         },
     },
-    400: documented("The pattern is no regular expression, or the body is no JSON, or no gzip."),
+    400: documented("The pattern isn't a regular expression, or the body isn't JSON or gzip."),
     404: documented("No archive has that id."),
     408: documented("The body did not arrive in time."),
     413: documented("The body, or its explanation, is too long."),
-    503: documented("All workers are busy; Retry-After tells when to ask again."),
+    503: documented("All workers are busy; Retry-After says when to ask again."),
     504: documented("The work took too long and was ended."),
 }

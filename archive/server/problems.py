@@ -91,5 +91,5 @@ def answer_refusals(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def _(_: Request, error: Exception) -> Response:
         return answer_to(
-            HttpProblem(500, f"internal error: {type(error).__name__}; the server's log tells more")
+            HttpProblem(500, f"internal error: {type(error).__name__}; the server's log says more")
         )

@@ -1,6 +1,6 @@
 """Runs the application on uvicorn, until a signal ends it.
 
-uvicorn's HTTP, in which headers arrive in time, bodies in no crumbs, and nobody has all connections.
+uvicorn's HTTP, within bounds: headers arrive in time, bodies not in crumbs, no client has all connections.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLOSE = (b"connection", b"close")
 
 
 class CountedConnection(h11.Connection):
-    """The state of a connection. A body may not come in many small pieces: each costs as much as a KB.
+    """The state of a connection. A body may not come in many small pieces: each takes as much time as a KB.
 
     Attributes:
         pieces: of the body, so far.
@@ -71,7 +71,7 @@ class CountedConnection(h11.Connection):
         """The next event.
 
         Raises:
-            RemoteProtocolError: the request is none, or its body comes in too small pieces.
+            RemoteProtocolError: the request is invalid, or its body comes in too small pieces.
         """
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -148,7 +148,7 @@ class PromptProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request; if it is answered already, only close the connection."""
+        """Refuse an invalid request; if it is answered already, only close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:

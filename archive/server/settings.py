@@ -1,4 +1,4 @@
-"""The settings of a server, and all bounds on what a request may cost."""
+"""The settings of a server, and all bounds on what a request may take."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Settings:
         body: bytes of a request's body.
         queue: requests that may wait for a worker.
         hosts: the names under which it is asked; empty: any.
-        memory: bytes of address space of a worker; where the system has no such bound, there is none.
+        memory: bytes of address space of a worker; unbounded where the system has no such bound.
     """
 
     store: str

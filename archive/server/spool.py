@@ -166,7 +166,7 @@ async def receive(request: Request, file: SpoolFile, settings: Settings) -> None
 
 
 async def _drop_rest(request: Request) -> None:
-    """Read what is still on its way, for a moment."""
+    """Read what is still arriving, for a moment."""
     with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: its stream is read already
         async with asyncio.timeout(SECONDS_OF_REST):
             while (message := await request.receive())["type"] == "http.request":

@@ -383,7 +383,7 @@ def parsed(content: bytes) -> HandlesRequest | LogRequest:
     """A request in JSON.
 
     Raises:
-        ValidationError: it is none.
+        ValidationError: it isn't one.
     """
     try:
         check_values(content, MOST_VALUES)
@@ -401,7 +401,7 @@ def add(body: Path, answer: Path, sent: Sent) -> bool:
     Args:
         body: the companion's file.
         answer: the file that is written.
-        sent: what is known of it besides.
+        sent: what else is known of it.
 
     Returns:
         Whether it is new.

@@ -136,7 +136,7 @@ class Workers:
         return result
 
     async def _replace(self, pool: ProcessPool) -> None:
-        """Let another worker take the place of one that is no good any more."""
+        """Replace a worker that is no longer usable."""
         self._end(pool)
         while True:
             pool = self._new()
@@ -199,7 +199,7 @@ class Workers:
 
 
 def _nothing() -> None:
-    """Do nothing: the answer tells that the worker is ready."""
+    """Do nothing: the answer says that the worker is ready."""
 
 
 def _stopped(pool: ProcessPool) -> None:
@@ -214,7 +214,7 @@ def _prepare(store: str, memory: int, answer: int) -> None:
 
 def _bound_memory(memory: int) -> None:
     with suppress(ImportError):
-        import resource  # noqa: PLC0415 (there is none on Windows)
+        import resource  # noqa: PLC0415 (Windows doesn't have it)
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 

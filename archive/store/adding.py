@@ -1,4 +1,4 @@
-"""A file that is added: its companion, which is made, read and checked, and the base that it is kept by.
+"""A file that is added: its companion is made, read and checked, and stored as its difference from a base.
 
 What is kept of a file is the companion itself, or the one that ``split`` would make of it. Its base is the
 companion among its kin from which it differs least.
@@ -48,7 +48,7 @@ EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
 SECONDS = re.compile("[0-9]{1,12}")
 MOST_DEPTH = 50
-"""Bases below one another, all of which are inflated for the first companion that is read."""
+"""The most bases in a chain: reading the first companion of a chain inflates all of them."""
 MOST_TRIED = 4
 """Companions that are tried as the base."""
 WORTH = 0.8
@@ -60,7 +60,7 @@ class NoDebugInfoError(ArchiveError):
 
 
 class TakenError(ArchiveError):
-    """A companion whose archive id or handle prefix is another one's."""
+    """A companion whose archive id or handle prefix another one has already."""
 
 
 # --- a file → its companion
@@ -74,7 +74,7 @@ class MadeCompanion(NamedTuple):
         file: the name of the file that it was made of, without folder.
         root: the folder of all records in the archive; "" where it is not known.
         serialization_id: of the archive; "" where it is not known.
-        lines: digests of the lines of each code record, one behind the other; none where it has no code.
+        lines: digests of the lines of each code record, concatenated; none where it has no code.
     """
 
     companion: bytes
@@ -238,7 +238,7 @@ def kin_of(facts: Facts, entries: Iterable[StoreEntry]) -> Sequence[StoreEntry]:
 
 
 def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
-    """The smallest file that keeps a companion: by one of its kin, or without a base."""
+    """The smallest file that keeps a companion: with one of its kin as base, or without a base."""
     without_base = build_kept(parts, None)
     if len(parts.plain) > MOST_SHARED:
         return without_base
@@ -246,7 +246,7 @@ def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles)
     for entry in kin:
         try:
             base = files.base(entry.archive_id)
-        except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` tells
+        except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` reports it
             continue
         if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
             least = min(least, build_kept(parts, base), key=len)

@@ -7,10 +7,10 @@
     prefixes/PREFIX                 the archive id whose unique handles have this prefix: its claim
     index                           the facts of the companions, as a server lists them: a cache
 
-Buckets have no locks, and nothing in them can be renamed. So an object is created only where there is none;
+Buckets have no locks, and nothing in them can be renamed. So an object is created only if it is absent;
 of several processes that create one, a single one wins. ``DIGEST`` is that of all that the companion says,
 in whatever layout, so whoever creates an object of that name wrote the same facts. Companions of one archive
-id, of builds whose code is equal and whose source is not, are all kept: a failure may be of each.
+id, of builds whose code is equal and whose source is not, are all kept: a failure may be of any.
 
 The list of the bucket says what is there; the index spares reading each. It is replaced only as it was read
 (``If-Match``, where the bucket knows that), and lacks nothing that a reader would not find: what is not in it
@@ -68,9 +68,9 @@ AT_ONCE = 8
 FRESH = 10.0
 """Seconds in which a list of the bucket is taken to be true: every request of a server asks for it."""
 STALE = 24 * 3600
-"""Seconds after which a claim without a companion is nobody's: one that is adding creates the claim first."""
+"""Seconds after which a claim without a companion has no owner: whoever adds one creates the claim first."""
 TIMES = "LastModified", "updated", "created", "mtime"
-"""Facts by which file systems tell when an object was written."""
+"""Keys under which file systems say when an object was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Bucket(Closing):
             bucket._objects.create(MARK, MARKED)
             mark = bucket._objects.found(MARK, LARGEST_MARK)
         if not mark:
-            raise ArchiveError(f"is no store: there is no object {MARK} in it", file=bucket.file)
+            raise ArchiveError(f"isn't a store: there is no object {MARK} in it", file=bucket.file)
         if mark == MARK_TEXT:
             why = "is a copy of a store's folder: `store add` makes a bucket's store of its companions"
             raise ArchiveError(why, file=bucket.file)
@@ -180,7 +180,7 @@ class Bucket(Closing):
             self._write_index(entries, version)
         best: dict[tuple[str, str], BucketEntry] = {}
         for entry in sorted(entries.values(), key=lambda entry: entry.kept_size):
-            best[entry.archive_id, entry.digest] = entry  # of one companion twice, that with line digests
+            best[entry.archive_id, entry.digest] = entry  # of two copies, the one with line digests
         self._entries = sorted(best.values(), key=lambda entry: entry.key)
         self._unread, self._foreign = unread, [key for key in sizes if key not in keys]
         self._listed = time.monotonic()
@@ -235,12 +235,12 @@ class Bucket(Closing):
         return one_of(self.entries(), word, self.file)
 
     def listing(self) -> StoreContents[BucketEntry]:
-        """All companions, and all names below ``companions`` that are none."""
+        """All companions, and all foreign names below ``companions``."""
         entries = self.entries()
         return StoreContents(entries, self._unread, [PurePosixPath(name) for name in self._foreign], 0)
 
     def given_of(self, entry: BucketEntry) -> Given:
-        """A companion file, as it was added, to the byte; of the same facts, if other libraries compress."""
+        """A companion file, as it was added, to the byte; or the same facts, if compressing changed."""
         return Given.of(self._read(entry.key), self.limits)
 
     def opened_of(self, entry: BucketEntry) -> Archive:
@@ -319,7 +319,7 @@ class Bucket(Closing):
         return Cleaned(0, 0, 0, freed, claims)
 
     def _is_stale(self, key: str) -> bool:
-        """Whether an object is a day old; never where the bucket does not tell."""
+        """Whether an object is a day old; never where the bucket does not say."""
         facts = self._objects.facts(key)
         written = next((facts[name] for name in TIMES if facts.get(name) is not None), None)
         if isinstance(written, str):
@@ -356,11 +356,11 @@ class Bucket(Closing):
                     why = "another archive's" if owner else "not claimed; add the companion again"
                     yield Diagnostic("warning", entry.key, "", f"its prefix {entry.prefix} is {why}")
         for name in self._foreign:
-            yield Diagnostic("warning", one_line(name), "", "no object of a store; it is left alone")
+            yield Diagnostic("warning", one_line(name), "", "isn't an object of a store; ignored")
 
 
 def _known(values: Mapping[str, object]) -> Iterator[tuple[str, BucketEntry]]:
-    """The entries of the index; what is none, or of another archive id than its object, is left out."""
+    """The entries of the index, without invalid ones and those of another archive id than their object."""
     for key, value in values.items():
         with suppress(ArchiveError):
             entry, match = parsed_entry(value), KEY.fullmatch(key)

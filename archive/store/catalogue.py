@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.store.opened import Signature
 
 SETTLED = 2_000_000_000
-"""Nanoseconds after its time of change in which a folder may change once more without another time."""
+"""Nanoseconds after its time of change in which a folder may change again without another time."""
 
 
 class Catalogue:
@@ -67,8 +67,8 @@ class Catalogue:
             return self._entries
 
     def _keep_index(self) -> None:
-        """Write an index again that was there and is not any more; once, if it cannot be written."""
-        with suppress(OSError, ArchiveError):  # of a link in its place; reading the companions will say why
+        """Write the index again if it has vanished; only once, if it cannot be written."""
+        with suppress(OSError, ArchiveError):  # a link in its place, say; reading the companions reports it
             is_there = self._folder.exists(self._folder.index)
             if self._has_index and not is_there:
                 self._unwritten = max(self._unwritten, 1)
@@ -96,7 +96,7 @@ class Catalogue:
             else:
                 self._unwritten += 1
         self.damaged = {key: old[key] for key in self.unread.keys() & old.keys()}
-        self._unwritten -= len(self.damaged)  # their rows stay: they tell which failures may be theirs
+        self._unwritten -= len(self.damaged)  # their rows stay: they say which failures may be theirs
         return known
 
     def _is_copy(self, entry: StoreEntry, signature: Signature) -> bool:

@@ -106,7 +106,7 @@ class KeptFiles:
         return Base(bytes.fromhex(archive_id), inflated.header.depth, inflated.body)
 
     def _base_of(self, header: KeptHeader, path: Path) -> _File:
-        """The base of a kept companion: another one, or what is left of one that was removed."""
+        """The base of a kept companion: another one, or the body of a removed one."""
         why = ArchiveError(why_lost(header), file=str(path))
         for place in self._folder.base_paths(header):
             try:
@@ -136,8 +136,8 @@ class Chains(NamedTuple):
     Attributes:
         companions: by archive id.
         bases: by the digest in the name.
-        unread: the companions that cannot be read, by archive id, each with the reason: the file is none or
-            was changed, or a base below it is not there.
+        unread: the companions that cannot be read, by archive id, each with the reason: the file isn't a kept
+            companion, was changed, or a base below it is missing.
         unread_bases: the same for bases, by the digest in the name, whether any companion needs them or not.
     """
 

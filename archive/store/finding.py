@@ -17,7 +17,7 @@ EntryT = TypeVar("EntryT", bound=CompanionEntry)
 BEGINNING = re.compile(r"[0-9a-f]{4,32}")
 """The beginning of an archive id."""
 TOO_SHORT = re.compile(r"[0-9a-f]{1,3}")
-"""What is no beginning of an archive id yet."""
+"""Too short for the beginning of an archive id."""
 
 
 class StoreContents(NamedTuple, Generic[EntryT]):
@@ -26,7 +26,7 @@ class StoreContents(NamedTuple, Generic[EntryT]):
     Attributes:
         entries: the companions, in the order of their ids.
         unread: those that cannot be read, by archive id or the name of their object, each with the reason.
-        foreign: what is none of the store's files. Names that begin with a dot are left out.
+        foreign: names that aren't the store's files. Those that begin with a dot are left out.
         bases: bytes of what removed companions have left.
     """
 

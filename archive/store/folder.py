@@ -49,7 +49,7 @@ class Waiting:
 
     Args:
         most: in seconds.
-        tell: takes one line that says what is waited for.
+        notify: takes one line that says what is waited for.
         clock: gives seconds.
         sleep: waits for some.
     """
@@ -57,13 +57,13 @@ class Waiting:
     def __init__(
         self,
         most: float = MOST_SECONDS,
-        tell: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.most = most
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._sleep = sleep
 
@@ -84,9 +84,9 @@ class Waiting:
                     file=lock,
                     in_python="waiting=…",
                 )
-            if self._tell is not None and waited >= min(TOLD_AFTER, self.most / 2):
-                self._tell(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")
-                self._tell = None
+            if self._notify is not None and waited >= min(TOLD_AFTER, self.most / 2):
+                self._notify(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")
+                self._notify = None
             self._sleep(min(PAUSE, max(0.0, self.most - waited)))
 
 
@@ -122,7 +122,7 @@ class Folder:
         self._waiting = waiting or Waiting()
 
     def check(self) -> None:
-        """Refuse a folder that is no store."""
+        """Refuse a folder that isn't a store."""
         mark = _mark_of(self.path)
         if mark == MARK_TEXT:
             self._check_folders()
@@ -131,7 +131,7 @@ class Folder:
             found = f"{shown(mark.decode().strip())}; a newer debug-archive may read it"
             raise ArchiveError(expected="a store of version 1", found=found, file=str(self.path))
         self.path.stat()  # a folder that is not there is the system's error
-        raise ArchiveError(f"is no store: there is no mark {MARK} in it", file=str(self.path))
+        raise ArchiveError(f"isn't a store: there is no mark {MARK} in it", file=str(self.path))
 
     def _check_folders(self) -> None:
         """Refuse folders of companions and bases that are links: their files are another one's."""
@@ -145,7 +145,7 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         others = sorted(name for name in os.listdir(self.path) if name not in FILES and name[0] != ".")  # noqa: PTH208
         if others and not is_store(self.path):
-            why = f"is no store, and no new one is made beside other files ({shown(others[0])})"
+            why = f"isn't a store, and a new one isn't made beside other files ({shown(others[0])})"
             raise ArchiveError(why, file=str(self.path))
         self.companions.mkdir(exist_ok=True)
         self.bases.mkdir(exist_ok=True)
@@ -162,7 +162,7 @@ class Folder:
             return folder.changed()
 
     def foreign(self) -> list[Path]:
-        """All that lies in the store and is none of its files: drafts, too."""
+        """Everything in the store that isn't one of its files, drafts included."""
         with OpenFolder(self.path, is_root=True) as folder:
             paths = [self.path / name for name, _ in folder.statuses() if name not in FILES]
         paths += [self.companions / name for name in self.companion_names().foreign]
@@ -189,7 +189,7 @@ class Folder:
         return self.bases / f"{digest}{ENDING}"
 
     def base_paths(self, header: KeptHeader) -> tuple[Path, Path]:
-        """Where the base of a kept companion is: a companion, or what is left of one that was removed."""
+        """Where the base of a kept companion is: a companion, or the body of a removed one."""
         return self.kept_path(header.base_id.hex()), self.base_path(header.base.hex())
 
     def read(self, path: Path, most: int | None = None, begins: bytes = b"") -> bytes:
@@ -292,7 +292,7 @@ def _names_in(path: Path) -> KeptNames:
             elif not stat.S_ISREG(status.st_mode):
                 names.unread[match[1]] = str(ArchiveError(what_it_is(status), file=str(path / name)))
             elif match[1] != match[1].lower() or not name.endswith(ENDING):
-                why = "has capital letters in its name, and no file of a store has"
+                why = "has capital letters in its name; files of a store have none"
                 names.unread[match[1]] = str(ArchiveError(why, file=str(path / name)))
             else:
                 names.files[match[1]] = Signature.of(status)

@@ -3,7 +3,7 @@
 The index is written as a whole, as all files are: from memory to a draft, which then takes its name. So no
 process ever sees half of one, none waits for another, and a file system without locks will do. Each row has
 the state of the companion's file (number, size, time of change); rows whose file is gone or has changed count
-for nothing, and files without a row are read. Of two processes that write an index at once, one loses rows,
+for nothing, and files without a row are read. If two processes write an index at once, one loses rows,
 and the next process that opens the store reads these files again.
 
 What the file holds is not trusted: its tables must be those that are written here, without triggers and
@@ -78,7 +78,7 @@ def build_index(entries: Iterable[StoreEntry]) -> bytes:
 
 
 def read_index(folder: Folder) -> dict[str, StoreEntry]:
-    """The entries of an index, by archive id; none where there is no index that can be trusted.
+    """The entries of an index, by archive id; none if there is no index, or it cannot be trusted.
 
     It is read, and never mapped: whoever may write to the folder may cut it short meanwhile.
     """
@@ -96,7 +96,7 @@ def _entries(data: bytes) -> Iterator[StoreEntry]:
 
     Raises:
         ValueError: it is not what :func:`build_index` writes.
-        Error: of sqlite3; it is no database, or a broken one.
+        Error: of sqlite3; it isn't a database, or is broken.
     """
     if not data:
         raise ValueError
@@ -122,7 +122,7 @@ def _entries(data: bytes) -> Iterator[StoreEntry]:
 
 def _row(entry: StoreEntry) -> tuple[object, ...]:
     facts = entry.facts
-    # the first handle of each range and the one behind its last, as differences
+    # the first handle of each range and the one after its last, as differences
     ends = np.array([(run.start, run.stop) for run in facts.handles], np.int64).ravel()
     return (
         facts.archive_id,

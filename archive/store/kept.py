@@ -3,10 +3,10 @@
 The file is a header and a frame of zstd, whose dictionary is the body of the base.
 
 The *body* is the notes (:class:`KeptNotes`), and then the companion's plain form
-(:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
+(:mod:`~archive.store.plain`). Without a base, the frame holds the companion itself in the place of
 its plain form, for LZMA is better than zstd at columns. All digests are blake2b, 16 bytes.
 
-The *notes* are JSON. Digests of lines of code, where there are some, stand behind it after a newline, and the
+The *notes* are JSON. Digests of lines of code, where there are some, follow it after a newline, and the
 JSON says how many bytes of them each code record has: version 2. In version 1 the JSON has them, in base64.
 """
 
@@ -61,7 +61,7 @@ class KeptNotes:
         root: the folder of all records in the archive; "" where it is not known.
         serialization_id: of the archive; "" where it is not known.
         recipe: how the companion comes back from its plain form.
-        lines: digests of the lines of each code record, one behind the other
+        lines: digests of the lines of each code record, concatenated
             (:mod:`~archive.reader.line_digests`); none where the archive itself was not added.
     """
 
@@ -193,7 +193,7 @@ class Inflated(NamedTuple):
         notes: the facts beside the companion.
         body: notes and plain form.
         data: the companion, where the file holds it as it is; else None.
-        weight: bytes of a file that costs as much as this one may: its own, as long as it has no base.
+        weight: bytes of a file whose limits this one gets: its own, as long as it has no base.
     """
 
     header: KeptHeader

@@ -1,4 +1,4 @@
-"""The objects of a bucket by name: listed, read within a size, created where there is none, replaced as read.
+"""The objects of a bucket by name: listed, read within a size, created if absent, replaced as read.
 
 Objects that never change are kept in the user's cache (:mod:`~archive.store.client.cache`).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CREATING = EXCLUSIVE | {"memory"}
-"""Schemes of buckets in which an object can be created only where there is none."""
+"""Schemes of buckets in which an object can be created only if it is absent."""
 ETAG = "ETag"
 
 
@@ -87,7 +87,7 @@ class Objects:
         return digest_of(f"{self._url}/{name}".encode()).hex()
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create an object where there is none; whether this did."""
+        """Create an object if it is absent; whether this did."""
         place = self._at(name)
         if not place.schemes & CREATING:
             known = ", ".join(f"{scheme}://" for scheme in sorted(EXCLUSIVE))
@@ -107,7 +107,7 @@ class Objects:
         return True
 
     def replace(self, name: str, data: bytes, version: str) -> None:
-        """Put an object in the place of the one of this ETag, or where there is none."""
+        """Put an object in the place of the one of this ETag, or create it."""
         place = self._at(name)
         with place.naming_errors("written"):
             condition = {"IfMatch": version} if version and place.is_s3 else {}

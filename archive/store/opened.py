@@ -1,6 +1,6 @@
 """A folder of a store, held open: the only way to the files in it.
 
-A name may become a link at any moment, and lead elsewhere. So a folder is opened without following one, and
+A name may become a link at any moment, and lead outside. So a folder is opened without following one, and
 its files are listed, read, written and removed by their names in the folder that is open. Nothing but regular
 files is read or written.
 """
@@ -36,7 +36,7 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Signature:
-        """The state of a file as the system tells it."""
+        """The state of a file as the system reports it."""
         return cls(status.st_ino & MOST_NUMBER, status.st_size, status.st_mtime_ns)
 
 
@@ -56,7 +56,7 @@ class OpenFolder:
     def __enter__(self) -> Self:
         """Open it."""
         if not self._is_root and not stat.S_ISDIR((status := self.path.lstat()).st_mode):
-            raise ArchiveError(f"is a {_kind(status)}, and no folder of a store is one", file=str(self.path))
+            raise ArchiveError(f"is a {_kind(status)}, not a folder of a store", file=str(self.path))
         if HAS_HANDLES:
             with named(self.path):
                 self._handle = os.open(
@@ -155,14 +155,14 @@ class OpenFolder:
         return name if self._handle is not None else str(self.path / name)
 
     def _check(self, name: str, status: os.stat_result) -> None:
-        """Refuse what is no regular file."""
+        """Refuse anything but a regular file."""
         if not stat.S_ISREG(status.st_mode):
             raise ArchiveError(what_it_is(status), file=str(self.path / name))
 
 
 def what_it_is(status: os.stat_result) -> str:
-    """Why something is no file of a store."""
-    return f"is a {_kind(status)}, and no file of a store is one"
+    """Why something isn't a file of a store."""
+    return f"is a {_kind(status)}, not a file of a store"
 
 
 def _kind(status: os.stat_result) -> str:

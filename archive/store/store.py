@@ -82,7 +82,7 @@ class Store(Closing):
             path: the folder.
             create: make a store of an empty folder, or one that is not there.
             limits: what a companion may cost.
-            waiting: how long a process that changes the store is waited for; by default 60 s, untold.
+            waiting: how long to wait for a process that changes the store; by default 60 s, silently.
         """
         folder = Folder(path, waiting)
         if create:
@@ -121,7 +121,7 @@ class Store(Closing):
         return self._catalogue.damaged
 
     def listing(self) -> StoreContents[StoreEntry]:
-        """All companions, and all names that are none: the headers of all files are read for it."""
+        """All companions, and all foreign names. This reads the headers of all files."""
         entries = self.entries()
         chains = chains_of(self.folder, self._files)
         unread = dict(sorted({**self.unread, **chains.unread}.items()))
@@ -254,7 +254,7 @@ class Store(Closing):
         return bool(header.digest != digest_of(parts.data))
 
     def remove(self, archive_id: str) -> None:
-        """Remove a companion; those that are kept by it stay whole."""
+        """Remove a companion; others that need it as a base stay whole."""
         self._checked_id(archive_id)
         with self._changing():
             set_aside(self.folder, self._files, archive_id)
@@ -290,6 +290,6 @@ class Store(Closing):
 
     @contextmanager
     def _changing(self) -> Iterator[Mapping[str, StoreEntry]]:
-        """The entries as they are while nobody else changes the store."""
+        """The entries while the store is locked."""
         with self.folder.locked():
             yield self._catalogue.entries(certain=True)

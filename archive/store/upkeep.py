@@ -1,8 +1,8 @@
 """What ``check`` finds in a store, and what ``gc`` removes from it.
 
 ``check`` finds files that are broken, facts that disagree, and what does not belong into a store. ``gc``
-removes what no companion needs, and gives companions a base that were kept without one. It asks only the
-headers of the files what is needed, and not the index.
+removes what no companion needs, and re-stores companions without a base as differences from one. Only the
+headers of the files decide what is needed, not the index.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         if not is_exact:
             yield Diagnostic("warning", record, "", INEXACT)
     chains = chains_of(folder, files)
-    # Where a file cannot be read, nobody knows what is needed.
+    # While a file cannot be read, what it needs is not known.
     unneeded = [] if chains.unread or chains.unread_bases else chains.unneeded
     yield from _wrong_bases(folder, files, unneeded)
     yield from _shared_prefixes(entries)
@@ -72,13 +72,13 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         if DRAFT_NAME.fullmatch(path.name):
             yield Diagnostic("note", where, "", "a draft; `gc` removes it if its process is dead")
         else:
-            yield Diagnostic("warning", where, "", "no file of a store; it is left alone")
+            yield Diagnostic("warning", where, "", "isn't a file of a store; ignored")
     for digest in unneeded:
         yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
 
 
 def _wrong_bases(folder: Folder, files: KeptFiles, unneeded: Sequence[str]) -> Iterator[Diagnostic]:
-    """Bases that cannot be read; those that nobody needs may lack a base of their own."""
+    """Bases that cannot be read; unneeded ones may lack a base of their own."""
     for digest in sorted(folder.base_names().files.keys() - set(unneeded)):
         path = folder.base_path(digest)
         try:
@@ -114,13 +114,13 @@ def _wrong_rows(folder: Folder, entries: Mapping[str, StoreEntry]) -> Iterator[D
         return
     rows = read_index(folder)
     if not rows and entries:
-        yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is made anew")
+        yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is rebuilt")
     for archive_id, entry in entries.items():
         row = rows.get(archive_id)
         if row is None or (row.signature != entry.signature and row.body != entry.body):
             continue  # it is of another file, and not believed
         if replace(row, signature=entry.signature) != entry:
-            yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is made anew")
+            yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is rebuilt")
 
 
 # --- gc
@@ -132,7 +132,7 @@ class Cleaned(NamedTuple):
     Attributes:
         drafts: files that killed processes had left.
         bases: bases that no companion needed any more.
-        repacked: companions that are kept by a base now.
+        repacked: companions that are stored as a difference from a base now.
         freed: bytes.
         claims: claims of prefixes for archives of which nothing is kept; None in a folder, which has none.
     """
@@ -145,7 +145,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles) -> Cleaned:
-    """Clean a store that nobody else changes meanwhile."""
+    """Clean a store while it is locked."""
     chains = _readable_chains(folder, files)
     drafts, unneeded, sizes = folder.remove_drafts(), chains.unneeded, folder.base_names().files
     for digest in unneeded:
@@ -167,11 +167,11 @@ def _readable_chains(folder: Folder, files: KeptFiles) -> Chains:
 def _repacked(
     folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles, chains: Chains
 ) -> tuple[int, int]:
-    """Keep companions by one of their kin that have no base: how many, and the bytes that this saves.
+    """Store companions that have no base as differences from their kin: how many, and the bytes this saves.
 
-    Processes that add kin at the same moment keep each without a base. A companion by which others are kept
-    stays as it is, so that no base leads back to itself. So kin that have a base or are one are asked first:
-    of two pairs, two companions would stay without a base otherwise.
+    Processes that add kin concurrently store each without a base. A companion that is a base stays as it is,
+    so that no base leads back to itself. Kin that have a base or are one are tried first: otherwise two of
+    four companions would stay without a base.
     """
     built_upon, count, saved = chains.built_upon, 0, 0
     joined = {
@@ -193,7 +193,7 @@ def _repacked(
 def _smaller(
     entry: StoreEntry, entries: Mapping[str, StoreEntry], files: KeptFiles, joined: set[str]
 ) -> bytes:
-    """A companion's file by one of its kin, of those that are joined if one serves; empty without a frame."""
+    """A companion's file with one of its kin as base, preferably a joined one; empty if it has no frame."""
     kin = [other for other in entries.values() if other.facts.qualified_top == entry.facts.qualified_top]
     inflated = files.read(entry.archive_id)
     if inflated.data is None:
@@ -217,14 +217,14 @@ def _rewrite(folder: Folder, files: KeptFiles, archive_id: str, before: bytes, d
     except (ArchiveError, OSError) as error:
         why = str(error)
     folder.write(path, before)
-    raise ArchiveError(f"could not be kept by its kin: {why}", file=str(path))
+    raise ArchiveError(f"could not be stored as a difference from its kin: {why}", file=str(path))
 
 
 # --- what is removed or replaced
 
 
 def set_aside(folder: Folder, files: KeptFiles, archive_id: str) -> None:
-    """Keep a companion that goes as a base, if others are, or may be, kept by it."""
+    """Keep a removed companion as a base, if others need it, or may need it."""
     path, files = folder.kept_path(archive_id), files.fresh()
     try:
         header = files.header(path)

@@ -184,7 +184,7 @@ ATTACKS = {
         COMMANDS,
     ),
     "hostile names": Attack(
-        "Names that lead out of the folder, forge lines, move a terminal's cursor, or are none.",
+        "Names that lead out of the folder, forge lines, move a terminal's cursor, or are invalid.",
         lambda: {
             f"{at}.pt": zipped(*entries_of(ONE_LINE), entry(n, b"x")) for at, n in enumerate(HOSTILE_NAMES)
         },

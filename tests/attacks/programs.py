@@ -169,6 +169,6 @@ ATTACKS = {
     "weights of many dimensions": Attack(
         "50,000 dimensions of 2^63 - 1 elements each, in no bytes.", _weights, COMMANDS
     ),
-    "archive of many programs": Attack("4,000 programs that are none.", _many_programs, COMMANDS[:2]),
+    "archive of many programs": Attack("4,000 programs that aren't programs.", _many_programs, COMMANDS[:2]),
     "sample inputs that inflate": Attack("64 MB of opcodes in 64 KB of a zip in the zip.", _inputs, COMMANDS),
 }

@@ -65,7 +65,7 @@ ATTACKS = {
     ),
     "frames of nothing": Attack("100,000 frames of no bytes.", lambda: _frames(0), COMMANDS, loops=3_000),
     "frames of frames": Attack(
-        "100,000 frames, each over those behind it.", lambda: _frames(1 << 20), COMMANDS, loops=3_000
+        "100,000 frames, each over all that follow.", lambda: _frames(1 << 20), COMMANDS, loops=3_000
     ),
     "a frame without end": Attack(
         "A frame of more bytes than any file has.", lambda: _frames((1 << 64) - 1), COMMANDS, loops=3_000

@@ -110,7 +110,7 @@ ATTACKS = {
         loops=3_000,
     ),
     "a value of ONNX that is no message": Attack(
-        "What should be the type of an input is none.",
+        "What should be the type of an input isn't one.",
         _two("onnx", lambda at: onnx_bytes.model({}, graph=field(11, field(2, bytes([0xFF, at]))))),
         _commands("onnx"),
     ),

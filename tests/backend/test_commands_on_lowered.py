@@ -108,7 +108,7 @@ def test_the_handles_that_a_backend_gave_out_are_found(name: str) -> None:
 def test_an_unknown_handle_is_an_error_and_migrate_gives_it_a_row(name: str, tmp_path: Path) -> None:
     data = with_unknown(written(name)[0])
     (said,) = (finding for finding in archive.verify(data) if finding.severity == "error")
-    assert f"found {UNKNOWN}; PyTorch loads it, and nothing tells what the operation is" in str(said)
+    assert f"found {UNKNOWN}; PyTorch loads it, and nothing says what the operation is" in str(said)
     (tmp_path / "m.pt").write_bytes(data)
     archive.migrate(tmp_path / "m.pt", tmp_path / "new.pt", to="latest")
     assert {finding.severity for finding in archive.verify(tmp_path / "new.pt")} == {"note"}  # it has no name

@@ -259,7 +259,7 @@ def test_a_folder_that_is_shipped_holds_results_alone_unless_more_is_asked(
     options = OPTIONS.get(verb, ({}, {}))[0]
     if use is CompanionUse.WRITTEN:
         for given in (inputs, next(inputs.glob("*.pt*"))):
-            with pytest.raises(ArchiveError, match=r"(?m)give them a folder: -c out-companions/$"):
+            with pytest.raises(ArchiveError, match=r"(?m)name another folder: -c out-companions/$"):
                 plan([str(given)], "out/", None, use, VERBS[verb].kinds)
     read = str(made / "companions") if use is CompanionUse.READ else None
 
@@ -305,11 +305,11 @@ def test_the_manifest_of_a_folder_has_its_name(
 @pytest.mark.parametrize(
     ("out", "manifest", "refusal"),
     [
-        ("/", None, "/: no manifest can lie beside it; say where: --manifest FILE.jsonl"),
+        ("/", None, "/: there is no place for a manifest beside it; name one: --manifest FILE.jsonl"),
         (
             "memory://",
             None,
-            "memory://: no manifest can lie beside it; say where: --manifest FILE.jsonl",
+            "memory://: there is no place for a manifest beside it; name one: --manifest FILE.jsonl",
         ),
         ("out", "", "expected a path, found an empty one"),
         ("out", "model.ptl", "expected a manifest, FILE.jsonl, found model.ptl"),
@@ -333,4 +333,4 @@ def test_a_manifest_takes_the_place_of_no_model(
 
 def test_a_single_file_has_no_manifest(tmp_path: Path) -> None:
     done = called("shrink", STACK, "-o", tmp_path / "out", "--manifest", tmp_path / "a.jsonl")
-    assert str(done.exception) == f"{tmp_path / 'a.jsonl'}: a manifest tells of several files"
+    assert str(done.exception) == f"{tmp_path / 'a.jsonl'}: --manifest needs several input files"

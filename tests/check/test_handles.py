@@ -259,7 +259,7 @@ def test_handles_of_lowered_modules_are_known() -> None:
     found = said(tampered(LOWERED, handles(LOWERED, fewer)))
     assert found == [
         f"error: data.pkl, lowered module '{path}': expected a handle of {CALLSTACKS}, found {gone}; "
-        "PyTorch loads it, and nothing tells what the operation is: "
+        "PyTorch loads it, and nothing says what the operation is: "
         "`debug-archive migrate --to latest` gives it a row without source"
         for path, own in delegated.items()
         if gone in own

@@ -269,7 +269,7 @@ def test_another_serialization_id_is_warned_of() -> None:
 def test_an_archive_without_debug_information_is_noted_once() -> None:
     assert said(without(STACK, lambda name: name.endswith(".debug_pkl") or name == CALLSTACKS)) == [
         "note: no source ranges for any of 6 code records",
-        f"note: {HANDLES}: no {CALLSTACKS} that tells what the handles stand for",
+        f"note: {HANDLES}: no {CALLSTACKS} that says what the handles stand for",
     ]
 
 

@@ -33,7 +33,7 @@ WITHOUT_END = (
     "a zip without its end, cut short or with many other bytes behind it: "
     "copy or download the whole file again"
 )
-LEFT_OUT = "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)\n"
+LEFT_OUT = "debug-archive: skipped, neither archives nor companions: 1 (unknown: 1)\n"
 
 
 @pytest.fixture
@@ -194,9 +194,9 @@ def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> N
         ("split {models} -o {models} -c {models} --force", "is an input, too"),
         (
             "split {models} -o new",
-            "new: companions do not go where the archives are that are shipped; give them a folder: -c ",
+            "new: companions must not be written next to the archives you ship; name another folder: -c ",
         ),
-        ("split {0} {1} -o new", "companions do not go where the archives are"),
+        ("split {0} {1} -o new", "companions must not be written next to the archives"),
         ("split {models}/*.pth -o new -c new", "*.pth: nothing matches"),
         ("split {0} -o new/x.pt -c new/x.pt", "would be written twice"),
         ("join {0} -c {1} -o {1} --force", "is an input, too"),

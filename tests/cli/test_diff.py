@@ -100,6 +100,6 @@ def test_a_companion_goes_to_the_file_that_it_is_of(tmp_path: Path) -> None:
     done = called("diff", lite, small, "-c", companion, *ignored)
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (
         0,
-        "same model; no difference that was asked for",
+        "same model; none of the differences asked for",
     )
     assert called("diff", NESTED, NEW / "traced.pt", "-c", companion).exit_code != 0

@@ -62,7 +62,7 @@ def test_each_model_has_a_row_and_others_are_counted(zoo: Path) -> None:
     ]
     assert found[f"{zoo}/old/b.ptl"]["same_as"] == f"{zoo}/a.ptl"
     assert set(found[f"{zoo}/cut.pt"]) == {"file", "error"}
-    assert "no models, and left out: 1 (HTML page: 1)" in done.stderr
+    assert "skipped, not models: 1 (HTML page: 1)" in done.stderr
     for name in ("a.ptl", "shop.pt2", "state_dict.pt"):
         assert found[f"{zoo}/{name}"]["elements"] == inventoried(zoo / name).elements
 
@@ -136,7 +136,7 @@ def test_a_link_to_a_folder_is_left_out_and_counted(zoo: Path) -> None:
     (zoo / "link").symlink_to("old")
     done = called("inspect", zoo, "--inventory")
     assert (done.exit_code, "could not be read" in done.stdout) == (0, False)
-    assert done.stderr == "debug-archive: no models, and left out: 2 (HTML page: 1, link to a folder: 1)\n"
+    assert done.stderr == "debug-archive: skipped, not models: 2 (HTML page: 1, link to a folder: 1)\n"
 
 
 def test_two_names_of_a_file_are_told_and_its_copy_is_another(zoo: Path) -> None:

@@ -40,7 +40,7 @@ NAMES = ["deep/new.ptl", "deep/older.pt", "old.ptl"]
 SOURCES = dict(zip(NAMES, (NEW_ARCHIVE, OLDER_ARCHIVE, OLD_ARCHIVE), strict=True))
 ALL_SAME = {"same": 3}
 ONE_DONE = {"done": 1, "same": 2}
-CHANGED = "the file is not what the manifest tells; pass --force to replace it"
+CHANGED = "the file is not what the manifest says; pass --force to replace it"
 EXISTS = "the file exists; pass --force to replace it"
 
 

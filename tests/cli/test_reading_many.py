@@ -50,7 +50,7 @@ def test_verify_prints_the_lines_of_each_file_and_a_total(models: Path) -> None:
     assert second.startswith("models/old.ptl: note: callstack_debug_map.pkl: rows of three elements")
     assert third == "models/b/new.ptl: well"
     assert total == "3 files: 2 well (1 with warnings or notes), 1 with findings, 0 not checked"
-    assert done.stderr == "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)\n"
+    assert done.stderr == "debug-archive: skipped, neither archives nor companions: 1 (unknown: 1)\n"
     assert done.exit_code == 1
     (models / "a.ptl").unlink()
     assert called("verify", "models").exit_code == 0
@@ -76,7 +76,7 @@ def test_inspect_prints_a_line_a_file_and_the_sums() -> None:
     assert told[-1] == "could not be read: 1 file"
     problem, others = done.stderr.splitlines()
     assert problem.startswith("debug-archive: models/a.ptl: a zip without its end")
-    assert "left out: 1" in others
+    assert "skipped, not models: 1" in others
 
 
 def test_sizes_prints_a_table_of_files_and_one_of_their_labels(models: Path) -> None:
@@ -126,7 +126,7 @@ def test_one_file_may_be_compared_with_that_of_its_name_in_a_folder(models: Path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["models", "--base", "models/old.ptl"], "BASE is no folder: models/old.ptl"),
+        (["models", "--base", "models/old.ptl"], "BASE isn't a folder: models/old.ptl"),
         (["models", "--budget", "+1KB"], "a budget of +1,000 bytes is for the difference from a BASE"),
         (["models/b", "again", "--base", "models"], "would be compared with the same models/new.ptl"),
     ],
@@ -248,7 +248,7 @@ def test_an_empty_folder_is_told(command: str, models: Path, tmp_path: Path) -> 
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     (models / "notes").mkdir()
     done = called(command, "models", tmp_path / "empty")
-    assert "left out: 2 (empty folder: 1, unknown: 1)\n" in done.stderr
+    assert ": 2 (empty folder: 1, unknown: 1)\n" in done.stderr
     alone = called(command, tmp_path / "empty", "-j", 1)
     nothing = "no file in it" if command == "inspect" else "no archive or companion in it"
     assert str(alone.exception).startswith(f"{tmp_path / 'empty'}: {nothing}")

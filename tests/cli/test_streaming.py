@@ -64,7 +64,7 @@ def test_a_terminal_takes_no_model(folder: Path) -> None:
     with terminal() as seen:
         done = subprocess.run(words, cwd=folder, stdout=seen.file, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
-    assert done.stderr == b"debug-archive: standard output: is a terminal, and models are no text\n"
+    assert done.stderr == b"debug-archive: standard output: refusing to write a binary model to a terminal\n"
     assert not seen.shown
 
 
@@ -83,7 +83,7 @@ def test_a_log_is_no_device_without_end(device: str) -> None:
         pytest.skip("no such device")
     done = run("symbolicate", NESTED, "--log", device)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == f"debug-archive: {device}: is a device, and no log\n".encode()
+    assert done.stderr == f"debug-archive: {device}: is a device, not a log file\n".encode()
 
 
 def test_a_log_may_be_nothing() -> None:

@@ -63,13 +63,13 @@ def test_a_changed_constant_names_the_line_that_uses_it(
     was, now = traced(tmp_path, lite=lite), traced(tmp_path, edit, lite=lite)
     (row,) = (row for row in archive.diff(was, now).changes if row.level is Level.MODEL)
     assert row.new == str(tmp_path / line)
-    assert row.told.endswith(f"; used at {tmp_path / line}")
+    assert row.in_words.endswith(f"; used at {tmp_path / line}")
 
 
 def test_a_new_constant_does_too(tmp_path: Path) -> None:
     was, now = traced(tmp_path), traced(tmp_path, ("(0.5)", "(0.5) * torch.tensor(7.5)"))
     for old, new, sign in ((was, now, "added"), (now, was, "gone")):
-        rows = [row.told for row in archive.diff(old, new).changes if row.what == "tensor"]
+        rows = [row.in_words for row in archive.diff(old, new).changes if row.what == "tensor"]
         assert rows == [f"{sign}, float32 [] at {tmp_path / FIRST}"]
 
 

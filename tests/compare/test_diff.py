@@ -220,9 +220,9 @@ def test_a_record_that_says_the_same_in_other_bytes_is_told() -> None:
     for file in (NESTED.read_bytes(), saved({"a": [1, (2, "b")], "w": torch.ones(2)})):
         other = tampered(file, optimised)
         diff = archive.diff(file, other, ignore=["ids"])  # checkpoints' ids are of their bytes
-        assert [f"{change.what} {change.name}: {change.told}" for change in of_level(diff, Level.LAYOUT)] == [
-            "record data.pkl: the same → written otherwise"
-        ]
+        assert [
+            f"{change.what} {change.name}: {change.in_words}" for change in of_level(diff, Level.LAYOUT)
+        ] == ["record data.pkl: the same → written otherwise"]
         assert diff.same_model
         assert archive.diff(file, other, ignore=["ids", "layout"]).changes == ()
 
@@ -260,7 +260,7 @@ def test_what_changed_between_two_checkpoints_is_told() -> None:
     after = {**before, "w": torch.tensor([1.0, 4.0]), "n": torch.tensor([-4]), "epoch": 2}
     found = of_level(archive.diff(saved(before), saved(after)), Level.MODEL)
     bits = (3 ^ -4 & (1 << 64) - 1).bit_count()
-    assert [(one.name, one.told) for one in found] == [
+    assert [(one.name, one.in_words) for one in found] == [
         ("w", "1 of 2 elements differ, 1 bit; max abs 2, max rel 0.5"),
         (
             "n",
@@ -284,7 +284,7 @@ def test_dtype_and_shape_are_told() -> None:
         {"a": torch.ones(2).half(), "b": torch.ones(2, 2)},
     )
     found = of_level(archive.diff(saved(before), saved(after)), Level.MODEL)
-    assert [one.told for one in found] == ["float32 [2] → float16 [2]", "float32 [4] → float32 [2, 2]"]
+    assert [one.in_words for one in found] == ["float32 [2] → float16 [2]", "float32 [4] → float32 [2, 2]"]
 
 
 def test_a_tensor_of_another_name_is_renamed() -> None:
@@ -298,7 +298,7 @@ def test_a_tensor_of_another_name_is_renamed() -> None:
 def test_storages_that_are_no_longer_shared_are_told() -> None:
     tied = torch.ones(3)
     found = of_level(archive.diff(saved([tied, tied]), saved([tied, tied.clone()])), Level.MODEL)
-    assert [(one.name, one.told) for one in found] == [("1", "shared with 0 → a storage of its own")]
+    assert [(one.name, one.in_words) for one in found] == [("1", "shared with 0 → a storage of its own")]
 
 
 def test_strides_that_only_the_file_has_are_no_difference() -> None:
@@ -327,7 +327,7 @@ def test_nan_and_signed_zero_are_told_apart() -> None:
     (change,) = of_level(archive.diff(saved([before]), saved([after])), Level.MODEL)
     assert isinstance(change, TensorChange)
     assert (change.changed, change.unordered, change.max_abs) == (2, 1, 0.0)
-    assert archive.diff(saved([0.0]), saved([-0.0])).changes[0].told == "0.0 → -0.0"
+    assert archive.diff(saved([0.0]), saved([-0.0])).changes[0].in_words == "0.0 → -0.0"
 
 
 class Quantised(torch.nn.Module):
@@ -379,14 +379,14 @@ def test_the_device_of_a_quantised_tensor_is_layout(tmp_path: Path) -> None:
 def test_another_device_is_told() -> None:
     edited = tampered(NESTED, {"data.pkl": lambda data: data.replace(b"X\x03\0\0\0cpu", b"X\x03\0\0\0gpu")})
     diff = archive.diff(NESTED, edited)
-    told = [one.told for one in of_level(diff, Level.LAYOUT) if one.what == "attribute"]
+    told = [one.in_words for one in of_level(diff, Level.LAYOUT) if one.what == "attribute"]
     assert told
     assert set(told) == {"on cpu → on gpu"}
     assert diff.same_model
     file = saved([torch.ones(2)])
     edited = tampered(file, {"data.pkl": lambda data: data.replace(b"X\x03\0\0\0cpu", b"X\x03\0\0\0gpu")})
     diff = archive.diff(file, edited)
-    assert [one.told for one in of_level(diff, Level.LAYOUT)] == ["on cpu → on gpu"]
+    assert [one.in_words for one in of_level(diff, Level.LAYOUT)] == ["on cpu → on gpu"]
     assert diff.same_model
 
 

@@ -103,7 +103,7 @@ def rows(edit: str, form: str) -> list[str]:
     """The differences of the model, each with the part of its name that no process counts."""
     found = [change for change in diff(edit, form).changes if change.level is Level.MODEL]
     return [
-        f"{one.what} {one.name.rpartition('___torch_mangle_')[2].lstrip('0123456789.')}: {one.told}"
+        f"{one.what} {one.name.rpartition('___torch_mangle_')[2].lstrip('0123456789.')}: {one.in_words}"
         for one in found
     ]
 

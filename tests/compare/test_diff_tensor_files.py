@@ -37,7 +37,7 @@ ARRAYS: dict[str, np.ndarray] = {
 def rows(old: Source, new: Source) -> dict[tuple[str, str], tuple[Level, str]]:
     """The level and words of each row, by what and name; but for the kinds of files."""
     changes = archive.diff(old, new).changes
-    return {(row.what, row.name): (row.level, row.told) for row in changes if row.what != "file"}
+    return {(row.what, row.name): (row.level, row.in_words) for row in changes if row.what != "file"}
 
 
 @given(st.sampled_from(sorted(ARRAYS)), st.data())

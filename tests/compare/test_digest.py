@@ -338,7 +338,7 @@ def test_the_order_of_a_set_does_not_count(kind: type, protocols: tuple[int, int
     assert archive.diff(*files).same_model
     other = file_of({"a": kind([0, 8, 24]), "b": b"xy"})
     assert of(files[0]).parts != of(other).parts
-    assert [(one.name, one.told) for one in archive.diff(files[0], other, ignore=["ids"]).changes] == [
+    assert [(one.name, one.in_words) for one in archive.diff(files[0], other, ignore=["ids"]).changes] == [
         ("a.16", "gone, 16"),
         ("a.24", "added, 24"),
     ]

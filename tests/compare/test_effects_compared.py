@@ -76,7 +76,7 @@ def test_other_effects_are_another_model_and_one_row() -> None:
     found = archive.diff(REPORTING, data)
     assert not found.same_model
     (row,) = [row for row in found.changes if row.level is Level.MODEL]
-    assert (row.what, row.name, row.told) == ("effects", EFFECTS, "effects +0 −1")  # noqa: RUF001
+    assert (row.what, row.name, row.in_words) == ("effects", EFFECTS, "effects +0 −1")  # noqa: RUF001
 
 
 def test_a_setting_that_no_text_shows_is_another_model() -> None:

@@ -382,8 +382,8 @@ def test_without_the_code_nothing_tells_which_weight(tmp_path: Path) -> None:
     for file, target in zip(files, left, strict=True):
         archive.split(file, target, tmp_path / f"{target.stem}.ptdbg")
     found = archive.diff(*left, ignore=["ids", "layout", "debug"])
-    told = [(row.what, row.name, row.told) for row in found.changes]
-    words = "192 bytes → 192 bytes; nothing tells which tensors"
+    told = [(row.what, row.name, row.in_words) for row in found.changes]
+    words = "192 bytes → 192 bytes; which tensors is not known"
     assert told == [("weights", OBJECT, words)]
 
 

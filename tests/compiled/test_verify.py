@@ -149,7 +149,7 @@ BROKEN = {
         OBJECT,
         segment(PT_LOAD, 16, 16),
         OBJECT,
-        "expected segment 0 as far behind the beginning",
+        "expected segment 0 as far from the beginning",
         "page-aligned",
     ),
     "no symbols": Broken(OBJECT, dynamic(6), OBJECT, "expected symbols", ""),  # which ends PyTorch's process

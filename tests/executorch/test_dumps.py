@@ -191,7 +191,7 @@ def test_a_run_that_failed_counts_as_far_as_it_went() -> None:
 
 def test_first_runs_of_each_method_can_be_left_out() -> None:
     assert profile_etdump(dump("methods"), record("methods"), warmup=1).runs == {"forward": 1}
-    with pytest.raises(ArchiveError, match="there are no runs behind the first 2 of each method"):
+    with pytest.raises(ArchiveError, match="there are no runs after the first 2 of each method"):
         profile_etdump(dump("methods"), record("methods"), warmup=2)
 
 
@@ -267,7 +267,7 @@ def test_notes_of_a_backend_have_the_places_of_the_nodes_that_it_told() -> None:
         ("xnnpack", "shop", "0:0 ran _to_dim_order_copy.out, and is aten.embedding.default in the ETRecord"),
         ("shop", "xnnpack", "instruction 0:0 ran embedding.out, and is "),
         ("xnnpack", "mapped", "and "),
-        ("shop", "methods", "; nor is it of 2 other methods"),
+        ("shop", "methods", "; nor does it fit 2 other methods"),
     ],
 )
 def test_a_dump_of_another_program_is_refused(name: str, of: str, why: str) -> None:
@@ -306,8 +306,8 @@ REGION = ("embedding.out", "embedding.out", "add.out")
             ("embedding.out", "add.out", "add.out"),
             "0:1 ran add.out, and is aten.embedding.default",
         ),
-        ((*REGION, "mul.out"), "instruction 0:3 ran mul.out, and is none of the ETRecord"),
-        ((*REGION, "DELEGATE_CALL"), "instruction 0:3 ran DELEGATE_CALL, and is none of the ETRecord"),
+        ((*REGION, "mul.out"), "instruction 0:3 ran mul.out, and isn't in the ETRecord"),
+        ((*REGION, "DELEGATE_CALL"), "instruction 0:3 ran DELEGATE_CALL, and isn't in the ETRecord"),
         (REGION[:2], "a run ended without instruction 0:2 of the ETRecord"),
         (("DELEGATE_CALL", *REGION[1:]), "0:0 ran DELEGATE_CALL, and is aten.embedding.default"),
         (("JF_CALL", *REGION[1:]), "instruction 0:0 ran JF_CALL, and is aten.embedding.default"),
@@ -332,7 +332,7 @@ def test_a_run_that_did_not_end_or_jumped_need_not_have_run_all() -> None:
 
 def test_a_run_that_fits_several_methods_is_refused_until_one_is_named() -> None:
     data = ran("embedding.out", whole=False)
-    with pytest.raises(ArchiveError, match="a run may be of each of these methods: forward, words; --method"):
+    with pytest.raises(ArchiveError, match="a run fits each of these methods: forward, words; choose"):
         profile_etdump(data, record("methods"))
     assert profile_etdump(data, record("methods"), method="words").runs == {"words": 1}
 

@@ -20,7 +20,7 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         done = run("serve", folder)
         assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
-    assert b"is no store" in run("serve", tmp_path).stderr
+    assert b"isn't a store" in run("serve", tmp_path).stderr
 
 
 def test_an_address_that_is_taken_or_none_is_refused(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ def test_a_broken_claim_refuses_and_does_no_more(bucket: Bucket, prefix: bytes) 
 
 
 def test_a_place_without_a_mark_is_no_store(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="is no store: there is no object debug-archive-store in it"):
+    with pytest.raises(ArchiveError, match="isn't a store: there is no object debug-archive-store in it"):
         Bucket.open(url)
     fs, root = fsspec.core.url_to_fs(url)
     fs.pipe_file(f"{root}/debug-archive-store", b"debug-archive store, version 1\n")
@@ -357,7 +357,7 @@ def test_several_stores_are_asked_in_their_order(url: str, tmp_path: Path) -> No
     done = run("symbolicate", "--store", stores, "--log", log)
     assert done.stdout == run("symbolicate", FLEET, "--log", log).stdout
     assert done.returncode == 1  # a failure might have been of a model there
-    assert b"not read: memory://nowhere: is no store" in done.stderr
+    assert b"not read: memory://nowhere: isn't a store" in done.stderr
 
 
 def test_builds_of_one_name_in_several_stores_are_told_apart(tmp_path: Path) -> None:

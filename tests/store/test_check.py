@@ -107,7 +107,7 @@ def test_a_prefix_that_two_companions_have_is_told(store: Store, tmp_path: Path)
 
 def test_an_index_that_is_none_is_told_and_made_anew(store: Store) -> None:
     store.folder.index.write_bytes(b"no database")
-    assert found(store) == ["warning: index.sqlite: was broken, or of another version; it is made anew"]
+    assert found(store) == ["warning: index.sqlite: was broken, or of another version; it is rebuilt"]
     assert found(store) == []
     store.folder.index.unlink()
     assert found(store) == []  # whoever opens the store makes it
@@ -116,4 +116,4 @@ def test_an_index_that_is_none_is_told_and_made_anew(store: Store) -> None:
 def test_what_lies_about_is_told(store: Store) -> None:
     (store.folder.companions / "more").mkdir()
     store.folder.bases.rmdir()
-    assert found(store) == ["warning: companions/more: no file of a store; it is left alone"]
+    assert found(store) == ["warning: companions/more: isn't a file of a store; ignored"]

@@ -36,7 +36,12 @@ def lines(*words: object, status: int = 0, error: str = "") -> list[str]:
 
 
 def test_files_and_folders_are_added(path: Path) -> None:
-    found = lines("add", FLEET / "Ranker.ptdbg", FLEET, error="left out: 3 (JSON: 1, unknown: 2)")
+    found = lines(
+        "add",
+        FLEET / "Ranker.ptdbg",
+        FLEET,
+        error="skipped, neither archives nor companions: 3 (JSON: 1, unknown: 2)",
+    )
     kept = Store.open(path).one("Ranker").kept_size
     assert found[0] == (
         f"{FLEET}/Ranker.ptdbg: added, 765c5a945fdcb44468a450a4c51f42c2, prefix 2597103980, "
@@ -53,9 +58,9 @@ def test_archives_give_companions_or_are_counted(path: Path, tmp_path: Path) -> 
     for name in ("traced.ptl", "unicode.pt"):
         shutil.copy(FIXTURES / "releases" / "torch-2.13.0" / name, models)
     run("split", models / "traced.ptl", "-o", models / "left.ptl", "-c", tmp_path / "traced.ptdbg")
-    assert lines("add", models)[-1] == "3 files: 2 added, 1 without debug info, and left out"
-    assert lines("add", models / "left.ptl", error="left.ptl: no debug info in it, and left out") == [
-        "1 file: 1 without debug info, and left out"
+    assert lines("add", models)[-1] == "3 files: 2 added, 1 without debug info, skipped"
+    assert lines("add", models / "left.ptl", error="left.ptl: no debug info in it; skipped") == [
+        "1 file: 1 without debug info, skipped"
     ]
     assert lines("add", tmp_path / "traced.ptdbg")[-1] == "1 file: 1 kept already"
     assert len(Store.open(path).entries()) == 2
@@ -179,7 +184,7 @@ def test_a_store_is_named_by_its_option_or_the_environment(tmp_path: Path) -> No
     assert b"Missing option '--store'" in ended.stderr
     ended = process("store", "ls", "--store", tmp_path)
     assert ended.returncode == 2
-    assert b"is no store: there is no mark debug-archive-store in it" in ended.stderr
+    assert b"isn't a store: there is no mark debug-archive-store in it" in ended.stderr
 
 
 @pytest.mark.usefixtures("path")

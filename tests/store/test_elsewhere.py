@@ -71,7 +71,7 @@ def test_a_store_does_not_work_where_its_folders_are_links(
         ended = run("store", *words, "--store", "store")
         assert (ended.returncode, ended.stderr.decode()) == (
             2,
-            f"debug-archive: store/{name}: is a link, and no folder of a store is one\n",
+            f"debug-archive: store/{name}: is a link, not a folder of a store\n",
         )
     assert run("symbolicate", "store", "--log", "new.ptdbg").returncode == 2
     assert contents(tmp_path) == before
@@ -163,12 +163,12 @@ def test_ls_tells_every_name_that_it_cannot_read(store: Store, tmp_path: Path) -
     assert [
         line.removeprefix(f"debug-archive: {folder}/") for line in ended.stderr.decode().splitlines()
     ] == [
-        f"{'E' * 32}.kept: has capital letters in its name, and no file of a store has",
-        f"{'a' * 32}.kept: is a link, and no file of a store is one",
-        f"{'b' * 32}.kept: is a pipe, and no file of a store is one",
-        f"{'c' * 32}.kept: is a folder, and no file of a store is one",
+        f"{'E' * 32}.kept: has capital letters in its name; files of a store have none",
+        f"{'a' * 32}.kept: is a link, not a file of a store",
+        f"{'b' * 32}.kept: is a pipe, not a file of a store",
+        f"{'c' * 32}.kept: is a folder, not a file of a store",
         f"{'d' * 32}.kept: byte 0: expected a kept companion's header, found other bytes",
-        "two\\nlines: no file of a store; it is left alone",
+        "two\\nlines: isn't a file of a store; ignored",
     ]
     assert b"2 companions" in ended.stdout
     assert run("store", "check", "--store", store.file).returncode == 1

@@ -256,12 +256,12 @@ def test_what_is_no_file_is_told_and_left_alone(store: Store, tmp_path: Path) ->
     again = Store.open(store.file)
     assert len(again.entries()) == 3
     for key, kind in kinds.items():
-        assert again.unread[key].endswith(f"{key}.kept: is {kind}, and no file of a store is one")
-        with pytest.raises(ArchiveError, match=f"is {kind}, and no file of a store is one"):
+        assert again.unread[key].endswith(f"{key}.kept: is {kind}, not a file of a store")
+        with pytest.raises(ArchiveError, match=f"is {kind}, not a file of a store"):
             again.add(kin(int(key, 16)))
-        with pytest.raises(ArchiveError, match=f"is {kind}, and no file of a store is one"):
+        with pytest.raises(ArchiveError, match=f"is {kind}, not a file of a store"):
             again.companion(key)
-    assert again.unread["A" * 32].endswith("has capital letters in its name, and no file of a store has")
+    assert again.unread["A" * 32].endswith("has capital letters in its name; files of a store have none")
     found = [one.record for one in again.check() if one.severity == "error"]
     assert found == [f"companions/{key}.kept" for key in (*kinds, "A" * 32)]
     with pytest.raises(ArchiveError, match="`store check` finds errors, so nothing is removed"):
@@ -284,7 +284,7 @@ def test_foreign_files_are_told_and_left_alone(store: Store) -> None:
     again = Store.open(store.file)
     assert (len(again.entries()), again.unread) == (3, {})
     assert [(one.severity, str(one)) for one in again.check()] == [
-        ("warning", f"{name}: no file of a store; it is left alone")
+        ("warning", f"{name}: isn't a file of a store; ignored")
         for name in ("companions/two\\nlines", "notes.txt")
     ]
     again.gc()

@@ -194,7 +194,7 @@ def test_check_tells_of_an_index_that_disagrees_and_makes_it_anew(store: Store) 
     again = Store.open(store.file)
     assert again.one("Other").prefix == 7
     assert [str(one) for one in again.check()] == [
-        f"index.sqlite, {id_of(3)}: was not what the file says; it is made anew"
+        f"index.sqlite, {id_of(3)}: was not what the file says; it is rebuilt"
     ]
     assert again.entries() == before == list(read_index(store.folder).values())
     assert list(again.check()) == []

@@ -141,6 +141,6 @@ def test_a_lock_is_a_regular_file(kind: str, store: Store, tmp_path: Path) -> No
     path = store.folder.path / "lock"
     path.unlink()
     KINDS[kind](path)
-    with pytest.raises(ArchiveError, match=f"lock: is a {kind}, and no file of a store is one"):
+    with pytest.raises(ArchiveError, match=f"lock: is a {kind}, not a file of a store"):
         store.add(kin(9))
     assert not (tmp_path / "mine").exists()

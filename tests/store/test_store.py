@@ -172,9 +172,9 @@ def test_a_word_that_means_several_or_none_says_so(store: Store) -> None:
 
 def test_a_folder_with_other_files_is_not_made_a_store(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ArchiveError, match="is no store, and no new one is made beside other files"):
+    with pytest.raises(ArchiveError, match="isn't a store, and a new one isn't made beside other files"):
         Store.open(tmp_path, create=True)
-    with pytest.raises(ArchiveError, match="is no store: there is no mark debug-archive-store in it"):
+    with pytest.raises(ArchiveError, match="isn't a store: there is no mark debug-archive-store in it"):
         Store.open(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 

@@ -99,7 +99,7 @@ def _range_faults(name: str, constraint: dict[str, Any], place: str) -> Iterator
         yield wrong(place, f"expected a range, found {low} to {high}", "Invalid ranges [")
     prefix = next((beginning for beginning in UNBACKED if name.startswith(beginning)), "")
     if prefix and not name.removeprefix(prefix).isdecimal():
-        problem = f"expected a number behind {prefix}, found {shown(name)}"
+        problem = f"expected a number after {prefix}, found {shown(name)}"
         yield wrong(place, problem, "invalid literal for int() with base 10")
 
 
@@ -166,7 +166,7 @@ __all__ = ["needs", "program_faults"]
 
 PROGRAM = "ExportedProgram"
 PLACES = 1_000
-"""Places of which is remembered that a fault was told."""
+"""Places whose reported faults are remembered."""
 
 
 def program_faults(program: Any, payloads: Payloads) -> Iterator[Diagnostic]:  # noqa: ANN401 (any value)
@@ -233,7 +233,7 @@ def needs(program: dict[str, Any]) -> list[str]:
     """The names of types and operators that do not come with PyTorch, each once.
 
     PyTorch 2.13 refuses a program whose operators are not registered, or whose trees have types that are
-    not. Both are registered by importing what defines them, which no archive tells. Source:
+    not. Both are registered by importing what defines them, which no archive names. Source:
     ``deserialize_node`` in ``torch/_export/serde/serialize.py``, ``_json_to_treespec`` in
     ``torch/utils/_pytree.py``.
 

@@ -81,7 +81,7 @@ def file_faults(records: Records) -> Iterator[Diagnostic]:
             if content != value.encode():
                 refusal = message if content.isascii() else ""
                 yield wrong("", f"expected {value!r}, found {shown(content)}", refusal, name)
-    if problem := version_problem(records, records):  # of the zip, as all of PyTorch's archives have it
+    if problem := version_problem(records, records):  # the zip's version, as in all of PyTorch's archives
         yield wrong("", problem[1], "Attempted to read a PyTorch file with version", problem[0])
     for name in records:
         if name.startswith(PROGRAMS[0]):
@@ -170,7 +170,7 @@ class PayloadCheck:
             yield wrong(f"{place}.path_name", problem, "Unsupported constant type")
         record = self._records.get(posixpath.join(self._folder, path))
         if record is None:
-            problem = f"expected a record in {self._folder}, found {shown(path)}, which is none"
+            problem = f"expected a record in {self._folder}, found {shown(path)}, which isn't one"
             yield wrong(f"{place}.path_name", problem, NO_FILE)
         elif not row["use_pickle"]:
             yield from self._tensor(row, f"{place}.tensor_meta", record)
@@ -195,7 +195,7 @@ class PayloadCheck:
         """The faults of the part of a record that a tensor is."""
         first = self._first.setdefault(path, meta)
         element = element_of(first)
-        if element is None:  # told of the first row
+        if element is None:  # reported for the first row
             return
         width = WIDTHS[element]
         held = record.size or elements(first) * width
@@ -244,7 +244,7 @@ def elements(meta: dict[str, Any]) -> int:
 
 
 def stretch(meta: dict[str, Any]) -> int:
-    """The number of elements from the beginning of the storage to behind a tensor's last one."""
+    """The number of elements from the beginning of the storage to the end of a tensor's last one."""
     sizes, strides = _numbers(meta["sizes"]), _numbers(meta["strides"])
     if 0 in sizes:
         return 0

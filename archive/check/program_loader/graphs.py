@@ -9,7 +9,7 @@ value itself, under its own name, and has another node for each of them.
 
 PyTorch reads some texts of a node's metadata again, and refuses those that are laid out in another way. It
 takes a stack trace as it is, splits ``nn_module_stack`` and ``source_fn_stack``, and reads ``from_node`` and
-``custom`` as JSON. Empty texts are left alone.
+``custom`` as JSON. Empty texts are ignored.
 
 Source: ``deserialize_graph``, ``deserialize_node``, ``deserialize_outputs``, ``deserialize_metadata`` and
 ``generate_getitems`` in ``torch/_export/serde/serialize.py``; ``NodeSource._from_dict`` in

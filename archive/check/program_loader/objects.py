@@ -8,7 +8,7 @@ functions by their names (``dlsym``):
 - *File header*: it is a shared object (ET_DYN) of version 1.
 - *Program headers*: they and their segments are in the file, whose end would end the process. There is a
   segment to load and one of dynamic entries. Place in the file and address of what is loaded are as far
-  behind the beginning of a page: of 4 KiB here, and machines may have larger ones.
+  from the beginning of a page: of 4 KiB here, and machines may have larger ones.
 - *Dynamic entries*: there are symbols, their names, and a table of hashes in which the loader looks them up.
 - *Functions*: those in ``FUNCTIONS`` are defined. PyTorch loads a model without ``RUN``, and its process ends
   when it calls the model.
@@ -17,7 +17,7 @@ Section headers are passed over. Not checked are relocations, versions of symbol
 libraries that the object needs, and what code does that runs when the object is loaded. Objects of other
 systems are not looked into, nor the symbols of those that are not of 64 bits, little-endian.
 
-Source: ``elf/dl-load.c`` of glibc, whose words are told; ``AOTIModelContainerRunner`` in
+Source: ``elf/dl-load.c`` of glibc, whose words are quoted; ``AOTIModelContainerRunner`` in
 ``torch/csrc/inductor/aoti_runner/model_container_runner.cpp``. Each fault was tried with PyTorch 2.13 and
 glibc on x86-64.
 """
@@ -43,9 +43,9 @@ MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "ppc64le": 21, "s390x"
 """The number of each machine in ELF headers (``e_machine``), by the name that metadata give it. All have 64
 bits."""
 BIG_ENDIAN = {22}
-"""Those of them with the other byte order."""
+"""The big-endian machines among them."""
 SHARED, CURRENT = 3, 1
-"""Of e_type and of both versions."""
+"""The e_type of a shared object, and the current version in both of its fields."""
 SYSTEMS = {0, 3}
 """The ABIs that glibc takes: System V's and GNU's."""
 RUN = "AOTInductorModelContainerRun"
@@ -143,7 +143,7 @@ def _loader_faults(data: memoryview, made: SharedObject) -> Iterator[tuple[str, 
         yield "", "expected a segment of dynamic entries, found none", "object file has no dynamic section"
     for number, segment in enumerate(made.segments):
         if segment.kind == PT_LOAD and (segment.address - segment.offset) % PAGE:
-            problem = f"expected segment {number} as far behind the beginning of a page as in memory"
+            problem = f"expected segment {number} as far from the beginning of a page as in memory"
             yield f"byte {made.headers[1][0] + number * headers.program.size}", problem, "page-aligned"
             return
 
@@ -159,7 +159,7 @@ def _symbol_faults(name: str, data: memoryview, made: SharedObject) -> Iterator[
         return
     table = loaded_symbols(data, made)
     if table is None:
-        problem = "expected symbols and, behind them, their names in a segment, found none"
+        problem = "expected symbols and, after them, their names in a segment, found none"
         yield Diagnostic("warning", name, "", f"{problem}; what functions it has is not checked")
         return
     lacking = [function for function in (*FUNCTIONS, RUN) if table.defined(function.encode()) is None]

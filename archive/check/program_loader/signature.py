@@ -36,7 +36,7 @@ USER_OUTPUTS = {"user_output", "loss_output"}
 
 
 class SpecValue(NamedTuple):
-    """What a spec says of an input or output: its name, or its value where it is none of the graph's."""
+    """What a spec says of an input or output: its name, or its value where the graph has none."""
 
     name: object
     is_name: bool
@@ -102,9 +102,9 @@ class SignatureCheck:
         for number, (argument, spec) in enumerate(zip(inputs, self._inputs, strict=False)):
             ((kind, value),) = spec.items()
             place = f"{PLACE}.input_specs[{number}].{kind}"
-            told, actual = _named_by(kind, value), named(argument)
-            if told.is_name and actual.is_name and told.name != actual.name:
-                problem = f"expected the input's name {shown(actual.name)}, found {shown(told.name)}"
+            specified, actual = _named_by(kind, value), named(argument)
+            if specified.is_name and actual.is_name and specified.name != actual.name:
+                problem = f"expected the input's name {shown(actual.name)}, found {shown(specified.name)}"
                 yield wrong(f"{place}.arg", problem, "does not match node name")
             # what the input stands for: a weight or constant of the archive
             weights, constants = self._payloads.weights, self._payloads.constants
@@ -114,7 +114,7 @@ class SignatureCheck:
                     yield _absent(name, f"{place}.parameter_name", "weight", NO_WEIGHT)
                 elif not weights[name]["is_param"]:
                     problem = (
-                        f"expected a parameter, found {shown(name)}, which is none in the table of weights"
+                        f"expected a parameter, found {shown(name)}, which isn't one in the table of weights"
                     )
                     yield wrong(f"{place}.parameter_name", problem, "is not an instance of torch.nn.")
             elif kind == "buffer" and weights is not None and constants is not None:
@@ -168,7 +168,7 @@ class SignatureCheck:
     def _change_faults(
         self, output: object, changed: Mapping[str, Mapping[str, int]], place: str
     ) -> Iterator[Diagnostic]:
-        """The faults of an output that changes an input; PyTorch wants them behind tokens, before others."""
+        """The faults of an output that changes an input; PyTorch wants them after tokens, before others."""
         kind = next((kind for kind in MUTATIONS if str(output) in changed[kind]), None)
         if kind is None:
             problem = f"expected an output that changes an input, found {shown(output)}"
@@ -215,8 +215,8 @@ def _is_in(names: Collection[str], name: object) -> bool:
 
 
 def _absent(name: object, place: str, what: str, message: str) -> Diagnostic:
-    told = message if isinstance(name, str) else ""
-    return wrong(place, f"expected the name of a {what}, found {shown(name)}", told)
+    refusal = message if isinstance(name, str) else ""
+    return wrong(place, f"expected the name of a {what}, found {shown(name)}", refusal)
 
 
 def _named_by(kind: str, value: dict[str, Any]) -> SpecValue:

@@ -156,10 +156,10 @@ class RowCheck:
                     problem = f"expected a range of the symbol {shown(symbol)}, found none"
                     message = f"KeyError: {symbol[:60]}" if symbol.startswith(UNBACKED) else None
                     yield wrong(f"{place}.expr_str", problem, message)
-            alone = SYMBOL.fullmatch(str(text))
-            if alone and plain in hint:
+            only = SYMBOL.fullmatch(str(text))
+            if only and plain in hint:
                 # The first example of a symbol counts: it must be in the symbol's range.
-                symbol, value = alone["symbol"], hint[plain]
+                symbol, value = only["symbol"], hint[plain]
                 first = symbol not in self._exemplified
                 self._exemplified.add(symbol)
                 if first and symbol in self._ranges:

@@ -94,8 +94,10 @@ def _saved(model: example.Example, folder: Path, *, force: bool) -> DemoStep:
 def _ran(*runs: StockRun) -> DemoStep:
     lines = map(str, runs)
     text = "A fresh process, which cannot import this library, loads and calls both:\n\n" + "\n".join(lines)
-    told = [{"file": run.file, "same": is_same(run.difference), "difference": run.difference} for run in runs]
-    facts = {"importable": False, "runs": told}
+    results = [
+        {"file": run.file, "same": is_same(run.difference), "difference": run.difference} for run in runs
+    ]
+    facts = {"importable": False, "runs": results}
     return DemoStep("stock", "Run by stock PyTorch", text, facts)
 
 
@@ -103,7 +105,7 @@ def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
     """The lines that the lite interpreter shows, of which TorchScript shows the last one, too.
 
     Raises:
-        ClaimError: TorchScript shows another line, or the last one is no line of the model's source.
+        ClaimError: TorchScript shows another line, or the last one isn't a line of the model's source.
     """
     lines, others = shown_lines(lite.error), shown_lines(script.error)
     check(lines and others and lines[-1] == others[-1], "lite interpreter and TorchScript show the same line")

@@ -1,4 +1,4 @@
-"""What both demos are made of: steps that have been done, and claims, checked before they are told."""
+"""What both demos are made of: steps that have been done, and claims, checked before they are printed."""
 
 from __future__ import annotations
 

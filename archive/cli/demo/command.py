@@ -48,7 +48,7 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
 
     Each result and text is compared.
 
-    Exit status: 0 all is as it is told, 1 something is not, 2 error.
+    Exit status: 0 every claim held, 1 at least one did not, 2 error.
 
     \b
     Examples:
@@ -101,14 +101,14 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
     except shown.FAILURES as error:
         problem = one_line(str(error))
     if as_json:
-        told: DemoFacts = {
+        document: DemoFacts = {
             "file": str(folder),
             "kept": kept,
             "steps": facts,
             "seconds": seconds,
             "problem": problem or None,
         }
-        printing.write_document(told)
+        printing.write_document(document)
     elif not problem:
         where = f"are in {folder.absolute()}." if kept else "are removed; -o FOLDER keeps them."
         printing.write(

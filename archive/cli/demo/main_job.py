@@ -54,7 +54,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
 
 
 def _model(folder: Path) -> DemoStep:
-    """Tell what the archive is.
+    """Say what the archive is.
 
     Raises:
         ClaimError: ``verify`` finds something.

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # --- debug
 
 LONGEST_NAME = 1 << 16
-"""Characters of a file's name that are written; of a longer one, which no file has, its digest."""
+"""Characters of a file's name that are written; a longer one, which no file has, is written as its digest."""
 
 
 def debug_parts(archive: Archive) -> Mapping[str, str]:
@@ -130,7 +130,7 @@ def _digest(rows: Iterable[object]) -> str:
 
 Of = Literal["model", "weights", "debug", "file"]
 VERSIONS: Mapping[Of, int] = {"model": 3, "weights": 1, "debug": 1}
-"""Of the lists of parts: it changes with whatever changes the digest of a model that stays as it is."""
+"""Versions of the lists of parts: each changes with whatever changes the digest of an unchanged model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Digest:
         of: what it is of: ``model``, ``weights``, ``debug`` or ``file``.
         value: 64 hexadecimal digits.
         parts: the digests of the parts by their names, sorted; none of a file.
-        left_out: of weights, how many have not the prefix that others have.
+        left_out: how many weights lack the prefix that others have.
     """
 
     of: Of
@@ -169,11 +169,11 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
         of: ``model`` for what it computes, ``weights`` for its tensors' names, dtypes, shapes and elements,
             ``debug`` for the debug info in it, ``file`` for its bytes.
         prefix: of weights, what is taken from the beginning of names: ``module.``. If some have it, they
-            alone count; if none has, all count as they are.
+            only they count; if none has, all count as they are.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the source is no archive, is broken, or is only a companion, which has no model.
+        ArchiveError: the source isn't an archive, is broken, or is only a companion, which has no model.
         OSError: it cannot be read.
         ValueError: a prefix is given, and the digest is not of weights.
     """
@@ -184,7 +184,7 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
             _check_model(archive)
             parts, left_out = weights(archive, prefix)
         return Digest(of, value_of(of, parts), parts, left_out)
-    if of == "debug":  # of a file elsewhere, only debug info is fetched
+    if of == "debug":  # only debug info of a remote file is fetched
         with open_archive(source, limits=limits, kinds=ZIP_KINDS) as archive:
             parts = debug_parts(archive)
         return Digest(of, value_of(of, parts), parts)
@@ -196,10 +196,10 @@ def digest(source: Source, *, of: Of = "model", prefix: str = "", limits: Limits
     with opened(mapped, limits.allowance(mapped.weight), OPENED_KINDS) as archive:
         _check_model(archive)
         if archive.recognised.kind in TENSOR_KINDS:
-            told = (
+            problem = (
                 f"{archive.recognised.what}, without a model around them: `digest --of weights` is of these"
             )
-            raise ArchiveError(told, file=archive.file)
+            raise ArchiveError(problem, file=archive.file)
         parts = model_parts(archive)
     return Digest(of, value_of(of, parts), parts)
 

@@ -7,7 +7,7 @@ PyTorch called them. Texts in quotes stay as they are. The constants of a class 
 
 In the lines of a list, a name is printable and on one line. As in lists of ``sha256sum``, a backslash is
 written twice, and line ends as ``\n`` and ``\r``. So are all other characters that do not print: ``\u2028``,
-and bytes that are no UTF-8 as Python has them, ``\udcff``.
+and bytes that aren't UTF-8 as Python has them, ``\udcff``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ part                          what it is of
 ``tensor/NAME``               a tensor by its name
 ``module/PATH``               the tensors of a module and of those below it, by their names there
 ``alias/NAME``                the names of tensors whose elements overlap, and how
-``weights/NAME``              the weights in a shared object, whose tensors it does not tell apart
+``weights/NAME``              the weights in a shared object, which doesn't say which tensors they are
 ``record/NAME``               any other record that the loader may read, by its bytes: C++ code without
                               comments, a shared object without weights, paths of source files, stack traces
 ============================  ===============================================================================
@@ -22,7 +22,7 @@ Records have parts that are the model's: see :mod:`archive.compare.sameness`.
 The digest of a module is of the tensors in it, by their names there. That of ``encoder`` is the sha256 of
 lines like those of a list of parts, one for each tensor in it or below it, sorted by name:
 ``encoder.0.weight`` is ``0.weight`` there. So modules of equal tensors have equal digests, wherever they
-are in a model. A state dict has the modules that its names tell.
+are in a model. A state dict has the modules that its names have.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 MOST = 64
 """How many modules a tensor may be in, the outermost ones, that have digests."""
 MODULE_BYTES = 400
-"""Bytes of memory that a module costs besides its path."""
+"""Bytes of memory that a module takes besides its path."""
 NO_MODULE = re.compile(r"(?:.*:)?CONSTANTS\.c\d+|bytecode:.*", re.DOTALL)
 """Tensors that are constants of code."""
 
@@ -124,7 +124,7 @@ def _ends(name: str) -> Iterator[int]:
 WARN = "WARN"
 INSIDES = re.compile(re.escape(INSIDE))
 TOKEN_BYTES = 80
-"""Bytes of memory that a character of code costs, as a part of names that wait."""
+"""Bytes of memory that a character of code takes, as a part of names that wait."""
 
 
 def model_parts(archive: Archive) -> Mapping[str, str]:
@@ -233,12 +233,12 @@ class _ModelParts:
 
     # torch.save and torch.package
 
-    def _pickle(self, name: str, before: str, behind: str) -> Iterator[tuple[str, bytes]]:
+    def _pickle(self, name: str, before: str, after: str) -> Iterator[tuple[str, bytes]]:
         """The value of what Python pickled, whose storages have names around their keys."""
         self._done.add(name)
         with self._archive.allowance.part() as part, in_file(self._archive.file, name):
             value = unpickled(self._archive.container, part, name)
-            written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{behind}")
+            written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{after}")
             yield f"values/{name}", sha256_of(written.written(value))
 
     # Exported programs
@@ -295,7 +295,7 @@ class _ModelParts:
                 yield f"alias/{group[0].name}", sha256_of(rows.encode("utf-8", "surrogateescape"))
 
     def _is_loaded_by_object(self, storage: str) -> bool:
-        """Whether a tensor is a shared object's: code tells its name that the model runs without."""
+        """Whether a tensor is a shared object's: only code that the model runs without has its name."""
         return storage.rpartition("/")[0] in self._objects
 
     def _others(self) -> Iterator[tuple[str, bytes]]:

@@ -5,7 +5,7 @@ that was written before is its number: so values that are shared differ from cop
 is the digest of what it holds, wherever its storage lies; devices are left out. Nothing is executed.
 
 The elements of a tensor are hashed in logical order, little-endian, in pieces of 8 MiB, the last one shorter.
-Their digest is the sha256 of the sha256 of all pieces, one behind the other: so a large tensor takes all
+Their digest is the sha256 of the concatenated sha256 of all pieces: so a large tensor takes all
 cores. The digest of a tensor is that of its properties (:func:`archive.compare.sameness.properties_of`) and
 elements.
 """
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from archive.reader.tensors import Tensors
 
 REDUCED = "reduce_package"
-"""How the name of a TorchScript module in a package begins. An address of a process stands behind it."""
+"""How the name of a TorchScript module in a package begins. An address in the process follows."""
 VALUE_BYTES = 120
-"""Bytes of memory that a value costs while it waits, and as bytes."""
+"""Bytes of memory that a value takes while it waits, and as bytes."""
 Work = list[object]
 
 
@@ -46,7 +46,7 @@ class ValueBytes:
 
     Args:
         contents: the digests of tensors.
-        allowance: the memory that the bytes may cost.
+        allowance: the memory that the bytes may take.
         place: gives the record of a storage by its key.
         text: what stands for a text.
         name: what stands for the name of a class.

@@ -1,8 +1,9 @@
 r"""The weights of a model, each with its digest: equal in any format that keeps their names.
 
-A part is a tensor, called by its name. Its digest is the sha256 of a line and of 32 bytes behind it:
+A part is a tensor, called by its name. Its digest is the sha256 of a line and the 32 bytes that follow it:
 
-- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then ``\n``. Behind the
+- the line is its dtype and its shape, as PyTorch calls them: ``float32 [3, 2]``, then ``
+``. After the
   shape stand, each after a blank, the scheme, scale and zero point of a quantised tensor (the axis of one
   with a scale a channel), and ``conj`` or ``neg``, if that is still to be done to the elements;
 - the bytes are the digest of its elements, as :mod:`archive.compare.digest.values` has it: in logical order,
@@ -11,9 +12,9 @@ A part is a tensor, called by its name. Its digest is the sha256 of a line and o
 So order, strides, shared storages, byte order, gradients and the places of elements do not count. Names do:
 formats that rename tensors, as most GGUF files, have digests of their own. So do files that leave out a name
 of tied weights. A sparse tensor is its parts, ``w.indices`` and ``w.values``; its sizes do not count.
-Of a whole module, tensors in attributes that are no parameters or buffers count, too.
+In a whole module, tensors in attributes that aren't parameters or buffers count, too.
 
-No weights are the constants that PyTorch numbers, of code and of exported programs, and what an exported
+Constants of code and of exported programs, which PyTorch numbers, aren't weights, nor is what an exported
 program keeps among its constants: buffers that are not persistent. No state dict has them.
 """
 
@@ -41,7 +42,7 @@ class Weights(NamedTuple):
 
     Attributes:
         parts: hexadecimal digits by name, sorted.
-        left_out: how many weights have not the prefix that others have.
+        left_out: how many weights lack the prefix that others have.
     """
 
     parts: Mapping[str, str]
@@ -53,7 +54,7 @@ def weights(archive: Archive, prefix: str) -> Weights:
 
     Args:
         archive: a model.
-        prefix: what is taken from the beginning of names. If some weights have it, they alone count; if none
+        prefix: what is taken from the beginning of names. If some weights have it, only they count; if none
             has, all count as they are.
     """
     named = dict(_weights(archive))

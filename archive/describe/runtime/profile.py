@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 RUNTIME = "ExecuTorch"
 UNKNOWN_BACKEND = "(unknown backend)"
 WRAPPERS = ("torch.export.", "torch.fx.")
-"""Begin the classes of modules that PyTorch puts around a model while it exports: they are no part of it."""
+"""Begin the classes of modules that PyTorch puts around a model while it exports: they aren't part of it."""
 
 
 class Operations:
-    """The operations of runs, one behind the other, and the place of each.
+    """The operations of consecutive runs, and the place of each.
 
     Args:
         recorded: the methods of the ETRecord; None without one.
@@ -77,7 +77,7 @@ class Operations:
         self.left_out = 0
 
     def add(self, run: Run, method: str) -> None:
-        """Add the operations of a run, behind those of the runs before, whatever the clock says."""
+        """Add the operations of a run after those of earlier runs, whatever the clock says."""
         spans = [call.event for call in run.calls] + ([run.whole] if run.whole else [])
         first = min(event.start for event in spans)
         self._start = first if self._start is None else self._start
@@ -152,13 +152,13 @@ class CallPlace:
         place = self._whole
         if self._delegate is not None and note in self._delegate.events:
             handles = self._delegate.events[note]
-            told = [place for handle in handles for place in self._by_handle.get(handle, ())]
-            place = joint_place(_deciding(told))
+            found = [place for handle in handles for place in self._by_handle.get(handle, ())]
+            place = joint_place(_deciding(found))
         return replace(place, instruction=self._label, delegate=self._backend)
 
 
 def _deciding(places: Sequence[OperationPlace]) -> Sequence[OperationPlace]:
-    """The places of nodes that tell where an operation comes from.
+    """The places that show where an operation comes from.
 
     What was made outside of the model's modules says nothing of that while others do: quantisation puts nodes
     around those of the model, without a trace, or with that of a neighbour.
@@ -167,7 +167,7 @@ def _deciding(places: Sequence[OperationPlace]) -> Sequence[OperationPlace]:
 
 
 def _is_nested(outer: ProfileEvent, inner: Sequence[ProfileEvent]) -> bool:
-    """Whether events lie inside of another one, each behind the one before it or inside of one of them."""
+    """Whether events lie inside of another one, each after the one before it, or inside of one of them."""
     ends = [outer.end]
     for event in sorted(inner, key=lambda event: (event.start, -event.end)):
         while len(ends) > 1 and ends[-1] <= event.start:
@@ -232,10 +232,10 @@ def profile_etdump(
 
     Args:
         dump: the ETDump: a path or URL, a bytes-like object, or a binary file.
-        record: the ETRecord of the program that ran, likewise. Without one there are no modules and lines.
+        record: the ETRecord of the program that ran, likewise. Without it, modules and lines are not known.
         method: of the record, that ran; by default what each run fits.
         warmup: runs of each method that come first and are not counted.
-        tick_ns: ns of a tick of the device's clock, which an ETDump does not tell: 1 on Linux, Android and
+        tick_ns: ns of a tick of the device's clock, which an ETDump does not say: 1 on Linux, Android and
             macOS.
         limits: what hostile files may cost.
 
@@ -272,7 +272,7 @@ def _profile(
         if run.whole is not None:
             whole.append(run.whole.end - run.whole.start)
     if not counted:
-        which = f"behind the first {warmup:,} of each method" if found else "of which an instruction is noted"
+        which = f"after the first {warmup:,} of each method" if found else "of which an instruction is noted"
         raise ArchiveError(f"there are no runs {which}")
     whole_ns = round(sum(whole) * tick_ns) if len(whole) == counted.total() else None
     return RuntimeProfile(operations, counted, whole_ns, has_record=recorded is not None)

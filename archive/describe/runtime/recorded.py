@@ -8,8 +8,8 @@ An ETRecord is of the program that ran, if
   call (:mod:`~archive.describe.runtime.xnnpack_notes`);
 - a run that ended and never jumped has run every instruction of the record.
 
-This also tells which method ran, as no event does. Programs that run the same operators in the same order
-cannot be told apart.
+This also shows which method ran; no event says so. Programs that run the same operators in the same order
+look the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RecordedRuns:
 
     Args:
         archive: the ETRecord.
-        only: the method that ran; None where the runs are to tell.
+        only: the method that ran; None to find it from the runs.
     """
 
     def __init__(self, archive: Archive, only: str | None) -> None:
@@ -70,10 +70,10 @@ class RecordedRuns:
             fitting = [method for method, why in against.items() if why is None]
             if len(fitting) > 1:
                 names = ", ".join(map(one_line, fitting[:SHOWN]))
-                raise ArchiveError(f"a run may be of each of these methods: {names}; --method tells which")
+                raise ArchiveError(f"a run fits each of these methods: {names}; choose one with --method")
             if not fitting:
                 why = next(iter(against.values()))
-                others = f"; nor is it of {len(against) - 1} other methods" if len(against) > 1 else ""
+                others = f"; nor does it fit {len(against) - 1} other methods" if len(against) > 1 else ""
                 raise ArchiveError(f"{why}{others}: the ETDump is not of the program of {self._archive.file}")
             self._found[ran, notes, is_all] = fitting[0]
         return self._found[ran, notes, is_all]
@@ -130,7 +130,7 @@ class RecordedRuns:
 def _words(recorded: MethodInstruction | None) -> str:
     """What an instruction is, up to the name of the record."""
     if recorded is None:
-        return "is none of"
+        return "isn't in"
     if recorded.instruction.delegate is not None:
         return f"calls {one_line(recorded.instruction.delegate.backend)} in"
     operators = dict.fromkeys(one_line(node.op) for node in recorded.nodes)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 BYTES_AN_OPERATION = 1024
-"""Bytes of memory that an event costs at most while it becomes an operation."""
+"""Bytes of memory that an event takes at most while it becomes an operation."""
 WRAPPED = 1 << 32
 """Ticks after which a clock of 32 bits starts again at 0."""
 
@@ -53,7 +53,7 @@ class Ran(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The instruction's number, behind that of its chain: ``0:14``."""
+        """The numbers of its chain and of the instruction: ``0:14``."""
         return f"{self.chain}:{self.number}"
 
 
@@ -167,5 +167,5 @@ def _unwrapped(events: Sequence[ProfileEvent]) -> Sequence[ProfileEvent]:
 
 
 def number_of(event: ProfileEvent) -> str:
-    """The number of an event's instruction, behind that of its chain: ``0:14``."""
+    """The numbers of an event's chain and instruction: ``0:14``."""
     return f"{event.chain}:{event.instruction}"

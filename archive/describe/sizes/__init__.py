@@ -4,11 +4,11 @@ The zip's own bytes:
 
 - *local headers*: the headers before the records, with names and extra fields.
 - *padding*: the extra field ``'FB'`` that moves a record's bytes to a multiple of 64, its header included.
-- *descriptors*: crc and sizes behind the records.
+- *descriptors*: crc and sizes after the records.
 - *directory*: the central headers, and all end records.
-- *gaps*: bytes before, between or behind all these, and the archive's comment.
+- *gaps*: bytes before, between or after all these, and the archive's comment.
 
-All other bytes are a record's, but for *padding* in files of tensors that are no zips. They are labelled by
+All other bytes are a record's, except *padding* in files of tensors that aren't zips. They are labelled by
 its kind, :class:`~archive.formats.record_kinds.RecordKind`; those of a record of tensors that is a zip
 itself, in an ETRecord or an older exported program, as the bytes of a zip are. A debug record is a pickle,
 whose bytes have four parts:
@@ -16,18 +16,18 @@ whose bytes have four parts:
 - *text*: the characters of strings, without opcode and length;
 - *rows*: numbers, bools, None, and the opcodes that make tuples, lists and dicts of them;
 - *pickle overhead*: protocol, MARK, STOP, memo writes and reads, names and calls, opcode and length of
-  strings, and bytes behind STOP;
-- *unreadable*: the whole record, if it is no pickle that PyTorch could have written.
+  strings, and bytes after STOP;
+- *unreadable*: the whole record, if PyTorch could not have written this pickle.
 
 Deflate mixes the parts, so no stored byte belongs to only one. The stored bytes of a deflated record are
 *apportioned* to its parts: in proportion to their inflated bytes, by largest remainder.
 
 An exported program is JSON. Each kind of its nodes' metadata is a kind of bytes, too: keys and values,
 without the braces around all. Its parts are the keys. ``split`` takes just these bytes out of a program that
-``json.dumps`` wrote, unless it is told to keep some.
+``json.dumps`` wrote, unless it is asked to keep some.
 
-Of a compiled model, *kernels* and *sources* are files that its loader does not need, and *object* is what
-stands in a shared object behind all that is mapped. The parts of a shared object begin with ``ELF``.
+In a compiled model, *kernels* and *sources* are files that its loader does not need, and *object* is what
+follows all that is mapped of a shared object. The parts of a shared object begin with ``ELF``.
 
 There are six views, :class:`View`:
 
@@ -43,7 +43,7 @@ There are six views, :class:`View`:
 - *weights*: the tensor whose storage the bytes are, by its name; a storage that several share belongs to the
   first: see :mod:`archive.describe.sizes.weights`. A tensor that is all of a file is "(unnamed)".
 
-Of a model in several files, all of them are measured together: see :mod:`archive.reader.tensor_files`.
+All files of a model in several files are measured together: see :mod:`archive.reader.tensor_files`.
 
 In a companion file, the kinds are its tables, and the parts are their columns: see
 :func:`archive.describe.sizes.pieces.companion_pieces`.
@@ -95,7 +95,7 @@ def sizes(
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:
-        ArchiveError: the source is no zip (the message says what it is) or contradicts itself.
+        ArchiveError: the source isn't a zip (the message says what it is) or contradicts itself.
         OSError: the source cannot be read.
     """
     if isinstance(source, Archive):
@@ -108,7 +108,7 @@ def sizes(
 def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
     """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
-        from archive.reader.companion import Companion  # noqa: PLC0415 (most files are no companions)
+        from archive.reader.companion import Companion  # noqa: PLC0415 (most files aren't companions)
 
         return Archive(None, companion=Companion(mapped.whole(), allowance))
     if not has_end(mapped.data) and head_kind(mapped, allowance) in TENSOR_KINDS:

@@ -40,7 +40,7 @@ class Part(StrEnum):
 
 
 STRUCTURE = (Part.HEADER, Part.PADDING, Part.DESCRIPTOR, Part.DIRECTORY, Part.GAP)
-"""The parts of the zip itself. They are no record's, so each is a kind, too."""
+"""The parts of the zip itself. They belong to no record, so each is a kind, too."""
 
 SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/", View.WEIGHTS: "."}
 """Views whose labels are paths."""
@@ -80,7 +80,7 @@ class Piece(NamedTuple):
 
     Attributes:
         kind: a ``RecordKind``, ``MetadataKind`` or ``SpareKind``, or one of ``STRUCTURE``.
-        part: None for what is no debug info, or not looked into.
+        part: None for what isn't debug info, or not looked into.
         record: name without root; of a header, that of its record.
         module: of the record.
         source: the file of the model's source.

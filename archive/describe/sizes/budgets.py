@@ -65,7 +65,7 @@ class SizeBudget:
         """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; units: :mod:`archive.base.amounts`.
 
         Raises:
-            ValueError: the text is no budget.
+            ValueError: the text isn't a budget.
         """
         words = BUDGET.fullmatch(text)
         if not words:
@@ -184,7 +184,7 @@ class BudgetFile:
         return Path(os.path.realpath(Path(self.path).parent))
 
     def rules_of(self, file: str | Path) -> list[BudgetRule]:
-        """The rules for a file; none for one that is not below the folder, or elsewhere."""
+        """The rules for a file; none for one outside of the folder, or remote."""
         if is_url(file):
             return []
         place = Path(os.path.realpath(Path(file).parent), Path(file).name)

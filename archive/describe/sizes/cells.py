@@ -1,7 +1,7 @@
 """The parts of debug records: how many of their inflated bytes are text, rows and pickle overhead.
 
 Instructions of all records are weighed together, as columns. A *stretch* is a run of instructions about one
-source file. A row's instructions begin behind those of the row before it. In a string table, a text's
+source file. A row's instructions begin after those of the row before it. In a string table, a text's
 instructions reach to the next text, and are about the first source that uses the text.
 """
 
@@ -71,7 +71,7 @@ IS_FACT[[op.code for op in OPCODES if op.kind in FACTS]] = True
 def debug_contents(archive: Archive) -> RecordCells:
     """The cells of each debug record, by name.
 
-    A record that is no pickle is one cell. If a pickle's source ranges do not have the layout that is
+    A record that isn't a pickle is one cell. If a pickle's source ranges do not have the layout that is
     declared, its cells have no source file.
     """
 
@@ -197,10 +197,10 @@ def _stretches(tree: Tree, pickle: int, table: RangeTable, files: Ints, owners: 
 
 
 def _behind(tree: Tree, nodes: Ints) -> Ints:
-    """For each value, the token behind it and its memo write."""
-    behind: Ints = nodes + 1
-    behind += IS_PUT[tree.tokens.op[behind]]
-    return behind
+    """For each value, the token after it and its memo write."""
+    after: Ints = nodes + 1
+    after += IS_PUT[tree.tokens.op[after]]
+    return after
 
 
 def _files(sources: SourceTable) -> tuple[Ints, list[str | None]]:

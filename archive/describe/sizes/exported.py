@@ -1,11 +1,11 @@
 """The bytes of exported programs and compiled models.
 
-Of a program, the bytes of a node are its module's and source's; some are metadata. A node of a graph inside
-of another has no modules in non-strict export. Then it has those of the node that holds the graph.
+The bytes of a program's node belong to its module and source; some are metadata. A node of a graph inside of
+another has no modules in non-strict export. Then it has those of the node that holds the graph.
 
-Of a compiled model, the loader needs some bytes, and others are debug information: of a shared object, those
-behind all that the loader maps. ``split`` takes just these, where it can cut the object. Bytes that were
-appended to it are not: they may be weights.
+A compiled model has bytes that the loader needs, and debug information: in a shared object, the bytes after
+all that the loader maps. ``split`` takes just these, where it can cut the object. It leaves bytes that were
+appended to the object: they may be weights.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CONFIG = re.compile(
 
 
 def program_contents(archive: Archive) -> dict[str, list[Cell]]:
-    """The cells of each program's record, by name. A record that is no program is one cell."""
+    """The cells of each program's record, by name. A record that isn't a program is one cell."""
     return {record: _cells(archive, name, record) for name, record in archive.programs.records.items()}
 
 
@@ -90,7 +90,7 @@ class _NodeLabels:
         self._sources: dict[str, str] = {}
 
     def module(self, text: str | None) -> str | None:
-        """The innermost module of a module stack; None where there is none, or it is no stack."""
+        """The innermost module of a module stack; None where there is none, or it isn't a stack."""
         if text is None:
             return None
         if text not in self._modules:
@@ -111,7 +111,7 @@ class _NodeLabels:
 
 
 def module_label(program: str, path: str) -> str:
-    """The label of a module: its path, behind the program's name unless PyTorch chose that."""
+    """The label of a module: the program's name unless PyTorch chose that, then the module's path."""
     return label_in(program, path or TOP_MODULE)
 
 

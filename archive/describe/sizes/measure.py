@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from archive.io.mapped import Source
 
 VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
-"""Views that tell the bytes inside of records apart."""
+"""Views that distinguish bytes inside of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Question:
     """What is asked of every file.
 
     Attributes:
-        view: what to tell bytes apart by.
+        view: how bytes are grouped.
         depth: levels of folders or modules that labels keep.
         budgets: budgets for labels of the view.
         limits: what a hostile file may cost.

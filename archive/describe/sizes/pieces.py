@@ -1,7 +1,7 @@
 """The labelled pieces of a file: of an archive its structure, records and cells, of a companion its columns.
 
 The columns of a packed companion are compressed as one. Their stored bytes are apportioned to them by the
-size that each compresses to alone.
+size that each compresses to by itself.
 
 The zip's own bytes are headers, padding, descriptors, directory, and gaps between them.
 """
@@ -106,7 +106,7 @@ def pieces(archive: Archive, *, inside: bool, weights: bool) -> Iterator[Piece]:
 
 
 def record_pieces(archive: Archive) -> Iterator[Piece]:
-    """Those of the records alone, with names of tensors: no local header of a tensor is read."""
+    """Those of the records only, with names of tensors: no local header of a tensor is read."""
     archive.container.check_sizes()
     yield from _of_records(archive, *_contents(archive, inside=False, weights=True))
 
@@ -123,7 +123,7 @@ def _of_records(archive: Archive, contents: RecordCells, modules: Mapping[str, s
 
 
 def _contents(archive: Archive, *, inside: bool, weights: bool) -> tuple[RecordCells, dict[str, str]]:
-    """The cells of records that are looked into, and the modules of records that others tell, by record."""
+    """The cells of records that are looked into, and the modules that other records name, by record."""
     contents = debug_contents(archive) if inside else {}
     tensors: dict[str, list[Stretch]] = {}
     if weights:
@@ -156,7 +156,7 @@ def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -
     contents: RecordCells = {}
     for name in filter(archive.tensors.is_saved, archive.records):
         weights = {start: weight for start, _, weight in tensors.get(name, ())}
-        with suppress(ArchiveError):  # `verify` tells
+        with suppress(ArchiveError):  # `verify` reports it
             inner = archive.tensors.saved(name)
             inner.check_sizes()
             file, sums = recognise_zip(inner, look=False).kind, Counter[Cell]()
@@ -170,34 +170,34 @@ def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -
 
 
 def tensor_pieces(archive: Archive) -> Iterator[Piece]:
-    """The pieces of a file of tensors that is no zip, or of all shards of a model."""
+    """The pieces of a file of tensors that isn't a zip, or of all shards of a model."""
     from archive.describe.sizes.weights import add_weights, weights_of  # noqa: PLC0415 (few files are some)
     from archive.reader.tensor_files import INDEX, ShardedModel  # noqa: PLC0415 (the same)
 
-    told = archive.tensor_file
-    if isinstance(told, ShardedModel):
-        index = told.records[INDEX].size
-        yield Piece(told.kinds[INDEX], None, INDEX, None, None, index, index)
-        for name, shard in told.shards.items():
+    tensor_file = archive.tensor_file
+    if isinstance(tensor_file, ShardedModel):
+        index = tensor_file.records[INDEX].size
+        yield Piece(tensor_file.kinds[INDEX], None, INDEX, None, None, index, index)
+        for name, shard in tensor_file.shards.items():
             of_zip = shard.tensor_file is None
             for piece in pieces(shard, inside=False, weights=True) if of_zip else tensor_pieces(shard):
                 inner = None if piece.record is None else f"{name}{INSIDE}{piece.record}"
                 yield piece._replace(record=inner)
-    elif told is not None:
+    elif tensor_file is not None:
         contents: RecordCells = {}
         add_weights(contents, archive, weights_of(archive))
         for name, record in archive.records.items():
-            label, kind = decoded(encoded(name)), told.kinds[name]
+            label, kind = decoded(encoded(name)), tensor_file.kinds[name]
             cells = contents.get(name, [Cell(None, None, record.size)])
-            if name == DATA and told.sources:  # of classes, beside a whole module
-                cells = _with_sources(cells, sum(len(encoded(source.text)) for source in told.sources))
+            if name == DATA and tensor_file.sources:  # classes of a whole module
+                cells = _with_sources(cells, sum(len(encoded(source.text)) for source in tensor_file.sources))
             for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
                 module = cell.weight.name.rpartition(".")[0] or None if cell.weight else None
                 if not cell.size:  # of a tensor without elements
                     continue
                 yield Piece(cell.kind or kind, None, label, module, None, stored, cell.size, cell.weight)
         rest = archive.size - sum(record.stored_size for record in archive.records.values())
-        for part, size in ((Part.PADDING, told.padding), (Part.GAP, rest - told.padding)):
+        for part, size in ((Part.PADDING, tensor_file.padding), (Part.GAP, rest - tensor_file.padding)):
             if size:
                 yield Piece(part, part, None, None, None, size, 0)
 
@@ -211,7 +211,7 @@ def _with_sources(cells: Sequence[Cell], size: int) -> list[Cell]:
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:
     """The pieces of a companion file: the kind is a table, the part a column."""
-    from archive.companion.parse import section_parts  # noqa: PLC0415 (most files are no companions)
+    from archive.companion.parse import section_parts  # noqa: PLC0415 (most files aren't companions)
 
     data, directory = companion.data, companion.opened.directory
     used = 0
@@ -228,8 +228,8 @@ def _labels(name: str | None, modules: Mapping[str, str]) -> tuple[str | None, s
     """The labels of a record in the views record and module.
 
     Args:
-        name: of the record; None for bytes that are no record's.
-        modules: of records that others tell.
+        name: of the record; None for bytes outside of records.
+        modules: of records that other records name.
     """
     if name is None:
         return None, None

@@ -1,6 +1,6 @@
 """How many bytes of a program's record each node takes, and each piece of its metadata.
 
-``json`` tells values, not where they stand. So the objects on the way to the nodes are followed here, and
+``json`` gives values, not where they stand. So the objects on the way to the nodes are followed here, and
 ``json`` itself reads all other values. Text is read as latin-1, in which a character is a byte.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
     Read = Callable[[int], tuple[Any, int]]
-    """Reads the value that begins at a byte; gives it, and the byte behind it."""
+    """Reads the value that begins at a byte; gives it, and the byte after it."""
 
 BLANK = "[ \t\n\r]*"
 BLANKS = re.compile(BLANK)
 OBJECT, LIST, VALUE = (re.compile(f"{BLANK}{re.escape(mark)}{BLANK}") for mark in "{[:")
-"""What stands before the first key of an object, the first value of a list, and a value behind its key."""
+"""What stands before the first key of an object, the first value of a list, and a value after its key."""
 BEHIND = re.compile(f"{BLANK}(?:(?P<comma>,){BLANK})?")
-"""What may stand behind a value of an object or a list."""
+"""What may follow a value of an object or a list."""
 
 
 class MetadataSize(NamedTuple):
@@ -37,7 +37,7 @@ class MetadataSize(NamedTuple):
     Attributes:
         key: of JSON.
         text: the value.
-        size: bytes of both, and of the separator behind them.
+        size: bytes of both, and of the separator after them.
     """
 
     key: str
@@ -69,7 +69,7 @@ def node_bytes(data: memoryview, allowance: Allowance) -> Sequence[NodeBytes]:
 
     Args:
         data: the record. Where an object has a key twice, the last one counts, as for ``json``.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
     """
     allowance.take(json_cost(data), "JSON values")
     with json_errors("byte"):

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from archive.reader.tensors import Tensors
 
 MARKED = 1 << 24
-"""Elements of a storage that are marked one by one where views of it may overlap, at most. It has no more of
-them than bytes in the file, so all storages together have no more than the file."""
+"""The most elements of a storage that are marked one by one where views of it may overlap. A storage has at
+most as many as bytes in the file, so all storages together have at most as many as the file has bytes."""
 Stretch: TypeAlias = tuple[int, int, Weight]
-"""The first byte of a record's that is a tensor's, and the one behind the last."""
+"""The first byte of a tensor in its record, the byte after its last, and the tensor."""
 
 
 def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
@@ -46,15 +46,15 @@ def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
                 size = _size(tensors, names, place)
                 stretch = place.start, place.start + size, _weight(tensors, storage, names, size)
                 stretches.setdefault(place.record, []).append(stretch)
-    except ArchiveError:  # `verify` tells
+    except ArchiveError:  # `verify` reports it
         return {}
     return {record: list(_apart(some)) for record, some in stretches.items()}
 
 
 def _size(tensors: Tensors, names: Sequence[str], place: Place) -> int:
-    """The bytes of a storage. Of a compiled model's constant, those behind its last element are padding."""
+    """The bytes of a storage. After the last element of a compiled model's constant, they are padding."""
     if place.record.startswith(COMPILED):
-        with suppress(ArchiveError):  # `verify` tells
+        with suppress(ArchiveError):  # `verify` reports it
             return max(tensors[name].span(place.size)[1] for name in names)
     return place.size
 
@@ -64,13 +64,13 @@ def _weight(tensors: Tensors, storage: str, names: Sequence[str], size: int) -> 
     first = tensors[names[0]]
     views = {one.key: one for one in map(tensors.__getitem__, names)}
     count = _elements_of(list(views.values()), tensors.record(storage).stored_size)
-    if bytes_of(first.dtype, 1) is not None:  # of tensors that lie outside, no more than there are
+    if bytes_of(first.dtype, 1) is not None:  # tensors may reach outside of the storage
         count = min(count, elements_in(first.dtype, size))
     return Weight(names[0], first.dtype, first.shape, count, len(names) - 1)
 
 
 def _elements_of(views: Sequence[Tensor], most: int) -> int:
-    """How many elements some views have; those that they share count once, of up to so many elements."""
+    """How many elements some views have; shared ones count once if there are at most this many."""
     total = sum(view.count for view in views)
     are_plain = len(views) == 1 and views[0].is_contiguous
     numbers = [number for view in views for number in (view.offset, *view.strides)]
@@ -89,11 +89,11 @@ def _elements_of(views: Sequence[Tensor], most: int) -> int:
 
 def _apart(stretches: list[Stretch]) -> Iterator[Stretch]:
     """The stretches in order, without those that begin inside of another, as code that is made up has."""
-    behind = 0
+    covered = 0
     for start, end, weight in sorted(stretches, key=itemgetter(0, 1)):
-        if start >= behind and end > start:
+        if start >= covered and end > start:
             yield start, end, weight
-            behind = end
+            covered = end
 
 
 def divided(start: int, end: int, stretches: Sequence[Stretch]) -> Iterator[tuple[int, Weight | None]]:
@@ -101,7 +101,7 @@ def divided(start: int, end: int, stretches: Sequence[Stretch]) -> Iterator[tupl
 
     Args:
         start: the first byte.
-        end: the one behind the last.
+        end: the byte after the last.
         stretches: the tensors of the record, in order and apart.
     """
     at = start

@@ -35,7 +35,7 @@ TEXT_RATIO = 1_100
 TEXT_CHUNK = 1 << 20
 """Bytes of texts that are joined to be compared at once."""
 ROW_BYTES, PIECE_BYTES = 200, 20
-"""Bytes of memory that a row costs while it is compared, and a piece of a text."""
+"""Bytes of memory that a row, or a piece of a text, takes while it is compared."""
 HANDLE_BYTES, FRAME_BYTES, METHOD_BYTES, VALUE_BYTES = 200, 400, 200, 80
 """Bytes of memory to compare a handle, a frame of call stacks, a method, and a handle or path of one."""
 SHOWN_WIDTH = 200

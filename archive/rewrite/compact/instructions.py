@@ -35,7 +35,7 @@ INT, WIDE = CODE_OF["BININT1"], CODE_OF["BININT"]
 """Opcodes of an integer in the fewest bytes, and of one in at least four, as all of a column may have."""
 TEXT, GLOBAL = CODE_OF["BINUNICODE"], CODE_OF["GLOBAL"]
 SHARED_INT, SHARED_TEXT, SHARED_GLOBAL = range(3)
-"""Codes of our own for an integer, text or name that is written once, and read from the memo elsewhere."""
+"""Codes of our own for an integer, text or name that is written once, and later read from the memo."""
 PUT, GET = CODE_OF["BINPUT"], CODE_OF["BINGET"]
 NONE, MARK, TUPLE, LIST, REDUCE = (CODE_OF[name] for name in ("NONE", "MARK", "TUPLE", "LIST", "REDUCE"))
 CLOSE = [CODE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
@@ -157,7 +157,7 @@ def integer_lists(items: Instructions, builder: int) -> Instructions:
 # --- bytes
 
 INSTRUCTION_BYTES = 45
-"""Bytes of memory that an instruction costs while entries of the memo are chosen."""
+"""Bytes of memory that an instruction takes while entries of the memo are chosen."""
 COPIES = 5
 """Copies of a pickle that there are: while it is written, and of others that it is compared with."""
 WRITTEN_AS = np.array([INT, TEXT, GLOBAL], np.uint8)
@@ -196,7 +196,7 @@ def _sizes(op: np.ndarray, arg: Ints, lengths: Ints) -> Ints:
 
 
 def _bytes_of(op: np.ndarray, arg: Ints, size: Ints, strings: Sequence[bytes]) -> bytes:
-    """The instructions, one behind the other."""
+    """The instructions, concatenated."""
     at = firsts(size)
     out = np.empty(int(at[-1]), np.uint8)
     at = at[:-1]
@@ -258,7 +258,7 @@ def _keys(op: np.ndarray, arg: Ints) -> int:
 
 
 def _written_once(op: np.ndarray, arg: Ints) -> tuple[np.ndarray, Ints]:
-    """Write each shared integer, text or name where it stands first, and read it from the memo elsewhere."""
+    """Write each shared integer, text or name where it stands first, and read it from the memo later."""
     shared = np.flatnonzero(op <= SHARED_GLOBAL)
     keys = _keys(op, arg)
     number, first = numbered(op[shared].astype(np.int64), arg[shared])

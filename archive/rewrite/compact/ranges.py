@@ -58,7 +58,7 @@ INLINE_UP_TO = 8 << 10
 INLINE_AT_MOST = 6
 """Texts longer than this many times the record with a string table do not deflate to less."""
 ROW_BYTES = 150
-"""Bytes of memory that a row and its source cost while they are written in several ways."""
+"""Bytes of memory that a row and its source take while they are written in several ways."""
 
 
 # --- one record
@@ -71,7 +71,7 @@ class RangeRecord:
     Attributes:
         offset: byte offset in the generated code; -1 in the delegated record (n).
         start: first byte in the source's text (n).
-        end: the byte behind the last one (n).
+        end: the byte after the last one (n).
         tag: the range's number, or -1 (n).
         source: number of the source (n).
         texts: of the sources (s). An empty text has one empty piece; the null source's has none.
@@ -164,7 +164,7 @@ def range_ways(
 
 
 class _Sharing(NamedTuple):
-    """A choice of ranges that are written once and read from the memo elsewhere.
+    """A choice of ranges that are written once and later read from the memo.
 
     Attributes:
         number: the range of each row (n).
@@ -192,7 +192,7 @@ def _sharings(record: RangeRecord) -> Iterator[_Sharing]:
 def _rows(record: RangeRecord, layout: RangeLayout, sources: Instructions, sharing: _Sharing) -> Instructions:
     """The instructions of the rows, each source written at its first row.
 
-    Keys are the numbers of sources, and behind them those of ranges.
+    Keys are the numbers of sources, then those of ranges.
     """
     number, first, shared = sharing
     count = len(sources)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
 HANDLE_BYTES, FRAME_BYTES = 320, 500
-"""Bytes of memory that a row and a frame cost while they are written in several ways."""
+"""Bytes of memory that a row and a frame take while they are written in several ways."""
 MANY_HANDLES = 50_000
 """Handles from which on only the one way is tried that suits large maps."""
 
@@ -175,9 +175,9 @@ def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: 
 
 
 class _Definitions:
-    """Writes call stacks: a frame in full where it stands first, read from the memo elsewhere.
+    """Writes call stacks: a frame in full where it stands first, later read from the memo.
 
-    Keys are the numbers of frames, and behind them those of modules.
+    Keys are the numbers of frames, then those of modules.
     """
 
     def __init__(self, frames: _Frames, way: _Way) -> None:
@@ -239,7 +239,7 @@ KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_
 
 
 METHOD_BYTES, VALUE_BYTES = 250, 50
-"""Bytes of memory that a method, and a handle or path of it, cost while they are written in several ways."""
+"""Bytes of memory that a method, and a handle or path of it, take while they are written in several ways."""
 
 
 def method_ways(table: MethodTable, allowance: Allowance) -> Iterator[bytes]:

@@ -32,11 +32,11 @@ ALIKE = 8
 
 
 LINE_BYTES, CUT_BYTES = 100, 250
-"""Bytes of memory that a line costs besides its length, and a distinct one while it is cut."""
+"""Bytes of memory that a line takes besides its length, and a distinct one while it is cut."""
 PIECE_BYTES = 60
-"""Bytes of memory that a piece of a text costs in columns, as long as it is looked at."""
+"""Bytes of memory that a piece of a text takes in columns while it is looked at."""
 STRING_BYTES = 100
-"""Bytes of memory that a string costs besides its length."""
+"""Bytes of memory that a string takes besides its length."""
 
 
 # --- strings
@@ -56,7 +56,7 @@ def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int], a
         strings: the strings.
         index: indices into them, or -1 (n).
         known: the number of each string so far. New strings are added.
-        allowance: the memory that the strings may cost.
+        allowance: the memory that the strings may take.
     """
     there = index[index >= 0]
     low = int(there.min(initial=len(strings)))
@@ -142,18 +142,18 @@ def _cut(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):
         if found := TRACE_LINE.fullmatch(line):
-            before, digits, behind = found.groups()
-            alike.setdefault((before, behind), []).append((number, digits))
+            before, digits, after = found.groups()
+            alike.setdefault((before, after), []).append((number, digits))
     known: dict[bytes, int] = {}
     part = np.full((len(texts.strings), 4), -1, np.int64)
-    for (before, behind), lines in alike.items():
+    for (before, after), lines in alike.items():
         if len(lines) >= ALIKE:
             own = [number for number, _ in lines]
             heads = [digits[:-1] for _, digits in lines]
             part[own, 0] = known.setdefault(before, len(known))
             part[own, 1] = [known.setdefault(head, len(known)) if head else -1 for head in heads]
             part[own, 2] = [known.setdefault(digits[-1:], len(known)) for _, digits in lines]
-            part[own, 3] = known.setdefault(behind, len(known))
+            part[own, 3] = known.setdefault(after, len(known))
     whole = np.flatnonzero(part[:, 0] < 0)
     part[whole, 0] = [known.setdefault(texts.strings[number], len(known)) for number in whole.tolist()]
     is_there = part >= 0
@@ -169,7 +169,7 @@ def _replaced(
         texts: the texts whose pieces are replaced.
         strings: the other pieces.
         counts: how many replace each piece.
-        parts: their numbers, one behind the other.
+        parts: their numbers, concatenated.
     """
     sizes = counts[texts.piece]
     allowance.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")
@@ -194,7 +194,7 @@ def _together(texts: PiecedTexts) -> PiecedTexts:
 
 
 def _are_heads(texts: PiecedTexts) -> np.ndarray:
-    """Whether a piece begins a joined one: others precede it elsewhere, or its predecessor others (p)."""
+    """Whether a piece begins a joined one: several precede it, or follow the one before (p)."""
     strings, first, piece = texts
     filled = np.flatnonzero(np.diff(first))
     outside = len(strings)

@@ -31,7 +31,7 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
     """The record for an archive, and whether it gives the whole file again, or only its records.
 
     Args:
-        rewritten: names of the rewritten records that are no debug records.
+        rewritten: names of the rewritten records that aren't debug records.
     """
     original.digests.begin()
     moved = [name for name in original.records if is_format(name) or name in rewritten]
@@ -43,7 +43,7 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
 
 
 def is_format(name: str) -> bool:
-    """Whether a record tells how the archive is to be read: ``version``, ``byteorder`` and the like."""
+    """Whether a record says how to read the archive: ``version``, ``byteorder`` and the like."""
     return kind_of(name) is RecordKind.FORMAT and name != RECORD_NAME
 
 

@@ -1,9 +1,9 @@
 """Rewrites an archive's debug information as another PyTorch release writes and reads it.
 
-A migration rewrites source ranges, call stacks, handles, module paths, and the records that tell how an
-archive is to be read. It mends lowered code that the target refuses, and touches nothing else of the model.
-The original is kept aside in a record that PyTorch ignores: so the way back is exact, and migrating a
-migrated archive starts from its original, so that only the last target counts.
+A migration rewrites source ranges, call stacks, handles, module paths, and the records that say how to
+read an archive. It mends lowered code that the target refuses, and touches nothing else of the model.
+The original is kept aside in a record that PyTorch ignores: it can be restored exactly, and migrating a
+migrated archive starts from it, so that only the last target counts.
 
 Compares a migrated archive with its original: the same model, and the same facts where both have them.
 """
@@ -166,7 +166,7 @@ class Migration:
         out_size: of the result; 0 for a plan.
         digest: of the result; "" for a plan.
         aside_size: of the record that keeps the original; 0 without one.
-        exact: whether the way back gives the original file to the byte; else it gives the same records.
+        exact: whether the original file can be restored to the byte; else only its records can.
         data: the result, if no file was named to write it to; b"" else.
         refused: the contradictions in the archive for which PyTorch refuses the result, in its words; they
             are left as they are.
@@ -190,7 +190,7 @@ class Migration:
         if self.plan.is_needed or self.restored:
             return ""
         if self.plan.target.is_original:
-            return f"without {MIGRATED}, nothing in it tells of a migration"
+            return f"without {MIGRATED}, nothing in it shows a migration"
         return "it is as that release may have written it"
 
 
@@ -217,14 +217,14 @@ def migrate(
             nothing of that is given as it is.
         lossy: consent to what the target has no place for.
         dry_run: plan, and write nothing.
-        aside: keep what the archive was, for the way back, in a record that PyTorch ignores.
+        aside: keep the original, so that it can be restored, in a record that PyTorch ignores.
         force: replace an existing file.
         limits: what hostile input may cost.
 
     Raises:
         ArchiveError: there is no such target, the archive cannot be read or is of PyTorch 1.0 to 1.2,
             something would be lost and ``lossy`` is not given, it changed meanwhile, or the target exists or
-            is no regular file.
+            isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     target = target_named(to)

@@ -1,9 +1,9 @@
 """Source ranges in another layout, as columns of the normal form.
 
 - *tags*: pair rows have none. Their ranges are numbered by first appearance, as PyTorch does it, from the
-  number behind the highest one that is in use.
-- *filenames*: a string table has no "none"; its index 0 stands for it, and reads back as "". On the way
-  back, "" becomes "none", but for the null source, whose filename PyTorch writes as "".
+  number after the highest one that is in use.
+- *filenames*: a string table has no "none"; its index 0 stands for it, and reads back as "". In the other
+  direction, "" becomes "none", but for the null source, whose filename PyTorch writes as "".
 - *texts that PyTorch prints* differ then: above a frame whose filename is "" it prints ``File "", line 5``,
   and above one without a filename nothing. ``renamed`` counts the rows.
 - *the null source* is empty in every layout: ``("", "", 0)``, ``([], 0, 0)``.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 HIGHEST = 1 << 62
-"""The highest tag behind which others can be numbered."""
+"""The highest tag after which others can be numbered."""
 
 
 def relaid(columns: Columns, layout: RangeLayout) -> Columns:
@@ -62,7 +62,7 @@ def relaid(columns: Columns, layout: RangeLayout) -> Columns:
 def renamed(table: RangeTable, layout: RangeLayout) -> tuple[int, int]:
     """The numbers of rows that gain, and that lose, a line ``File ""`` in what PyTorch prints, in a layout.
 
-    Ranges that cover their whole text, or begin behind it, are not among them: PyTorch prints no line for
+    Ranges that cover their whole text, or begin after it, are not among them: PyTorch prints no line for
     these.
     """
     sources = table.sources
@@ -111,14 +111,14 @@ def null_tag(columns: Columns) -> int | None:
 def cut_out(columns: Columns, number: int, begin: int, end: int) -> Columns:
     """The columns after a record's code has lost some bytes.
 
-    Rows that begin in these bytes go, but the last one stays if it covers the byte behind them. Rows behind
+    Rows that begin in these bytes go, but the last one stays if it covers the byte after them. Later rows
     move.
 
     Args:
         columns: the ranges.
         number: of the record.
         begin: the first byte of the code that is lost.
-        end: the byte behind the last one.
+        end: the byte after the last one.
     """
     first = firsts(columns["record.rows"])
     own = np.arange(first[number], first[number + 1])
@@ -130,8 +130,8 @@ def cut_out(columns: Columns, number: int, begin: int, end: int) -> Columns:
         if before < first[number] or span[before] != span[last]:
             offset[last] = begin
             gone = inside[:-1]
-    behind = own[offset[own] >= end]
-    offset[behind] -= end - begin
+    later = own[offset[own] >= end]
+    offset[later] -= end - begin
     stays = np.ones(len(offset), np.bool_)
     stays[gone] = False
     counts = columns["record.rows"].copy()

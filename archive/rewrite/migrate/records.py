@@ -80,7 +80,7 @@ class MigratedRecords:
         plan: the steps.
         release: the target's release; None for other targets.
         records: the new debug records and rescued code, by name; other debug records are dropped.
-        formats: the new records that tell how the archive is to be read, by name.
+        formats: the new records that say how to read the archive, by name.
         cuts: for each rescued code record, the bytes that are taken out.
 
     Raises:
@@ -136,7 +136,7 @@ class MigratedRecords:
         if release(origin.last).legacy:
             problem = "it is of PyTorch 1.0 to 1.2: its module tree is model.json, which nothing later reads"
         elif self.release is not None and self.release.legacy:
-            problem = f"{self.target} reads model.json alone, which later archives don't have"
+            problem = f"{self.target} reads only model.json, which later archives don't have"
         elif self.release is not None and self.release.last < PACKAGED and is_package:
             problem = f"{self.target} knows no TorchScript in a torch.package; 1.9 is the first that does"
         else:
@@ -283,7 +283,7 @@ def unread_blobs(archive: Archive) -> list[str]:
 
 
 def format_records(records: Mapping[str, Record], release: Release | None) -> dict[str, bytes]:
-    """The records that tell how an archive is to be read, by name: as a release writes them, or unchanged."""
+    """The records that say how to read an archive, by name: as a release writes them, or unchanged."""
     if release is None:
         return {name: bytes(record.view()) for name, record in records.items() if is_format(name)}
     formats = {}

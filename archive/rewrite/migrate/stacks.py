@@ -14,9 +14,9 @@ Call-stack maps with more or fewer elements:
 - *4 to 3 elements*: the names of operators and functions go.
 
 A module path of 1.8 is ``top(Stack).gate(Gate).forward.inner(Affine).forward``: instance and class of each
-module, and behind them the method that is called. The top module is named without its method; only where
-nothing else is called, ``forward`` follows it, whatever the method was. PyTorch 1.7 names the last method
-alone. Where a method calls another one of the same object, call stacks have the instance ``SELF``, 1.8 has
+module, then the method that is called. The top module is named without its method; only where nothing else
+is called, ``forward`` follows it, whatever the method was. PyTorch 1.7 names only the last method. Where a
+method calls another one of the same object, call stacks have the instance ``SELF``, 1.8 has
 ``INSTANCE_NAME_UNKNOWN``, and 1.7 none.
 """
 
@@ -73,7 +73,7 @@ class KnownCode:
 
 
 def to_four_elements(form: FormBuilder, code: KnownCode | None) -> None:
-    """Complete a call-stack map of three elements with operators, as far as the bytecode tells them."""
+    """Complete a call-stack map of three elements with operators, as far as the bytecode names them."""
     rows, nothing = len(form.columns["handle.handle"]), form.pool.number(b"")
     ops = np.full(rows, nothing)
     if code is not None and "method.name" in form.columns:
@@ -82,7 +82,7 @@ def to_four_elements(form: FormBuilder, code: KnownCode | None) -> None:
         row = np.searchsorted(form.columns["handle.handle"], handle)
         row[row == rows] = 0
         known = (number != nothing) & (form.columns["handle.handle"][row] == handle)
-        ops[row[known][::-1]] = number[known][::-1]  # of instructions that share a handle, the first names it
+        ops[row[known][::-1]] = number[known][::-1]  # the first one with a handle names it
     unknown = form.pool.number(UNKNOWN_FUNCTION)
     _set_names(form, Generation.CALLSTACK_4, ops, unknown)
 
@@ -366,8 +366,8 @@ def _paths_to_handles(form: FormBuilder, code: KnownCode | None, plan: Migration
     rows = len(form.columns["handle.handle"])
     plan.changes.append(PlanStep("handles and call stacks from module paths", rows))
     plan.remarks.append(
-        "module paths tell no source lines, and not every function's name: failures will name modules and "
-        "operators alone"
+        "module paths have no source lines, and not every function's name: failures will name only modules "
+        "and operators"
     )
 
 
@@ -376,7 +376,7 @@ def _change_elements(
 ) -> None:
     """Give the rows of the call-stack map as many elements as the release writes.
 
-    Operators that were not ``recorded`` in the map are still told by the bytecode, and so are no loss.
+    Operators that were not ``recorded`` in the map are still in the bytecode, so they aren't lost.
     """
     rows = len(form.columns["handle.handle"])
     three = CALLSTACK_LAYOUTS[int(form.columns["file.callstacks"][0])] is Generation.CALLSTACK_3

@@ -2,7 +2,7 @@
 
 It has companions by id and digest, and answers by the addresses of their requests. Each file is written
 atomically and checked when it is read; a file that was changed is removed. When all files together are too
-long, those that were not used for longest go first. A cache that cannot be written is no error.
+long, the least recently used go first. A cache that cannot be written isn't an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def folder_of(environment: Mapping[str, str]) -> Path:
     if environment.get(VARIABLE):
         return Path(environment[VARIABLE])
     base = environment.get("XDG_CACHE_HOME", "")
-    # XDG: a relative path is none.
+    # XDG: a relative path is invalid.
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "debug-archive"
 
 
@@ -72,7 +72,7 @@ class Cache:
         return data if digest_of(data).hex() == digest else None
 
     def latest(self, key: str) -> bytes | None:
-        """The file of a name that was used last, whatever its digest; None if there is none."""
+        """The file of a name that was used last, whatever its digest; None if there isn't any."""
 
         def used(path: Path) -> int:
             """When a file was used last; 0 if it is gone."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SECONDS_OF_SILENCE = 30.0
 """Seconds in which a server must say something, or it is asked again."""
 BESIDE_BODIES = 1 << 20
-"""Bytes of all that is no body: headers, bodies of redirections and refusals, sizes of chunks."""
+"""Bytes of everything but bodies: headers, bodies of redirections and refusals, sizes of chunks."""
 BESIDE_A_BYTE = 16
 """For each run of this many bytes of a body, one more may come beside it."""
 
@@ -57,7 +57,7 @@ class RequestBudget:
 
     Args:
         seconds: that it may be silent, or slow (:mod:`archive.io.patience`).
-        clock: tells seconds.
+        clock: gives seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class RequestBudget:
         return LateError() if has_deadline() else ArchiveError(too_slow(self._seconds))
 
     def prolong(self, count: int) -> None:
-        """Take the time that bytes give which came, or went.
+        """Add the time that received or sent bytes grant.
 
         Raises:
             LateError: the deadline of the work has passed.
@@ -103,7 +103,7 @@ class RequestBudget:
         self.prolong(count)
         self._room -= count
         if self._room < 0:
-            raise ArchiveError(f"an answer with more than {BESIDE_BODIES:,} bytes beside its body")
+            raise ArchiveError(f"sent more than {BESIDE_BODIES:,} bytes besides the body")
 
     def give(self, count: int) -> None:
         """Give bytes back that were a body's: they have a bound of their own."""
@@ -117,7 +117,7 @@ PIECE = 1 << 16
 
 
 def opener_of(budget: RequestBudget) -> OpenerDirector:
-    """What opens one request, and follows no address to a file, as ``urlopen`` would."""
+    """What opens one request, and never a file, as ``urlopen`` would."""
     opener = OpenerDirector()
     others = (HTTPErrorProcessor(), HTTPDefaultErrorHandler(), UnknownHandler())
     for handler in (ProxyHandler(), _Plain(budget), _Encrypted(budget), _Redirections(), *others):
@@ -245,7 +245,7 @@ class _Encrypted(HTTPSHandler):
 
 
 class _Redirections(HTTPRedirectHandler):
-    """Follows redirections without reading their bodies, or sending a token; and none from TLS to none."""
+    """Follows redirections, without reading their bodies or sending a token; none from TLS to plain HTTP."""
 
     def redirect_request(  # noqa: PLR0917 (urllib's)
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -302,7 +302,7 @@ class Connection:
     """Asks a server.
 
     Args:
-        url: its address; what stands behind the host is the beginning of all paths.
+        url: its address; what follows the host is the beginning of all paths.
 
     Attributes:
         name: the address for messages, without what is secret in it.
@@ -314,7 +314,7 @@ class Connection:
             parts = urlsplit(url)
             _ = parts.port  # a number, or none
         except ValueError as error:
-            raise ArchiveError(f"is no address: {error}", file=self.name) from None
+            raise ArchiveError(f"isn't an address: {error}", file=self.name) from None
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ArchiveError(expected="an address like http://host:8080", found=self.name)
         if parts.username is not None:
@@ -333,7 +333,7 @@ class Connection:
         """The answer to a request.
 
         Args:
-            path: behind the address.
+            path: appended to the address.
             query: the parameters.
             most: bytes that it may have.
             headers: of the request.
@@ -422,7 +422,7 @@ class _AgainError(Exception):
 
 
 def _detail(error: IO[bytes]) -> str:
-    """The sentence of a refusal; its title where it is no problem of RFC 9457."""
+    """The sentence of a refusal; its title where it isn't a problem of RFC 9457."""
     try:
         data = error.read(MOST_OF_PROBLEM)
     except (ValueError, OSError, http.client.HTTPException):

@@ -1,4 +1,4 @@
-"""The store behind a server, which looks like one that lies here."""
+"""The store of a server, used like a local one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGEST = 256 << 20
 
 
 class Server:
-    """The store behind a server.
+    """The store of a server.
 
     Args:
         url: its address.
@@ -60,7 +60,7 @@ class Server:
 
     @cached_property
     def _entries(self) -> Mapping[tuple[str, str], ServerEntry]:
-        """The companions by id and digest: a bucket behind the server may have several of an id."""
+        """The companions by id and digest: the server's bucket may have several of an id."""
         entries: dict[tuple[str, str], ServerEntry] = {}
         after: str | None = ""
         size = 0
@@ -146,7 +146,7 @@ class Server:
 
 
 def _page_of(data: bytes, after: str) -> tuple[list[ServerEntry], str | None]:
-    """The companions of a page, and the id behind which the next one begins; None behind the last one."""
+    """The companions of a page, and the id after which the next one begins; None after the last one."""
     page = _object(data)
     items = page.get("companions")
     if not isinstance(items, list):

@@ -116,7 +116,7 @@ def test_unique_handles_are_looked_up_in_a_folder() -> None:
     assert done.exit_code == 0
     assert done.stdout in FAILURES[0].explained + "\n"
     assert "nothing names one of 3 models" in called("symbolicate", FLEET, "42").stderr
-    assert "'linear_1' is no file and no debug handle" in called("symbolicate", FLEET, "linear_1").stderr
+    assert "'linear_1' is neither a file nor a handle" in called("symbolicate", FLEET, "linear_1").stderr
 
 
 @pytest.mark.parametrize("words", [["--top", "1"], ["--id", "x"], ["--model", "x"], ["--log", "x"]])

@@ -131,7 +131,7 @@ def test_archives_with_model_json_are_left_alone(path: Path) -> None:
 
 @pytest.mark.parametrize("to", ["1.0", "1.2"])
 def test_nothing_can_be_migrated_to_model_json(to: str) -> None:
-    with pytest.raises(archive.ArchiveError, match=r"reads model\.json alone"):
+    with pytest.raises(archive.ArchiveError, match=r"reads only model\.json"):
         archive.migrate(MODERN[-1], to=to, lossy=True)
 
 

@@ -99,7 +99,7 @@ def test_a_flood_is_not_read(head: bytes, piece: bytes, monkeypatch: pytest.Monk
 def test_small_chunks_do_not_make_a_large_body_of_a_small_one() -> None:
     """Of a body that may be long, too: what is beside it is bounded by what is in it."""
     chunks = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-    told = pytest.raises(ArchiveError, match=f"more than {BESIDE_BODIES:,} bytes beside its body")
+    told = pytest.raises(ArchiveError, match=f"sent more than {BESIDE_BODIES:,} bytes besides the body")
     with flooding(chunks, b"1\r\nx\r\n" * 10_000, 64 << 20) as (url, sent), told:
         Connection(url).ask("/", most=64 << 20)
     assert max(sent) <= BUFFERS
