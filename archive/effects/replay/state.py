@@ -5,10 +5,10 @@ cells of its functions. :meth:`State.fresh` needs none of the model's classes: f
 objects, lists, dicts and tensors as they were when the module was captured.
 
 Of a live module's globals and closure cells, only those of its own packages and functions count. An effect
-may read and change the Python modules of the packages that define the model's classes, as far as these are
-written in Python: an array brings no package along. PyTorch, this library and the standard library are
-nobody's own; functions, classes and modules are handed out only by permission, since any of them leads to
-any code there is.
+may read and change the Python modules of the packages that define the model's classes, if these are written
+in Python: an array brings no package along. PyTorch, this library and the standard library are never a
+model's own. Functions, classes and modules are returned only by permission, since any of them leads to any
+other code.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LiveGlobals(Mapping[str, "MutableMapping[str, Any]"]):
 class LiveCells(Mapping[tuple[str, str], "CellType | None"]):
     """The closure cells of all functions that a live module holds, by ``module:qualname`` and variable name.
 
-    None stands for two different cells of one name. The functions are searched for at the first access.
+    None marks two different cells with one name. The functions are searched for at the first access.
     """
 
     def __init__(self, module: object) -> None:
@@ -111,7 +111,7 @@ def _package(name: str) -> str:
 
 
 def _parts(module: object) -> list[object]:
-    """A module and all objects that it holds as attributes or submodules, each once."""
+    """A module and all objects that it holds as attributes or submodules, each only once."""
     parts: dict[int, object] = {}
     waiting = [module]
     while waiting:
@@ -154,7 +154,7 @@ def _functions(module: object) -> Iterator[FunctionType]:
 
 
 def _hooks(part: object) -> Iterator[object]:
-    """The hooks of a module; none of other objects."""
+    """The hooks of a module; none for other objects."""
     for name, hooks in vars(part).items() if isinstance(part, torch.nn.Module) else ():
         if name.endswith("_hooks") and isinstance(hooks, dict):
             yield from hooks.values()
