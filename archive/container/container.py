@@ -36,17 +36,17 @@ class Container(Closing):
 
     Attributes:
         file: name of the file, for messages.
-        root: name of the folder that all records are in; "" where there is none.
-        records: by their names inside of it.
-        recognised: what the reader found the file to be, once it has looked; None before.
-        by_place: the file's bytes by place, read only; those of a file elsewhere are fetched.
+        root: name of the folder that all records are in; "" if there is none.
+        records: by their names inside it.
+        recognised: what the reader recognised the file as; None before.
+        by_place: the file's bytes by place, read only; those of a remote file are fetched.
         allowance: the memory and sizes that the file may ask for.
     """
 
     __slots__ = ("_mapped", "allowance", "by_place", "file", "recognised", "records", "root")
 
     def __init__(self, mapped: Mapped | Fetched, allowance: Allowance, *, rooted: bool = True) -> None:
-        """Read the directory of a file, and none of its records.
+        """Read the directory of a file, but none of its records.
 
         Args:
             mapped: the file, mapped or read by ranges.
@@ -68,11 +68,11 @@ class Container(Closing):
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
-        """Read the directory of an archive, and none of its records.
+        """Read the directory of an archive, but none of its records.
 
         Args:
             source: a path, a bytes-like object, or a binary file: see :class:`~archive.io.mapped.Mapped`.
-            limits: what hostile input may cost.
+            limits: bounds on hostile input.
             name: of the file, for messages; by default the source's own.
         """
         mapped = Mapped(source, name)
@@ -94,12 +94,12 @@ class Container(Closing):
         return self.by_place[:]
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read some records of a file elsewhere in few requests, for use right after; else do nothing."""
+        """Read some records of a remote file in few requests, for use right after; else do nothing."""
         if isinstance(self.by_place, RangedBytes):
             self.by_place.prefetch(self.records[name].span for name in names)
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Compare names with those before the records, if local headers were not read yet."""
+        """Compare names with those in local headers, if these were not read yet."""
         if isinstance(self.by_place, RangedBytes):
             records = [self.records[name] for name in names]
             self.by_place.prefetch(record.head for record in records)
@@ -107,7 +107,7 @@ class Container(Closing):
                 _ = record.place
 
     def check_sizes(self) -> None:
-        """Refuse sizes that no deflate stream can have: a size that is not inflated is a claim."""
+        """Refuse sizes that no deflate stream can have: until it is inflated, a size is only a claim."""
         for record in self.records.values():
             most = record.stored_size * MOST_PER_BYTE
             if record.entry.deflated and record.size > most:
