@@ -153,13 +153,13 @@ def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTab
 
 def table_with(strings: StringTable, more: Sequence[bytes]) -> StringTable:
     """A table with further strings after its own, in a separate buffer."""
-    behind = table_of(more)
+    added = table_of(more)
     return StringTable(
-        [*strings.buffers, *behind.buffers],
-        [*strings.borrowed, *behind.borrowed],
-        np.append(strings.buffer, behind.buffer + len(strings.buffers)),
-        np.append(strings.start, behind.start),
-        np.append(strings.length, behind.length),
+        [*strings.buffers, *added.buffers],
+        [*strings.borrowed, *added.borrowed],
+        np.append(strings.buffer, added.buffer + len(strings.buffers)),
+        np.append(strings.start, added.start),
+        np.append(strings.length, added.length),
     )
 
 

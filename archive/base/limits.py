@@ -39,8 +39,8 @@ class Limits:
         output: bytes of one failure's explanation; for a log four times as many, plus 256 for each byte of
             the log.
         work: steps in which one failure is explained; for a log sixteen times as many, plus four for each
-            byte of the log. A step looks up a handle, or reads 4 KB of source; one of many models is asked in
-            16.
+            byte of the log. A step looks up a handle, or reads 4 KB of source; asking one of many
+            models takes 16.
         dimensions: of one tensor.
         effect_depth: sources, values and constants of effects inside one another.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer

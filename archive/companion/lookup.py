@@ -220,7 +220,7 @@ class CompanionLookup:
     def _text(self, source: int) -> Text:
         return _Text(self, self.at("source.text", source))
 
-    def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
+    def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (others decide where it is modelled)
         return self.at("range.end", row)
 
     def _file_and_line(self, source: int) -> tuple[int, int]:

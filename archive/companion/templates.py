@@ -1,8 +1,8 @@
 r"""Strings as templates and numbers.
 
 Traced models have thousands of strings that differ only in a number: ``/a/b.py(12): forward``,
-``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number is in parentheses before ``:
-``, or after ``___torch_mangle_``; it is decimal, without leading zeros, of up to 18 digits. It leaves a
+``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number is in parentheses before
+``: ``, or after ``___torch_mangle_``; it is decimal, without leading zeros, of up to 18 digits. It leaves a
 *hole*, byte 1, in the string's template::
 
     strings                    templates                      numbers

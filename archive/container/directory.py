@@ -71,14 +71,14 @@ def bytes_behind(data: Bytes) -> int:
     at = tail.rfind(END.magic)
     if at < 0 or at + END.size > len(tail):
         return 0
-    behind: int = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
-    if behind <= 0:
+    others: int = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
+    if others <= 0:
         return 0
     try:
-        read_end(data, len(data) - behind)
+        read_end(data, len(data) - others)
     except ArchiveError:
         return 0
-    return behind
+    return others
 
 
 def read_end(data: Bytes, size: int | None = None) -> Row:
@@ -95,9 +95,9 @@ def read_end(data: Bytes, size: int | None = None) -> Row:
         at, end = _read_zip64_end(data, located, end)
     if end.disk or end.directory_disk or end.disk_entries != end.entries:
         _refuse(at, "an archive in one part", "one of several")
-    behind = end.directory_offset + end.directory_size
-    _refuse_others_before(data, at - behind)
-    _expect("the directory to end at byte", at, behind, at)
+    stop = end.directory_offset + end.directory_size
+    _refuse_others_before(data, at - stop)
+    _expect("the directory to end at byte", at, stop, at)
     return end
 
 
@@ -124,8 +124,8 @@ def _read_zip64_end(data: Bytes, located: int, end: Row) -> tuple[int, Row]:
     locator = ZIP64_LOCATOR.read(data, located)
     _refuse_others_before(data, located - ZIP64_END.size - locator.end_offset)
     wide = ZIP64_END.read(data, locator.end_offset, located)
-    behind = locator.end_offset + ZIP64_END.offset("version_made_by") + wide.record_size
-    _expect("the zip64 end record to end at byte", located, behind, locator.end_offset)
+    stop = locator.end_offset + ZIP64_END.offset("version_made_by") + wide.record_size
+    _expect("the zip64 end record to end at byte", located, stop, locator.end_offset)
     if locator.disk or locator.disks > 1:
         _refuse(located, "an archive in one part", "one of several")
     for what, narrow, true, most in (

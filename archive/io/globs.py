@@ -71,7 +71,7 @@ class _Place:
         self.searches = searches or self.is_loop
         self._wild: re.Pattern[str] | None = None
 
-    def behind(self, part: str) -> _Place:
+    def after(self, part: str) -> _Place:
         """The place after a part, created if needed."""
         if part == ANY_FOLDERS:
             if self.is_loop:  # any folders, and any folders
@@ -102,7 +102,7 @@ class Globs:
         for number, parts in enumerate(globs):
             place = self._root
             for part in parts:
-                place = place.behind(part)
+                place = place.after(part)
             place.numbers.append(number)
 
     def fitting(self, path: Iterable[str]) -> set[int]:
@@ -166,9 +166,9 @@ class Globs:
         for place in places:
             if name in place.names:
                 reached[place.names[name]] = None
-            for part, behind in place.patterns.items():
-                if self._may(part, name) and behind.fits(name):
-                    reached[behind] = None
+            for part, after in place.patterns.items():
+                if self._may(part, name) and after.fits(name):
+                    reached[after] = None
             if place.is_loop and self._may("", name):
                 reached[place] = None
         return list(reached)

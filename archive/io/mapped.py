@@ -47,7 +47,7 @@ def placed(source: Source) -> tuple[Source, Location | None]:
     """A source, and its place if it is remote, else None; a ``file://`` URL becomes a local path."""
     if not is_elsewhere(source):
         return source, None
-    from archive.io.location import Location  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.location import Location  # noqa: PLC0415 (remote files only)
 
     place = Location(source)
     return (place.path, None) if place.is_local else (source, place)
@@ -139,7 +139,7 @@ class Fetched:
             source: what it was opened from.
             most: most bytes fetched of each file that is opened beside it.
         """
-        from archive.io.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.ranged import RangedBytes  # noqa: PLC0415 (remote files only)
 
         self.name = one_line(name) if name else file.name
         self._source, self._most = source, most
@@ -153,7 +153,7 @@ class Fetched:
 
     def whole(self) -> Mapped:
         """The whole file, copied; this one is closed."""
-        from archive.io.remote import copied  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.remote import copied  # noqa: PLC0415 (remote files only)
 
         with copied(self._file) as copy:
             self.close()
@@ -187,7 +187,7 @@ def by_ranges(source: Source, name: str | None = None, *, most: int | None = Non
     source, place = placed(source)
     if place is None:
         return Mapped(source, name)
-    from archive.io.remote import CappedFile, opened_remote  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.remote import CappedFile, opened_remote  # noqa: PLC0415 (remote files only)
 
     file = opened_remote(place)
     return Fetched(file if most is None else CappedFile(file, most), name, source, most)
@@ -204,7 +204,7 @@ def _joined(file: str, path: str) -> str:
     """A path below the folder of a file; a URL's query, which concerns that file, is left out."""
     if not is_url(file):
         return os.path.join(os.path.dirname(file), *path.split("/"))  # noqa: PTH118, PTH120 (a Path would lose "./")
-    from urllib.parse import quote  # noqa: PLC0415 (files elsewhere only)
+    from urllib.parse import quote  # noqa: PLC0415 (remote files only)
 
     folder, slash, _ = file.partition("?")[0].rpartition("/")
     return folder + slash + (quote(path) if file.startswith("http") else path)
@@ -345,7 +345,7 @@ class _Loaded(NamedTuple):
 def _load(source: Source) -> _Loaded:
     source, place = placed(source)
     if place is not None:
-        from archive.io.remote import copied, opened_remote  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.remote import copied, opened_remote  # noqa: PLC0415 (remote files only)
 
         with closing(opened_remote(place)) as remote, copied(remote) as file:
             return _map(file)

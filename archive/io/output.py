@@ -85,7 +85,7 @@ def _draft(path: Target) -> Draft | Upload:
         from archive.io.drafts import Draft  # noqa: PLC0415 (only those who write files pay for it)
 
         return Draft(cast("Target", given))
-    from archive.io.uploads import Upload  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.uploads import Upload  # noqa: PLC0415 (remote files only)
 
     return Upload(place)
 
@@ -187,7 +187,7 @@ def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     from archive.io.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
 
     if is_url(beside):
-        import tempfile  # noqa: PLC0415 (files elsewhere only)
+        import tempfile  # noqa: PLC0415 (remote files only)
 
         with tempfile.TemporaryFile() as file:
             yield cast("BinaryIO", file)

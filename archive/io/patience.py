@@ -73,7 +73,7 @@ class Patience:
         return result
 
     async def _bounded(self, work: Callable[..., Awaitable[T]], *arguments: object, **named: object) -> T:
-        from asyncio import timeout  # noqa: PLC0415 (costs start-up, and few read what is elsewhere)
+        from asyncio import timeout  # noqa: PLC0415 (costs start-up, and few read remote files)
 
         try:
             async with timeout(seconds_left(self._seconds)) as self._end:

@@ -82,7 +82,7 @@ def rewriting(
         limits: bounds on hostile input.
         kinds: the kinds of archives that are opened; others are refused.
     """
-    paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links are no matter)
+    paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links do not matter)
     if len(set(paths)) < len(paths):
         raise ArchiveError("archive and companion need two names", file=os.fspath(targets[-1]))  # type: ignore[arg-type]
     with (

@@ -48,8 +48,7 @@ class Recording:
         operations: for each operation its start and end (ns), debug handle, and operator's name.
         memory: for each storage of a result, once when it is made and once when it is freed, the time (ns),
             debug handle, bytes (negative when freed), bytes of all results then, and address.
-        of_allocator: whether ``memory`` has, instead, everything that PyTorch's allocator allocates and
-            frees,
+        of_allocator: whether ``memory`` instead has everything that PyTorch's allocator allocates and frees,
             even inside operators.
     """
 

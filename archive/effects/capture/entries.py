@@ -64,8 +64,8 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
         if mine is None or its is None or _shown(mine) != _shown(its):
-            behind = [*nodes[number:], *others[number:]]
-            sites = [node.meta["site"] for node in behind if "site" in node.meta]
+            rest = [*nodes[number:], *others[number:]]
+            sites = [node.meta["site"] for node in rest if "site" in node.meta]
             return [*sites, *flat.sites, *other_flat.sites]
     for before, after in zip_longest(flat.effects.effects, other_flat.effects.effects):
         if before != after:
@@ -361,8 +361,8 @@ class Entries:
         """Note the entry of a call.
 
         Raises:
-            UnclearError: it is like no entry, but an entry's guards may hold, too. CaptureError: it is one
-            too many, or it does not last.
+            UnclearError: it is like no entry, but an entry's guards may hold, too.
+            CaptureError: it is one too many, or it does not last.
         """
         for guard in made.call.side_effects.guards:
             if self._lasting and guard.reason:

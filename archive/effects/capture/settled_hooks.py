@@ -71,7 +71,7 @@ def recipe_of(
     statement: ModelStatement | None,
     *args: object,
 ) -> str | Recipe:
-    """The recipe of a hook, or its name where that tells all.
+    """The recipe of a hook, or its name if that is enough.
 
     Args:
         call: the captured call, which is over.

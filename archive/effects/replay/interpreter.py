@@ -293,7 +293,7 @@ class Interpreter:
         changes, result = self._changes(body)
         steps, late = body.steps, body.take_late()
         unlike, failed, undone = self._unlike, self._failed, self._undone
-        behind = len(self._effects.effects)
+        count = len(self._effects.effects)
 
         def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:  # noqa: ANN401
             if guards:
@@ -310,7 +310,7 @@ class Interpreter:
                     if backup is not None:
                         made.append((number, backup(state, place, named, given)))
                     change(state, place, named, given)
-                number = behind
+                number = count
                 for slot, compute in late:
                     frame[slot] = compute(frame)
             except BaseException as error:  # noqa: BLE001 (all is undone, whatever happens)

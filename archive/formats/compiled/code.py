@@ -66,8 +66,8 @@ class CheckedCall(NamedTuple):
 
     Attributes:
         text: the call, as the failure shows it.
-        key: of the kernel that is called here; "" if no kernel is, or if no handle is known. nodes: the names
-        of the nodes that it was made from, as the comment has them; "" if it has none.
+        key: of the kernel that is called here; "" if no kernel is, or if no handle is known.
+        nodes: the names of the nodes that it was made from, as the comment has them; "" if it has none.
     """
 
     text: str

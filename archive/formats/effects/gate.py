@@ -51,8 +51,8 @@ def check_place(name: str) -> None:
 def check_code(name: str) -> None:
     """Refuse the name of a class or function, ``module:qualname``, that leads beyond what it names."""
     parts = name.partition(":")[2].split(".")
-    for part, behind in zip(parts, [*parts[1:], ""], strict=True):
-        if is_special(part) and behind != LOCALS and not (part == CALLED and not behind):
+    for part, following in zip(parts, [*parts[1:], ""], strict=True):
+        if is_special(part) and following != LOCALS and not (part == CALLED and not following):
             raise ArchiveError(f"{shown(part)} in {shown(name)} is Python's own, and names no code")
 
 

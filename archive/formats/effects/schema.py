@@ -23,10 +23,10 @@ same name: they are entries of that method, each with a graph and guards of its 
 
 Rules:
 
-- A row refers only to rows above itself. So nothing contains itself, and one pass parses everything. - Each
-string and row occurs once, in the order of first use: by the methods in their order (name, inputs, result,
-then source, key and value of each effect), by the conditions (subject, value and key of each guard, then the
-defaults), then by the state; parts come before what contains them.
+- A row refers only to rows above itself. So nothing contains itself, and one pass parses everything.
+- Each string and row occurs once, in the order of first use: by the methods in their order (name, inputs,
+  result, then source, key and value of each effect), by the conditions (subject, value and key of each guard,
+  then the defaults), then by the state; parts come before what contains them.
 - Strings are UTF-8; lone surrogates are encoded like other characters (Python's ``surrogatepass``).
 - All nans are the same: their bits are not kept.
 - Facts obey ``rules``.

@@ -47,8 +47,9 @@ class Program:
         make: returns the sites when they are first asked for.
         lifted: how many parameters, buffers and constants its graph takes; None if unknown.
         is_pruned: whether its module has no tokens, and no nodes for unused results: the program is in a
-            dialect other than training. False if that is not recorded. is_loaded: whether its nodes are those
-            of the program as it is loaded, rather than of its module; None if both have the same.
+            dialect other than training. False if that is not recorded.
+        is_loaded: whether its nodes are those of the program as it is loaded, rather than of its module; None
+            if both have the same.
         schema: the version of the JSON's schema, ``8.20``; "" if unknown.
         inputs: what its caller provides; None if unknown.
 

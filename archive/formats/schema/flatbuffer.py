@@ -12,8 +12,8 @@ default; for a reference, the default is nothing. Fields after the declared ones
 Source: the binary format at https://flatbuffers.dev/internals/.
 
 A number is declared as construct's own (``Int32sl``), with a default other than 0 as construct's ``Default``.
-A :data:`Text`, a :class:`Vector` and another :class:`Table` are behind a reference; so is an :class:`Unread`,
-which isn't read:
+A :data:`Text`, a :class:`Vector` and another :class:`Table` are reached by a reference; so is an
+:class:`Unread`, which isn't read:
 
     >>> POINT = Table("Point", "label" / Text, "x" / Int32sl, "line" / Default(Int32sl, -1) * "from 1")
     >>> PATH = Table("Path", "points" / Vector(POINT) * "in the order of drawing")

@@ -168,8 +168,8 @@ def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, All
 
     Args:
         data: the file.
-        allowance: the memory that it may take; failed attempts take none. read: gets the first bytes, and
-        raises :class:`CutShortError` if they are too few.
+        allowance: the memory that it may take; failed attempts take none.
+        read: gets the first bytes, and raises :class:`CutShortError` if they are too few.
     """
     most = min(len(data), MOST_READ)
     size = most if isinstance(data, memoryview) else WINDOW

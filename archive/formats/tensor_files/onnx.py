@@ -5,9 +5,9 @@ Its messages are declared in ``onnx_messages``. Fields that are not named here a
 A tensor's elements are in one of these places, little-endian, the last dimension the fastest:
 
 - ``raw_data``. Elements of less than a byte fill bytes without gaps, the first in the lowest bits.
-- ``float_data`` and ``double_data``: numbers of 4 and 8 bytes; for complex ones, both parts. -
-``int32_data``, ``int64_data``, ``uint64_data``: integers in variable form. An int32 is an element of any type
-of at most 32 bits, as an integer with its bits; or a byte of 2-bit or 4-bit elements.
+- ``float_data`` and ``double_data``: numbers of 4 and 8 bytes; for complex ones, both parts.
+- ``int32_data``, ``int64_data``, ``uint64_data``: integers in variable form. An int32 is an element of any
+  type of at most 32 bits, as an integer with its bits; or a byte of 2-bit or 4-bit elements.
 - a file beside the model: ``data_location`` is 1, and ``external_data`` has the keys ``location`` (a path
   below the model's folder, with slashes), ``offset`` and ``length``.
 - ``string_data``: texts.
@@ -156,8 +156,7 @@ def read_onnx(data: Bytes, allowance: Allowance) -> TensorFile:
 
     Returns:
         Records: ``data/NAME`` for each tensor whose elements are in the file, ``graph`` for everything else.
-            Tensors
-        in other files are in ``external``.
+        Tensors in other files are in ``external``.
     """
     return _Model(data, allowance).file()
 

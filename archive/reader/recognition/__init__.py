@@ -260,10 +260,10 @@ def head_kind(mapped: Mapped | Fetched, allowance: Allowance) -> FileKind:
 
 def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
     if len(data) and LOCAL.magic.startswith(data[: len(LOCAL.magic)]):
-        behind = bytes_behind(data)
-        if behind:
-            what = f"a zip with {behind:,} other byte{'s' * (behind != 1)} after its end"
-            whole = f"this tool wants it without them: `head -c {len(data) - behind}`"
+        others = bytes_behind(data)
+        if others:
+            what = f"a zip with {others:,} other byte{'s' * (others != 1)} after its end"
+            whole = f"this tool wants it without them: `head -c {len(data) - others}`"
             return Recognised(FileKind.ZIP, what, whole)
         return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes after it")
     from archive.reader.recognition.heads import recognise_head  # noqa: PLC0415 (decompressors, for others)

@@ -129,7 +129,7 @@ class Context:
         self._parts.saved = tensors
 
     def mark_dirty(self, *_: object) -> None:
-        """Note that arguments are changed in place; their version counters tell which."""
+        """Note that arguments are changed in place; their version counters show which."""
         self._parts.is_dirty = True
 
     def mark_non_differentiable(self, *tensors: object) -> None:

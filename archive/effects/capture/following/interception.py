@@ -267,7 +267,8 @@ class Replacement(NamedTuple):
     """One function of PyTorch.
 
     Attributes:
-        owner: the object that has it. name: its name there.
+        owner: the object that has it.
+        name: its name there.
         real: the function.
         made: what replaces it.
     """

@@ -245,9 +245,9 @@ class OpenList(list[Any]):
         self._call.guards.items(self._old, self._source, message if self._differs else "")
         front, back = self._removed
         for place in range(front, len(self._old) - back):
-            behind = len(self._old) - 1 - place
-            if place in self._set[0] or behind in self._set[1]:
-                self._head.append(self._set[0].get(place, self._set[1].get(behind)))
+            from_back = len(self._old) - 1 - place
+            if place in self._set[0] or from_back in self._set[1]:
+                self._head.append(self._set[0].get(place, self._set[1].get(from_back)))
             elif place in self._seen:
                 self._head.append(self._seen[place])
             else:

@@ -69,8 +69,7 @@ class Shared(Declaration):
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
         """References to the distinct values, which are in the order of their first use."""
-        # A node is the token that made the value, so nodes in ascending order are values in order of first
-        # use.
+        # A node is the token that made the value, so ascending nodes are values in order of first use.
         allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
         with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = np.zeros(len(tree.value), np.bool_)
