@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 AMOUNT = r"(?ai:[0-9]{1,18}(?:\.[0-9]{1,9})?\s*(?:[KMGT](?:i?B)?|B)?)"
-"""The pattern of an amount, in capital or small letters of ASCII, whatever the flags around it."""
+"""The pattern of an amount, in capital or small ASCII letters, whatever the flags around it."""
 AMOUNT_WORDS = "K or KiB is 1024, KB 1000, likewise M, G and T"
 """What help texts say of units."""
 KIB = 1024
@@ -16,13 +16,13 @@ _PARTS = r"([0-9]+)\.?([0-9]*)\s*([KMGT]?)(I?B?)"
 
 
 def parsed_amount(text: str) -> int:
-    """The number that an amount of the pattern stands for; a fraction of one is left out.
+    """The number that an amount of the pattern stands for; a fraction is dropped.
 
     >>> parsed_amount("64M"), parsed_amount("10KB"), parsed_amount("1.5 kib"), parsed_amount("7")
     (67108864, 10000, 1536, 7)
 
     Raises:
-        ValueError: it is no amount.
+        ValueError: it isn't an amount.
     """
     parts = re.fullmatch(_PARTS, text.upper())
     if not parts or not re.fullmatch(AMOUNT, text):

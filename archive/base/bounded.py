@@ -1,4 +1,4 @@
-"""The boundary of the library: where memory or the interpreter's stack ends, callers get a ``LimitError``."""
+"""The boundary of the library: if memory or the interpreter's stack runs out, callers get ``LimitError``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ READING = {"__bytes__", "__getitem__", "__str__"}
 
 
 def bounded(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
-    """A public function that raises a :class:`LimitError` where memory or the interpreter's stack ends.
+    """A public function that raises a :class:`LimitError` if memory or the interpreter's stack runs out.
 
-    The error names the file: the first argument, if that is a path or has a name of its own. A function
-    that yields is bounded while it does.
+    The error names the file: the first argument, if that is a path or has a name of its own. A generator
+    function is bounded while it yields.
     """
     if isgeneratorfunction(call):
         return cast("Callable[P, ResultT]", _bounded_generator(call))
@@ -52,14 +52,14 @@ def _bounded_generator(call: Any) -> Any:  # noqa: ANN401 (its type is that of i
 
 
 def _told(error: MemoryError | RecursionError, arguments: tuple[object, ...]) -> ArchiveError:
-    """The error for callers. It goes without the traceback, whose frames hold the memory that is missing."""
+    """The error for callers. It has no traceback, whose frames would hold the missing memory."""
     first = arguments[0] if arguments else None
     file = os.fsdecode(first) if isinstance(first, str | os.PathLike) else getattr(first, "file", None)
     return ExhaustedError.of(error).within(file=file if isinstance(file, str) else None)
 
 
 def bounded_members(cls: ClassT) -> ClassT:
-    """Make all public methods and properties of a class :func:`bounded`, and those that give it as text."""
+    """Make all public methods and properties of a class :func:`bounded`, and those that return it as text."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_") and name not in READING:
             continue

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Closing(ABC):
-    """What holds files, and lets go of them at the end of a ``with`` block."""
+    """Something that holds files, and closes them at the end of a ``with`` block."""
 
     __slots__ = ()
 
@@ -22,4 +22,4 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of them."""
+        """Close them."""

@@ -1,4 +1,4 @@
-"""Columns of integers: rows of several columns as one key, sequences and strings one behind the other."""
+"""Columns of integers: rows of several columns as one key, concatenated sequences and strings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 KEY_LIMIT = 1 << 62
 SPARSE = 2
-"""Keys up to so many times the number of rows are numbered without sorting the rows."""
+"""If the largest key is below this many times the rows, keys are numbered by a lookup table, not sorting."""
 STEP = 1 << 16
-"""Rows or items that are handled at once where all at once would take more memory."""
+"""Rows or items that are processed at once where all at once would take more memory."""
 
 
 def keyed(*columns: Ints) -> Ints:
-    """One integer a row: two are equal if and only if the rows are (n).
+    """One integer per row: two are equal if and only if the rows are (n).
 
     The columns are digits of a mixed-radix number. When it would need more than 62 bits, the key so far, or
     the column, is replaced by the numbers of its distinct values.
@@ -50,7 +50,7 @@ def numbered(*columns: Ints) -> tuple[Ints, Ints]:
         key = np.unique(key, return_inverse=True)[1]
     count, rows = int(key.max(initial=-1)) + 1, len(key)
     first = np.full(count, rows)
-    first[key[::-1]] = np.arange(rows - 1, -1, -1)  # of equal keys the first one, which is written last
+    first[key[::-1]] = np.arange(rows - 1, -1, -1)  # of equal keys, the first one is written last
     distinct = np.flatnonzero(first < rows)
     distinct = distinct[np.argsort(first[distinct])]
     rank = np.empty(count, np.int64)
@@ -72,27 +72,27 @@ def ordinals(*columns: Ints) -> Ints:
 
 
 def firsts(counts: Ints) -> Ints:
-    """Where each sequence begins, one behind the other, and where the last one ends (n + 1)."""
+    """Where each sequence begins in their concatenation, and where the last one ends (n + 1)."""
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return first
 
 
 def distinct_values(values: Ints) -> Ints:
-    """The distinct ones of some numbers, rising; ``np.unique`` would import masked arrays, 8 ms."""
+    """The distinct ones of some numbers, ascending; ``np.unique`` would import masked arrays, 8 ms."""
     rising: Ints = np.sort(values)
     distinct: Ints = rising[np.diff(rising, prepend=rising[:1] - 1) != 0]
     return distinct
 
 
 def windows(first: Ints) -> Iterator[tuple[int, int]]:
-    """Sequences that are looked at together, so that the memory for it is bounded.
+    """Windows of sequences to process together, so that the memory for it is bounded.
 
     Args:
         first: where each sequence begins, and where the last one ends (n + 1).
 
     Yields:
-        The first sequence of each window, and the one behind its last: of STEP items, or one sequence more.
+        The first sequence of each window, and the one after its last: STEP items, plus at most one sequence.
     """
     cuts = np.searchsorted(first, np.arange(0, int(first[-1]), STEP))
     bounds = pairwise([0, *cuts.tolist(), len(first) - 1])
@@ -105,7 +105,7 @@ def largest_window(first: Ints) -> int:
 
 
 def spread(first: Ints, counts: Ints) -> Ints:
-    """The positions of several runs, one run behind the other: ``counts[i]`` of them from ``first[i]`` on."""
+    """The positions of several concatenated runs: ``counts[i]`` of them from ``first[i]`` on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     positions: Ints = np.arange(total) + np.repeat(first - (ends - counts), counts)
@@ -115,10 +115,10 @@ def spread(first: Ints, counts: Ints) -> Ints:
 def sums_along(following: Ints, sizes: Ints) -> Ints:
     """For each row of linked lists, the sum of some sizes over the rows from there to the list's end (n).
 
-    Each round adds what a row points to, and then points twice as far: a list of n rows takes log2(n) rounds.
+    Each round adds what a row points to, then points twice as far: a list of n rows takes log2(n) rounds.
 
     Args:
-        following: the row that follows each; -1 at a list's end. No list comes back to itself (n).
+        following: the row that follows each; -1 at a list's end. No list is cyclic (n).
         sizes: of the rows (n).
     """
     total, ahead = sizes.copy(), following.copy()
@@ -139,7 +139,7 @@ def table_of(strings: Iterable[bytes]) -> StringTable:
 
 
 def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTable:
-    """A table of strings that stand one behind the other in a buffer.
+    """A table of strings that are concatenated in a buffer.
 
     Args:
         buffer: the strings.
@@ -152,14 +152,14 @@ def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTab
 
 
 def table_with(strings: StringTable, more: Sequence[bytes]) -> StringTable:
-    """A table with further strings behind its own; they get a buffer of their own."""
-    behind = table_of(more)
+    """A table with further strings after its own, in a separate buffer."""
+    added = table_of(more)
     return StringTable(
-        [*strings.buffers, *behind.buffers],
-        [*strings.borrowed, *behind.borrowed],
-        np.append(strings.buffer, behind.buffer + len(strings.buffers)),
-        np.append(strings.start, behind.start),
-        np.append(strings.length, behind.length),
+        [*strings.buffers, *added.buffers],
+        [*strings.borrowed, *added.borrowed],
+        np.append(strings.buffer, added.buffer + len(strings.buffers)),
+        np.append(strings.start, added.start),
+        np.append(strings.length, added.length),
     )
 
 

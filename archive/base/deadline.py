@@ -1,7 +1,7 @@
-"""A deadline for work in the middle of a program: what takes longer is given up, wherever it is.
+"""A deadline for work in the middle of a program: whatever takes longer is abandoned, wherever it is.
 
-Work under a deadline looks at the clock where it may take long: when it takes the lock of a model, with the
-steps of an explanation, and in requests. The deadline holds for a thread, or a task of asyncio.
+Work under a deadline checks the clock where it may take long: when it takes the lock of a model, with the
+steps of an explanation, and in requests. The deadline holds for a thread, or an asyncio task.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _END: ContextVar[float] = ContextVar("end", default=inf)
 
 
 class LateError(Exception):
-    """The deadline has passed. No ``ArchiveError``: nothing is wrong with any file."""
+    """The deadline has passed. Not an ``ArchiveError``: nothing is wrong with any file."""
 
 
 @contextmanager
 def ending_in(seconds: float) -> Iterator[None]:
-    """Give the work of the block so many seconds.
+    """Give the work of the block this many seconds.
 
     Raises:
-        LateError: the block's own, when it has taken longer.
+        LateError: from within the block, when it has taken longer.
     """
     token = _END.set(monotonic() + seconds)
     try:
@@ -43,7 +43,7 @@ def has_deadline() -> bool:
 
 
 def check_time() -> None:
-    """Go on, if there is time.
+    """Continue, if there is time.
 
     Raises:
         LateError: the deadline has passed.

@@ -1,6 +1,6 @@
 """Diagnostics, as compilers have them: what is wrong in a file, how bad that is, and where.
 
-Every check of a file gives this one class: the rules of ``verify``, the schema of exported programs, what
+Every check of a file returns this one class: the rules of ``verify``, the schema of exported programs, what
 PyTorch refuses to load, and the files of a store.
 """
 
@@ -24,7 +24,7 @@ ResultT = TypeVar("ResultT")
 MAX_LISTED = 100
 """The number of diagnostics of one kind in one record that are listed; the others are counted."""
 REFUSED = "PyTorch 2.13 refuses it"
-UNCHECKED = "PyTorch 2.13 may take it all the same"
+UNCHECKED = "PyTorch 2.13 may accept it all the same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Diagnostic:
 
     Attributes:
         severity: ``error``: PyTorch or this library cannot read something, or it leads to wrong source or
-            none; ``warning``: all can be read, but something is lost or contradicts itself; ``note``:
+            none; ``warning``: everything can be read, but something is lost or contradicts itself; ``note``:
             allowed, but not as PyTorch writes an archive with all of its debug info; ``not checked``: the
-            file is no archive; ``internal error``: a fault of this library, which ended a check.
+            file isn't an archive; ``internal error``: a fault of this library, which ended a check.
         record: the record's name without root; "" for the archive as a whole.
         place: a row and field, or a byte of the record; "" for the whole record.
         message: the problem, in one sentence.
@@ -52,14 +52,14 @@ class Diagnostic:
 
 
 def wrong(place: str, problem: str, refusal: str | None, record: str = "") -> Diagnostic:
-    """Something in a file that PyTorch 2.13 looks at when it loads the file.
+    """Something wrong in a file that PyTorch 2.13 looks at when it loads the file.
 
     Args:
         place: in the record, such as a JSON path.
         problem: what was expected and found.
-        refusal: a part of what PyTorch says; "" where its words depend on other values; None where PyTorch
-            does not check this: then it is a warning, else an error.
-        record: the record; "" for the archive as a whole, or where its reporter knows it.
+        refusal: a part of what PyTorch says; "" if its words depend on other values; None if PyTorch does not
+            check this: then it is a warning, otherwise an error.
+        record: the record; "" for the archive as a whole, or if its reporter knows it.
     """
     if refusal is None:
         return Diagnostic("warning", record, place, f"{problem}; {UNCHECKED}")
@@ -93,7 +93,7 @@ class _NotesOfKind(NamedTuple):
 
 
 class Diagnostics:
-    """The diagnostics of an archive, as checks add them, and what these have looked at."""
+    """The diagnostics of an archive, as checks add them, and what the checks looked at."""
 
     __slots__ = ("_looked", "_notes", "findings")
 
@@ -103,10 +103,10 @@ class Diagnostics:
         self._looked: dict[tuple[str, str], int] = {}
 
     def looked(self, count: int, noun: str, how: str) -> None:
-        """Say that a check has looked at so many things, after it has.
+        """Note how many things a check has looked at, after it has.
 
         Args:
-            count: the things; none is nothing to tell.
+            count: the number of things; 0 is not reported.
             noun: their name, in the singular.
             how: what was done with them.
         """
@@ -132,7 +132,7 @@ class Diagnostics:
     ) -> None:
         """Add diagnostics of one kind in one record.
 
-        The first 100 are added one by one. Notes of one kind become a single one over all records.
+        The first 100 are added one by one. Notes of one kind become a single one for all records.
 
         Args:
             severity: the severity of each.
@@ -154,11 +154,11 @@ class Diagnostics:
             self.add(severity, record, "", f"… and {len(numbers) - MAX_LISTED:,} more of the {what}")
 
     def add_all(self, diagnostics: Iterable[Diagnostic], record: str = "") -> bool:
-        """Add diagnostics that a check found; of each record the first 100, and how many more there are.
+        """Add diagnostics that a check found; the first 100 for each record, and how many more there are.
 
         Args:
-            diagnostics: what was found; taken one by one, as a hostile file may have millions.
-            record: the record of all; "" where each has its own.
+            diagnostics: what was found; taken one by one, since a hostile file may have millions.
+            record: the record of all; "" if each has its own.
 
         Returns:
             Whether one of them is an error.
@@ -179,10 +179,10 @@ class Diagnostics:
         return bool(refused)
 
     def attempt(self, record: str, read: Callable[[], ResultT]) -> ResultT | None:
-        """Call ``read`` and return its result; None, with a diagnostic added, where it fails.
+        """Call ``read`` and return its result; None, with a diagnostic added, if it fails.
 
-        Any other exception is a fault of this library that a broken file brings to light. It must not hide
-        what else is wrong with the file, so it has a severity of its own.
+        Any other exception is a fault of this library exposed by a broken file. It must not hide what else is
+        wrong with the file, so it has its own severity.
         """
         try:
             return read()
@@ -195,7 +195,7 @@ class Diagnostics:
         return None
 
     def ordered(self, records: Iterable[str]) -> list[Diagnostic]:
-        """The diagnostics in the order of the records; first those about the archive as a whole."""
+        """The diagnostics in the order of the records, those about the archive as a whole first."""
         order = {name: number for number, name in enumerate(records)}
         notes = [notes.joined(what) for what, notes in self._notes.items()]
         return sorted([*self.findings, *notes], key=lambda finding: order.get(finding.record, -1))

@@ -1,4 +1,4 @@
-"""The digest that tells the contents of files apart, in manifests, stores, caches and entity tags."""
+"""The digest that identifies the contents of files in manifests, stores, caches and entity tags."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DIGEST_BYTES = 16
 
 
 def digest_of(*parts: bytes | memoryview) -> bytes:
-    """The blake2b digest, 16 bytes, of parts one behind the other."""
+    """The blake2b digest, 16 bytes, of concatenated parts."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         digest.update(part)

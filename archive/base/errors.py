@@ -1,7 +1,7 @@
 """The errors that callers see: one class, with the place of the problem.
 
 A message reads ``model.ptl: callstack_debug_map.pkl, row 17, field tag: expected an int, found 'abc'``:
-file, record, place, what was expected and what was found, each part left out where it is unknown.
+file, record, place, what was expected and what was found, each part left out if unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHANGED = "the file changed while it was read; nothing is written"
 LONGEST_CAUSE = 200
 """Characters of another library's message that an error repeats."""
 NO_BYTE = 0xDC00
-"""Added to a byte that is not UTF-8 where it stands in a ``str``."""
+"""Added to a byte that isn't UTF-8 to represent it in a ``str``."""
 ESCAPED_BYTES = "".join(chr(NO_BYTE + byte) for byte in range(0x80, 0x100))
 BACKSLASH = r"\x5c"
 _ESCAPED = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
@@ -32,14 +32,14 @@ class ArchiveError(Exception):
     """Raised for everything that this library refuses, with its place.
 
     Args:
-        problem: what is wrong, when "expected … found …" does not say it.
+        problem: what is wrong, if "expected … found …" does not say it.
         file: path or name of the archive.
         record: name of the record inside the archive, without root.
         place: where in the record: a row and field, or a byte.
         expected: what the format asks for.
-        found: the value that stands there instead.
+        found: the value found instead.
         in_python: what Python's callers pass where the message names an option of a command. Messages name
-            options only; this is a note, which Python prints below the message where nobody catches it.
+            only options; this is a note, which Python prints below the message of an uncaught error.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ArchiveError(Exception):
     def within(
         self, *, file: str | None = None, record: str | None = None, place: str | None = None
     ) -> ArchiveError:
-        """Fill in the outer place, keeping what is known already, and return self."""
+        """Fill in the outer place, keeping what is already known, and return self."""
         self.file = self.file or file
         self.record = self.record or record
         self.place = self.place or place
@@ -123,25 +123,25 @@ def _above(amount: int) -> str:
 
 
 class ExistsError(ArchiveError):
-    """A target exists, and may not be replaced."""
+    """A target exists and may not be replaced."""
 
 
 class NothingToDoError(ArchiveError):
-    """An archive is already what would be made of it: it has no debug info, say, and is to lose it."""
+    """An archive is already what it should become: it has no debug info, say, and should lose it."""
 
 
 class ImpossibleError(ArchiveError):
-    """What is asked does not go with this archive, in which nothing is wrong.
+    """The request does not fit this archive, though nothing is wrong with it.
 
     Attributes:
-        facts: what is known of the work that was refused; None where nothing is.
+        facts: what is known of the work that was refused, or None.
     """
 
     facts: object = None
 
 
 class UnfitOptionsError(ImpossibleError):
-    """Options are given that do not go with this archive, which has nothing that they are about.
+    """Options are given that do not fit this archive, which has nothing that they apply to.
 
     Attributes:
         options: their names.
@@ -153,9 +153,9 @@ class UnfitOptionsError(ImpossibleError):
 
 
 class ExhaustedError(LimitError):
-    """The machine's memory or the interpreter's stack ended before a bound of ``Limits`` did.
+    """The machine's memory or the interpreter's stack ran out before a bound of ``Limits`` was reached.
 
-    ``limit`` and ``actual`` are 0: the machine does not tell.
+    ``limit`` and ``actual`` are 0: the machine does not say.
     """
 
     def __init__(self, resource: str, problem: str) -> None:
@@ -165,7 +165,7 @@ class ExhaustedError(LimitError):
 
     @classmethod
     def of(cls, error: MemoryError | RecursionError) -> ExhaustedError:
-        """What such an exception says to the caller."""
+        """The error that callers get for such an exception."""
         if isinstance(error, MemoryError):
             return cls("memory", "needs more memory than there is; is the file trusted?")
         return cls("depth", "its values lie deeper inside one another than can be read")
@@ -173,7 +173,7 @@ class ExhaustedError(LimitError):
 
 @contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the system name a file."""
+    """Make errors of the system name a file."""
     try:
         yield
     except OSError as error:
@@ -184,13 +184,13 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def in_file(file: str, record: str | None = None) -> Iterator[None]:
-    """Errors of the block name a file, and a record of it, unless they name one already."""
+    """Make errors of the block name a file, and a record of it, unless they already name one."""
     try:
         yield
     except ArchiveError as error:
         raise error.within(file=file, record=record) from error.__cause__
     except (MemoryError, RecursionError) as error:
-        # Without the traceback, whose frames hold the memory that is missing.
+        # Without the traceback, whose frames would hold the missing memory.
         raise ExhaustedError.of(error).within(file=file, record=record) from error.with_traceback(None)
 
 

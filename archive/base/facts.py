@@ -1,8 +1,8 @@
-"""Dataclasses, declared at a quarter of the cost of :func:`dataclasses.dataclass`.
+"""Dataclasses, declared in a quarter of the time of :func:`dataclasses.dataclass`.
 
 Python's own decorator writes the source of six methods for each frozen class and compiles it: 0.5 ms, and a
-command declares up to a hundred classes. Here only ``__init__`` is compiled, which is called most, and the
-others are functions that go by the names of the fields.
+command declares up to a hundred classes. Here only ``__init__``, which is called most, is compiled; the
+others are functions that look fields up by name.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if not TYPE_CHECKING:
     ) -> Callable[[type], type]:
         """A class with its fields, and with the methods that :func:`dataclasses.dataclass` gives it.
 
-        Methods that it has are kept. There are no pseudo-fields that only ``__init__`` takes; a field that
+        Existing methods are kept. There are no pseudo-fields that only ``__init__`` takes; a field that
         ``__init__`` does not take has no default.
         """
 
         def declared(cls: type) -> type:
-            # Python looks whether a class and those that it inherits from are frozen alike.
+            # Python checks that a class and its bases are all frozen or all not.
             inherits = any(_is_frozen(base) for base in cls.__mro__[1:])
             cls = dataclasses.dataclass(
                 init=False, repr=False, eq=False, frozen=frozen and inherits, slots=slots, kw_only=kw_only
@@ -70,7 +70,7 @@ def _give(cls: type, **methods: object) -> None:
 def _initialiser(cls: Any, *, frozen: bool) -> Callable[..., None]:  # noqa: ANN401 (any dataclass)
     """A function that takes the fields and sets them.
 
-    Python's own decorator has the source of such functions compiled, too: none that goes by names is as fast.
+    Python's own decorator compiles such functions, too: looking fields up by name would be slower.
     """
     fields = [field for field in dataclasses.fields(cls) if field.init]
     known: dict[str, object] = {"_set_": object.__setattr__, "_MADE_": _MADE}
@@ -105,7 +105,7 @@ def _repr(self: Any) -> str:  # noqa: ANN401 (any dataclass)
 
 
 def _give_equality(cls: Any, *, frozen: bool) -> None:  # noqa: ANN401 (any dataclass)
-    """Let objects be equal if the fields that are compared are; frozen ones have a hash."""
+    """Make objects equal if their compared fields are; frozen ones have a hash."""
     values = _values_of(field.name for field in dataclasses.fields(cls) if field.compare)
 
     def equal(self: object, other: object) -> bool:
@@ -114,7 +114,7 @@ def _give_equality(cls: Any, *, frozen: bool) -> None:  # noqa: ANN401 (any data
     def hashed(self: object) -> int:
         return hash(values(self))
 
-    if vars(cls).get("__hash__") is None:  # as Python leaves it where a class has only ``__eq__``
+    if vars(cls).get("__hash__") is None:  # as Python leaves it if a class only has ``__eq__``
         cls.__hash__ = hashed if frozen else None
     _give(cls, __eq__=equal)
 
@@ -139,7 +139,7 @@ def _refuse_deletion(_: object, name: str) -> None:
 
 
 def _state(self: Any) -> list[object]:  # noqa: ANN401 (any dataclass)
-    """What is pickled: without it Python would set the fields again with ``setattr``."""
+    """What is pickled: without it Python would restore the fields with ``setattr``."""
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 

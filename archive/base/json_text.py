@@ -1,10 +1,10 @@
 r"""JSON, parsed within bounds, and whether it is as ``json.dumps`` writes it.
 
-Values take more memory than their text: ``{},`` 24 times as much. :func:`read_json` asks for what the values
-of a record cost; :func:`parsed_json` bounds their number.
+Values take more memory than their text: ``{},`` 24 times as much. :func:`read_json` asks for the memory that
+the values of a record take; :func:`parsed_json` bounds their number.
 
-PyTorch writes ``model.json`` by ``json.dumps``: ASCII, ``", "`` and ``": "`` between values. The value of
-such a record gives its bytes again. That of others does not: keys twice, ``1E5``, ``\/``, raw UTF-8.
+PyTorch writes ``model.json`` with ``json.dumps``: ASCII, ``", "`` and ``": "`` between values. The value of
+such a record rebuilds its bytes. Others do not: duplicate keys, ``1E5``, ``\/``, raw UTF-8.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 MAX_DEPTH = 200
-"""Values inside of values, where they are followed. PyTorch's own have some 12, and 7 a nested graph."""
+"""Most values inside values, where they are followed. PyTorch's own have some 12, plus 7 per nested graph."""
 COSTS = {b"{": 248, b"[": 96, b'"': 40, b",": 60, b":": 130}
-"""Bytes of memory that a character of JSON stands for at most, as a part of an object, list or text."""
+"""Most bytes of memory for a character of JSON, as part of an object, list or text."""
 COPIES = 8
-"""Times that a byte of JSON is held at most: in the record, as a character, in a text, in another record."""
+"""Most copies of a byte of JSON: in the record, as a character, in a text, in another record."""
 WIDE = 2
-"""The same where characters take up to four bytes."""
+"""The same if characters take up to four bytes."""
 COSTLESS = bytes(set(range(1 << 8)) - set(b"".join(COSTS)))
 CHUNK_BYTES = 1 << 20
-"""Bytes that are looked at together, so that hardly any are copied."""
+"""Bytes that are examined together, so that few are copied."""
 KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
     int: "a number",
     float: "a number",
@@ -56,10 +56,10 @@ def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (a
 
 @contextmanager
 def json_errors(unit: Literal["byte", "character"]) -> Iterator[None]:
-    """Errors of the block, which decodes and parses JSON, as this library's.
+    """Turn errors of the block, which decodes and parses JSON, into this library's.
 
     Args:
-        unit: what ``json`` counts in the text that it is given.
+        unit: what ``json`` counts in its input.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def json_errors(unit: Literal["byte", "character"]) -> Iterator[None]:
 
 
 def json_cost(data: bytes | memoryview) -> int:
-    """Bytes of memory that the values of a JSON record cost at most, whatever stands in it."""
+    """Most bytes of memory that the values of a JSON record may take, whatever is in it."""
     cost, copies = 0, COPIES
     for at in range(0, len(data), CHUNK_BYTES):
         held = bytes(data[at : at + CHUNK_BYTES])
@@ -86,16 +86,16 @@ def json_cost(data: bytes | memoryview) -> int:
 
 
 def is_exact(value: object, data: memoryview) -> bool:
-    """Whether ``json.dumps`` gives the bytes of a record again."""
+    """Whether ``json.dumps`` rebuilds the bytes of a record."""
     return json.dumps(value).encode() == bytes(data)  # a view is compared item by item
 
 
 def check_values(data: bytes, most: int) -> None:
-    """Refuse JSON of too many values, before any of them is made.
+    """Refuse JSON with too many values, before any of them is made.
 
     Args:
         data: the JSON.
-        most: its values and commas, at most. Each costs up to 100 bytes, and as many as a string is long.
+        most: most values and commas. Each takes up to 100 bytes, plus the length of a string.
     """
     if next(islice(TOKEN.finditer(data), most, None), None) is not None:
         raise ArchiveError(f"JSON of more than {most:,} values and commas")
@@ -114,8 +114,8 @@ def parsed_json(data: bytes, most: int) -> Any:  # noqa: ANN401 (any JSON)
 def without_collecting() -> Iterator[None]:
     """Pause the collector, which looks for garbage whenever many objects were made.
 
-    Lowering makes many that stay, and no garbage in cycles; the collector takes a third of its time. So does
-    the parsing of much JSON.
+    Lowering makes many objects that stay, and no garbage in cycles; the collector would take a third of its
+    time. So does parsing much JSON.
     """
     enabled = gc.isenabled()
     gc.disable()

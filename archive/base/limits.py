@@ -1,4 +1,4 @@
-"""Bounds on what hostile input may cost.
+"""Bounds on the memory and work that hostile input may take.
 
 Real archives stay far below each default. Seen in real archives: 95-fold inflation, call stacks of 60 frames,
 values 120 deep.
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MEMORY = 64 << 20
-"""Bytes of memory that even the smallest file may cost."""
+"""Bytes of memory that even the smallest file may take."""
 MEMORY_PER_BYTE = 256
-"""Bytes of memory that each byte of a file may cost besides."""
+"""Bytes of memory that each byte of a file may take on top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +30,17 @@ class Limits:
     Only ``compared_bytes`` raises nothing: ``verify`` does not compare texts beyond it, and says so.
 
     Attributes:
-        memory: bytes of memory for all that is derived from the file: inflated records, instructions,
-            columns, lines, texts. None: 64 MiB and 256 times the file's size.
+        memory: bytes of memory for everything derived from the file: inflated records, instructions, columns,
+            lines, texts. None: 64 MiB plus 256 times the file's size.
         depth: values inside one another, in a pickle that is read as inert values.
         frames: frames of one inlined call stack.
         name_bytes: length of one name: of a record, of a global in a pickle, of the attribute path to a
             lowered module.
-        output: bytes of one failure's explanation; of a log's explanations four times as many, and 256 more
-            for each byte of the log.
-        work: steps in which one failure is explained; of a log sixteen times as many, and four more for each
-            byte of the log. A step looks up a handle, or looks through 4 KB of source; one of many models is
-            asked in 16.
+        output: bytes of one failure's explanation; for a log four times as many, plus 256 for each byte of
+            the log.
+        work: steps in which one failure is explained; for a log sixteen times as many, plus four for each
+            byte of the log. A step looks up a handle, or reads 4 KB of source; asking one of many
+            models takes 16.
         dimensions: of one tensor.
         effect_depth: sources, values and constants of effects inside one another.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer
@@ -73,16 +73,16 @@ class Limits:
 
 
 class Allowance:
-    """The memory that one file may cost, and how much of it is in use.
+    """The memory that one file may take, and how much of it is in use.
 
-    Code that is about to make something whose size the file decides asks first: ``take`` for what stays in
-    use, ``lent`` for what is gone at the end of a block. So a claim is refused before it costs anything.
+    Code that is about to create something whose size the file decides asks first: ``take`` for what stays in
+    use, ``lent`` for what is gone at the end of a block. So a claim is refused before it takes anything.
 
-    Made by :meth:`Limits.allowance`, one for each file that is opened. A file that is
-    made from another one (an embedded companion, a result that is read again) shares that one's.
+    Made by :meth:`Limits.allowance`, one for each opened file. A file made from another one (an embedded
+    companion, a result that is read again) shares that one's.
 
     Attributes:
-        limits: the bounds beside memory.
+        limits: the bounds besides memory.
         memory: bytes that may be in use at once.
         taken: bytes in use.
         peak: the most bytes that were in use.
@@ -117,7 +117,7 @@ class Allowance:
         self.peak = max(self.peak, wanted)
 
     def give(self, count: int) -> None:
-        """Say that so many bytes are no longer in use."""
+        """Return bytes that are no longer in use."""
         self.taken -= count
         if self._whole is not None:
             self._whole.give(count)
@@ -135,7 +135,7 @@ class Allowance:
 
     @contextmanager
     def part(self) -> Iterator[Allowance]:
-        """An allowance of its own for a block: all that is taken from it is no longer in use at the end."""
+        """A separate allowance for a block: everything taken from it is returned at the end."""
         part = Allowance(self.limits, self.memory, self)
         try:
             yield part
@@ -147,12 +147,12 @@ DEFAULT_LIMITS = Limits()
 
 
 def unbounded() -> Allowance:
-    """The allowance of what is made in this process, from facts that nobody sent."""
+    """The allowance for what is made in this process, from facts that nobody sent."""
     return Limits(memory=1 << 62).allowance(0)
 
 
 class Steps:
-    """The steps that were taken, of those that may be.
+    """The steps that were taken, out of those allowed.
 
     Args:
         most: the steps that may be taken, a value of ``Limits.work``.

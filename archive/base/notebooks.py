@@ -1,7 +1,7 @@
-"""How a class of facts shows itself in a notebook.
+"""How a class of facts is shown in a notebook.
 
-The tables are made in the room of texts, which is above all rooms that have facts. Like the public names of
-the package, it is found by its name when it is first needed, so that no lower room imports it.
+The tables are made in the room of texts, which is above all rooms that have facts. Like the package's public
+names, it is found by name when it is first needed, so that no lower room imports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What commands say of an error: one line; for a fault of this program, what to report."""
+"""What commands say of an error: one line; for a fault of this program, with what to report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ErrorLine(NamedTuple):
 def problem_of(error: BaseException) -> ErrorLine:
     """What a command says of an error.
 
-    The traceback of an internal error is printed where the environment asks for it.
+    The traceback of an internal error is printed if the environment asks for it.
     """
     match error:
         case ArchiveError():
@@ -63,7 +63,7 @@ def _internal(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of this library that an exception passed."""
+    """The innermost line of this library in an exception's traceback."""
     import traceback  # noqa: PLC0415 (only errors need it)
     from pathlib import Path  # noqa: PLC0415 (the same)
 
@@ -74,6 +74,6 @@ def _place(error: BaseException) -> str:
         if Path(frame.filename).is_relative_to(package)
     ]
     if not frames:
-        return "a place outside of this library"
+        return "a place outside this library"
     file, line = frames[-1]
     return f"{file.relative_to(package.parent).as_posix()}:{line}"

@@ -18,7 +18,7 @@ ENDING_SIGNALS = signal.SIGINT, signal.SIGTERM
 def handled_by(
     handler: Callable[[int, FrameType | None], object] | signal.Handlers, numbers: Iterable[int]
 ) -> Iterator[None]:
-    """Let a function handle signals for the time of the block, then whatever handled them before."""
+    """Let a function handle signals during the block, then restore the previous handlers."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -1,13 +1,12 @@
-"""Whose a source file is, by its name alone: PyTorch's own, generated code, or somebody's.
+"""Whose a source file is, judged only by its name: PyTorch's own, generated code, or somebody's.
 
-Taken for a model's, a file of PyTorch is named as the cause of a failure. Taken for PyTorch's, a line of the
-model is named by no answer, and ``leaks`` passes over its source. The second is worse, so a file is PyTorch's
-only if hardly anybody else has one of that name:
+If a file of PyTorch is mistaken for a model's, it is named as the cause of a failure. If a line of the model
+is mistaken for PyTorch's, no answer names it, and ``leaks`` skips its source. The second is worse, so a file
+counts as PyTorch's only if hardly anybody else has one with that name:
 
 - below ``site-packages/torch/`` or ``dist-packages/torch/``, perhaps in an egg there; or
-- one of PyTorch's own that models run through, wherever its folder ``torch`` is: a checkout,
-  ``/opt``, or a name that begins with it. Such a folder alone shows nothing: ``/home/ann/torch/model.py`` is
-  Ann's.
+- one of PyTorch's own that models run through, wherever its folder ``torch`` is: a checkout, ``/opt``, or a
+  name that begins with it. Such a folder alone proves nothing: ``/home/ann/torch/model.py`` is Ann's.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ELSEWHERE = r"""(?:^|[/\\])(?:code/torch/jit\.py|torch[/\\](?:
 """``code/torch/jit.py`` is TorchScript's code of lowered modules."""
 PYTORCH_FILE = re.compile(rf"{INSTALLED}|(?x:{ELSEWHERE})")
 GENERATED = re.compile(r"<(?!stdin>|console>|i?python-input)")
-"""Begins the name of code that was generated, unlike that of code that was typed."""
+"""Begins the name of generated code, unlike that of code that was typed."""
 
 
 def is_pytorchs(filename: str) -> bool:
@@ -42,5 +41,5 @@ def is_pytorchs(filename: str) -> bool:
 
 
 def is_no_models(filename: str) -> bool:
-    """Whether the code of a frame is none that somebody wrote: PyTorch's, or generated, and not typed."""
+    """Whether nobody wrote a frame's code for the model: it is PyTorch's, or generated, and not typed."""
     return GENERATED.match(filename) is not None or is_pytorchs(filename)

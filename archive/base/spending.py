@@ -1,4 +1,4 @@
-"""The steps and bytes that explaining many failures may take, and what is kept of those seen before."""
+"""The steps and bytes that explaining many failures may take, and what is kept of earlier ones."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ V = TypeVar("V")
 
 FAILURES_OF_STEPS = 16
 STEPS_A_BYTE = 4
-"""A log may take the steps of so many failures, and so many more for each of its bytes."""
+"""A log may take the steps of this many failures, plus this many for each of its bytes."""
 FAILURES_OF_OUTPUT = 4
 OUTPUT_A_BYTE = 256
 """The same for the bytes of its explanations."""
 
 
 class Spending:
-    """The steps and bytes that explanations took, and how many they may take for a log as long as it is now.
+    """The steps and bytes that explanations took, and how many they may take for the log read so far.
 
-    Failures that are named one by one, without a log, may take those of a log of no bytes.
+    Failures that are named one by one, without a log, may take those of an empty log.
 
     Args:
         limits: ``work`` and ``output`` bound one failure, and by it the log.
@@ -50,7 +50,7 @@ class Spending:
 
     @contextmanager
     def one_failure(self) -> Iterator[Steps]:
-        """Counts the steps of the next failure, which the block takes."""
+        """Count the steps of the next failure, which the block takes."""
         steps = Steps(max(0, min(self._limits.work, self._most_steps - self.steps)))
         try:
             yield steps
@@ -83,7 +83,7 @@ class Spending:
 
 
 class Recent(Generic[K, V]):
-    """Values that were made before, forgotten all at once when they weigh too much.
+    """Values made before, dropped all at once when they weigh too much.
 
     Args:
         room: what all values together may weigh.

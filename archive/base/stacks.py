@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 EXPORTER = "debug-archive"
 LAST_NUMBER = re.compile(r" (?=\d+(\.\d*)?$)")
-"""The blank before a number that ends a stack's name, which ``flamegraph.pl`` takes for one of two."""
+"""The blank before a number at the end of a stack's name, which ``flamegraph.pl`` takes for one of two."""
 
 
 class StackFrame(NamedTuple):
@@ -37,7 +37,7 @@ class StackFrame(NamedTuple):
 
 
 def folded(stacks: Iterable[tuple[Iterable[str], Sequence[int]]]) -> Iterator[str]:
-    """A line for each stack, in the order in which stacks first come; none where all numbers are 0.
+    """A line for each stack, in the order in which stacks first come; none if all numbers are 0.
 
     Args:
         stacks: names of frames, outermost first, and the numbers; those of equal names are added.
@@ -52,14 +52,14 @@ def folded(stacks: Iterable[tuple[Iterable[str], Sequence[int]]]) -> Iterator[st
 
 
 class Speedscope:
-    """A speedscope file that is made a profile at a time."""
+    """A speedscope file, built profile by profile."""
 
     def __init__(self) -> None:
         self._frames: dict[StackFrame, int] = {}
         self._profiles: list[dict[str, Any]] = []
 
     def number(self, frame: StackFrame) -> int:
-        """The number of a frame, by which profiles name it."""
+        """The number of a frame, by which profiles refer to it."""
         return self._frames.setdefault(frame, len(self._frames))
 
     def add(self, kind: str, name: str, unit: str, end: int, start: int = 0, **rows: object) -> None:
@@ -69,9 +69,9 @@ class Speedscope:
             kind: ``evented`` or ``sampled``.
             name: what viewers call it.
             unit: of its values: ``nanoseconds`` or ``bytes``.
-            end: the value behind the last.
+            end: the value after the last.
             start: the first value.
-            rows: what a profile of this kind has besides.
+            rows: what else a profile of this kind has.
         """
         values = {"startValue": start, "endValue": end}
         self._profiles.append({"type": kind, "name": name, "unit": unit, **values, **rows})

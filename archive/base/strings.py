@@ -1,7 +1,7 @@
 r"""Strings as views: (buffer, offset, length) until someone asks for ``str``.
 
 A :class:`StringTable` holds the places of many strings in a few buffers, as columns; nothing is copied. A
-:class:`StringView` is one string, a :class:`Text` several in a row. All lengths are in bytes of UTF-8. Bytes
+:class:`StringView` is one string, a :class:`Text` several joined. All lengths are in bytes of UTF-8. Bytes
 that are not UTF-8 are kept, and shown escaped (``\xff``).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WIDEST = 17
 """Bytes of memory that a byte takes while it becomes text: a copy, and four characters of four bytes."""
 MANY = 64
-"""Pieces of a text; the lengths of more are added up as a column."""
+"""Pieces of a text; for more, lengths are summed as a column."""
 
 
 class Strings(Protocol):
@@ -44,7 +44,7 @@ class StringTable:
     """The places of n strings in b buffers.
 
     Attributes:
-        buffers: the memory the strings lie in (b); the table keeps it alive.
+        buffers: the memory that holds the strings (b); the table keeps it alive.
         borrowed: whether a buffer is part of the mapped file rather than an inflated copy (b).
         buffer: index of a string's buffer (n).
         start: its first byte there (n).
@@ -119,7 +119,7 @@ def decoded(data: bytes | memoryview) -> str:
 
 
 def charged(data: bytes | memoryview, allowance: Allowance) -> str:
-    """UTF-8 as ``str``, whose memory is asked for."""
+    """UTF-8 as ``str``, after asking for its memory."""
     with allowance.lent(WIDEST * len(data), "texts"):
         text = decoded(data)
     allowance.take(getsizeof(text), "texts")
@@ -185,7 +185,7 @@ class StringView(_Readable):
 
 
 class Text(_Readable):
-    """A text in pieces: strings of a table, one behind the other. ``len()`` is in bytes."""
+    """A text in pieces: concatenated strings of a table. ``len()`` is in bytes."""
 
     __slots__ = ("indices", "table")
 
@@ -240,7 +240,7 @@ def scoped(name: str, known: Collection[str]) -> Iterator[tuple[str, str]]:
 
     Args:
         name: as a user gives it.
-        known: the scopes that there are.
+        known: the existing scopes.
     """
     for colon in (at for at, letter in enumerate(name) if letter == ":"):
         if name[:colon] in known:

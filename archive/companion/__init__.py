@@ -1,17 +1,17 @@
 r"""``*.ptdbg``, the companion file: all debug information of one archive. This text is its specification.
 
-A companion gives every debug record again to the byte, and answers every question that the records answer
+A companion restores every debug record to the byte, and answers every question that the records answer
 without making them. Integers are little-endian; strings are UTF-8, and other bytes in them are kept.
 
 **The file** is a header, a directory with a line for each section, and the sections in that order: see
-:mod:`~archive.companion.layout`. Each section has a checksum, and header and directory have one together. The
-file states no positions: they follow from the sizes, so that sections neither overlap nor leave holes.
+:mod:`~archive.companion.layout`. Each section has a checksum, and header and directory share one. The file
+states no positions: they follow from the sizes, so sections neither overlap nor leave gaps.
 
 **The archive id** says whose debug information this is: see :mod:`archive.formats.archive_id`.
 
 **The tables.** Each fact is a row of a table, and a table is its columns: a source range that hundreds of
 records repeat is one row of ``range``. Rows are numbered by first use, so that references are small. For each
-column the list has number, name, the meaning of a value, and behind ``→`` the table whose rows the values
+column the list has number, name, the meaning of a value and, after ``→``, the table whose rows the values
 are:
 
     >>> from archive.normalform.columns import column_lines
@@ -26,7 +26,7 @@ are:
      17 file.callstacks     0: rows of the call-stack map have 3 elements; 1: 4
      18 file.method_version bytecode version in mobile_debug_handles.pkl
      19 file.path_version   bytecode version in mobile_debug.pkl
-     20 file.digest         digest of the archive, if a join gives its bytes again
+     20 file.digest         digest of the archive, if a join restores its bytes
      21 file.qualified_top  qualified name of the top module's class → string
      22 file.ordered        1 if the values of range.tag never fall
      23 file.prefix         prefix of the unique handles that the split archive prints
@@ -49,7 +49,7 @@ are:
      43 row.column          bytes before it in that line
      48 range.source        source that the range is part of → source
      49 range.start         first byte of the range in the source's text
-     50 range.end           byte behind the last one
+     50 range.end           byte after the last one
      51 range.tag           number of the range in the archive; -1 without tags
      56 source.text         text; -1 if it is empty → text
      57 source.filename     file of the text; -1 if none is recorded → string
@@ -63,7 +63,7 @@ are:
      74 handle.op           name of the operator; -1 if none is recorded → string
      75 handle.stack        outermost call; -1 for an operation of the top method → frame
      76 handle.place        handle in the n-th row of the call-stack map → handle
-     80 frame.next          call inside of this one; -1 in the innermost → frame
+     80 frame.next          call inside this one; -1 in the innermost → frame
      81 frame.module        module whose method is called; -1 for a function → module
      82 frame.tag           tag of the call's range in the caller; -1 if unknown
      83 frame.function      name of what is called; -1 if none is recorded → string
@@ -78,13 +78,13 @@ are:
      98 step.path           module path of the operator → string
     104 raw.name            name of a raw record → string
     105 raw.length          bytes of the raw record
-    106 object.length       bytes of a shared object that stand behind its segments
+    106 object.length       bytes of a shared object after its segments
     107 object.start        byte that its section headers begin at
     108 object.sections     how many section headers it has
     109 object.names        number of the section that has the names of sections
     112 program.name        name of an exported program → string
     113 program.sites       how many nodes it has
-    114 program.scopes      how many graphs are inside of its own
+    114 program.scopes      how many graphs are inside its own
     116 scope.parent        graph around this one; -1 for the program's own → scope
     117 scope.holder        node that holds the graph → site
     118 scope.name          name of the graph → string
@@ -108,7 +108,7 @@ are:
     140 line.blank          columns before the mark below it; -1 if there is no mark
     141 line.before         tildes before the carets of the mark
     142 line.carets         carets of the mark
-    143 line.after          tildes behind the carets
+    143 line.after          tildes after the carets
     144 inside.outer        instance around this one; -1 for the outermost → inside
     145 inside.instance     the module → instance
     146 inside.id           id of the module in the process that exported; -1 if none → address
@@ -126,34 +126,34 @@ are:
     161 origin.number       number at the end of that name; -1 if there is none
     162 origin.target       what that node calls → string
     163 origin.graph        id of that graph → address
-    164 origin.pass         pass that made a node of it → string
+    164 origin.pass         pass that made a node from it → string
     165 origin.action       what the pass did → string
-    166 origin.inner        first of the nodes that it was made from itself; -1 if none → origin
+    166 origin.inner        first of the nodes that it was itself made from; -1 if none → origin
     167 origin.next         next of the nodes that one node was made from; -1 for the last → origin
     168 address.value       id of an object in the process that exported
     172 keyset.count        how many keys of metadata the set has
     174 key.name            key of metadata: stack_trace → string
-    176 kept.site           node whose text is kept as it stands → site
+    176 kept.site           node whose text is kept as it is → site
     177 kept.key            its key → string
     178 kept.text           the text → string
 
 :mod:`archive.normalform.columns` declares them with their bounds, and which tables need which. Only a join
 reads ``member.kind`` and ``file.digest``: see :mod:`~archive.companion.members`. A *raw* record is one that
-PyTorch's rules would not give again from the columns; the file holds it whole.
+PyTorch's rules cannot rebuild from the columns; the file holds all of it.
 
-**Redacted archives.** A companion that ``redact`` writes has the archive's own id, and in ``file.redacted``
-that of the redacted archive, where records of the model were rewritten; it fits both. The records as they
-were are raw, and a join takes them before those of the redacted archive. ``file.root`` is the folder that
-they were in, and ``replaced`` leads from names in the redacted archive to the former ones.
+**Redacted archives.** A companion that ``redact`` writes has the archive's own id and, if records of the
+model were rewritten, the id of the redacted archive in ``file.redacted``; it fits both. The original records
+are raw, and a join prefers them to those of the redacted archive. ``file.root`` is their original folder, and
+``replaced`` leads from names in the redacted archive to the original ones.
 
-**Two layouts** hold the same, and are converted into each other:
+**Two layouts** hold the same, and can be converted into each other:
 
-- *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what other columns tell is
-  left out), encoded (:mod:`~archive.companion.encodings`), and compressed
-  together (:mod:`~archive.companion.packed`, :mod:`~archive.companion.codecs`); strings are templates
-  and numbers (:mod:`~archive.companion.templates`). Long columns of large files are compressed in blocks,
-  each for itself (:mod:`~archive.companion.blocks`).
-- *mapped* opens at once, whatever its size. Columns are arrays of the narrowest integer that holds their
+- *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what follows from other
+  columns is left out), encoded (:mod:`~archive.companion.encodings`), and compressed together
+  (:mod:`~archive.companion.packed`, :mod:`~archive.companion.codecs`); strings are templates and numbers
+  (:mod:`~archive.companion.templates`). Long columns of large files are compressed in blocks, each separately
+  (:mod:`~archive.companion.blocks`).
+- *mapped* opens at once, whatever its size. Columns are arrays of the narrowest integer that fits their
   values, aligned to 64 bytes, with checksums of pages (:mod:`~archive.companion.mapped`).
 
 **A lookup** of debug handle 1445 takes these steps. Its row is found by bisection; its tag is 11; range 11

@@ -1,7 +1,7 @@
 """Long columns of packed companions, in blocks of 65,536 rows, each of which can be read without the others.
 
-A section of blocks begins with its index, an entry for each block. The blocks follow, each compressed on its
-own.
+A section of blocks begins with its index, an entry for each block. The blocks follow, each compressed
+separately.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _before(values: Ints, encoded: EncodedColumn, at: Ints) -> Ints:
 
 
 class BlockColumn:
-    """A column in blocks. The block that was read last is kept."""
+    """A column in blocks. The last read block is kept."""
 
     def __init__(self, section: SectionLine, data: memoryview) -> None:
         self._section = section
@@ -118,7 +118,7 @@ class BlockColumn:
         return int(self._last[1][place])
 
     def find(self, value: int) -> int:
-        """The first row that has a value, of a column in order; -1 where none has."""
+        """The first row that has a value, in a sorted column; -1 if none has."""
         low, high = 0, len(self._index) - 1
         while low < high:
             middle = (low + high + 1) // 2

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 DEFAULT_LEVEL, HIGHEST = 9, 22
 VALUE_COST, CANDIDATE_COST, STRING_COST = 16, 100, 200
-"""Bytes of memory that a value of a column costs, one of the longest column besides, and a string."""
+"""Bytes of memory that a value of a column takes, that one of the longest column takes more, and a string."""
 COPIES = 8
-"""Copies of strings and raw records that there are at once."""
+"""Copies of strings and raw records that exist at once."""
 
 
 def build_companion(

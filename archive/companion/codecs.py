@@ -1,11 +1,12 @@
-"""Compression of sections. Sizes that a file states are not trusted: no more is inflated than is allowed.
+"""Compression of sections. Stated sizes are not trusted: no more is inflated than is allowed.
 
-The section OBJECTS, what stood behind the segments of shared objects, is compressed by itself in both
-layouts, because only a join needs it. Most of it is DWARF.
+The section OBJECTS, the bytes after the segments of shared objects, is compressed separately in both layouts,
+because only a join needs it. Most of it is DWARF.
 
-All companions share the dictionaries of zstd. They are part of the format: one that changes makes companions
-unreadable. They are trained: zstd took out of companions of many exported programs what they have in common,
-and how often each byte occurs. ``tools/make_words.py`` did it; none of these programs is among the fixtures.
+All companions share the zstd dictionaries. They are part of the format: changing one makes companions
+unreadable. They are trained: from companions of many exported programs zstd extracted what they have in
+common, and how often each byte occurs. ``tools/make_words.py`` did it; none of these programs is among the
+fixtures.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 # --- codecs
 
 STRONGEST = 19
-"""The level of zstd from which on size counts more than time."""
+"""The level of zstd from which on size matters more than time."""
 GOOD, BEST = 6, 9 | xz.PRESET_EXTREME
 """Presets of LZMA."""
 PIECE = 1 << 20
 """Bytes that are inflated at once."""
 ENCODER_BYTES, ENCODER_WINDOWS = 3 << 19, 12
-"""Bytes of memory that LZMA takes to compress anything, and times its window besides."""
+"""Bytes of memory that LZMA takes to compress anything, plus how many times its window."""
 WINDOW, LARGEST_WINDOW = 1 << 21, 1 << 23
 """The largest windows of LZMA: by default, and at its strongest."""
 SMALL, MIDDLING = 1 << 16, 1 << 22
@@ -63,7 +64,7 @@ class Codec(IntEnum):
     TEXTS = 4
     """A zstd frame without its magic number, which refers to the texts of exported programs."""
     COLUMNS = 5
-    """The same that refers to their columns."""
+    """The same, referring to their columns."""
 
 
 DICTIONARIES = {
@@ -95,7 +96,7 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
 
 
 def encoder_bytes(size: int, level: int) -> int:
-    """Bytes of memory that :func:`compressed` takes for so many bytes at a level, besides these."""
+    """Bytes of memory that :func:`compressed` takes for ``size`` bytes at a level, besides these."""
     cost = zstd_bytes(size, _level(size, level))
     if size <= MIDDLING or level >= STRONGEST:
         cost = max(cost, ENCODER_BYTES + ENCODER_WINDOWS * _window(size, strongest=level >= STRONGEST))
@@ -103,7 +104,7 @@ def encoder_bytes(size: int, level: int) -> int:
 
 
 def zstd_bytes(size: int, level: int) -> int:
-    """The same of zstd alone, as zstd says it."""
+    """The same for zstd only, as zstd reports it."""
     cost: int = _parameters(max(size, 1), level).estimated_compression_context_size()
     return cost
 
@@ -121,7 +122,7 @@ def zstd(data: bytes, level: int) -> bytes:
 
 
 def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> bytes:
-    """The same without a magic number. zstd also gets the dictionary's size: then it searches more of it."""
+    """The same without a magic number. zstd also gets the dictionary's size, so it searches more of it."""
     parameters = _parameters(len(data), level, format=zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
     if len(data) <= SMALL:
         words = _indexed(words, *(getattr(parameters, name) for name in SEARCHING))
@@ -130,7 +131,7 @@ def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> b
 
 @lru_cache(16)
 def _indexed(words: zstandard.ZstdCompressionDict, *searching: int) -> zstandard.ZstdCompressionDict:
-    """A dictionary with zstd's index of it, which takes longer to make than little data to compress."""
+    """A dictionary with zstd's index, which takes longer to build than compressing a little data does."""
     indexed = zstandard.ZstdCompressionDict(words.as_bytes())
     parameters = zstandard.ZstdCompressionParameters(**dict(zip(SEARCHING, searching, strict=True)))
     indexed.precompute_compress(compression_params=parameters)
@@ -148,7 +149,7 @@ def _level(size: int, level: int) -> int:
 
 
 def _window(size: int, *, strongest: bool) -> int:
-    """The bytes before a byte in which LZMA looks for the same ones."""
+    """How many preceding bytes LZMA searches for matches."""
     return min(max(4096, 1 << max(size - 1, 1).bit_length()), LARGEST_WINDOW if strongest else WINDOW)
 
 
@@ -186,7 +187,7 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
 def inflated_section(
     data: memoryview, directory: Directory, number: int, allowance: Allowance
 ) -> bytes | memoryview:
-    """The bytes of a section that is compressed whole, checked."""
+    """The bytes of a section that is compressed as a whole, checked."""
     section, (start, end) = directory.sections[number], directory.places[number]
     place = f"section {number}"
     allowance.take(section.inflated, "bytes", place=place)
@@ -235,7 +236,7 @@ def built_objects(
     Args:
         behind: its bytes. Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
         level: of zstd for more: see :func:`~archive.companion.codecs.compressed`.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
     """
     if not behind:
         return []
@@ -247,7 +248,7 @@ def built_objects(
 
 
 def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance) -> bytes | memoryview:
-    """The bytes of the section; none where it is not there."""
+    """The bytes of the section; empty if there is none."""
     if OBJECTS not in directory.sections:
         return b""
     return inflated_section(data, directory, OBJECTS, allowance)

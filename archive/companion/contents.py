@@ -1,4 +1,4 @@
-"""All that a companion file holds, as one value."""
+"""Everything that a companion file holds, as one value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
 
 
 def raw_columns(raw: Mapping[str, bytes], pool: Pool) -> Columns:
-    """The columns of the records that are kept as they were, by name; none where there are none."""
+    """The columns of the records that are kept unchanged, by name; empty if there are none."""
     if not raw:
         return {}
     lengths = np.array([len(data) for data in raw.values()], np.int64)
@@ -42,7 +42,7 @@ def raw_columns(raw: Mapping[str, bytes], pool: Pool) -> Columns:
 
 
 def redacted_id(digits: str | None) -> bytes | None:
-    """An archive id of its digits."""
+    """An archive id from its digits."""
     if digits is None:
         return None
     if not ID_TEXT.fullmatch(digits):
@@ -52,14 +52,14 @@ def redacted_id(digits: str | None) -> bytes | None:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The debug information of an archive, and what a join needs besides.
+    """The debug information of an archive, and what else a join needs.
 
     Attributes:
         archive_id: of the archive, 16 bytes.
         form: the debug information. Among its columns are those of the tables ``member`` and ``raw`` and the
             facts in ``file``, which other normal forms lack.
-        raw: the bytes of the records that PyTorch's rules would not give again, one record behind the other.
-        behind: the bytes that stood behind the segments of shared objects, one object's behind the other's.
+        raw: the bytes of the records that PyTorch's rules cannot rebuild, concatenated.
+        behind: the bytes after the segments of shared objects, concatenated.
     """
 
     archive_id: bytes
@@ -96,7 +96,7 @@ class Contents:
 
     @cached_property
     def objects(self) -> list[tuple[SectionTable, memoryview]]:
-        """Of each shared object where its section headers were, and what stood behind its segments."""
+        """For each shared object, where its section headers were, and the bytes after its segments."""
         from archive.formats.elf.model import SectionTable  # noqa: PLC0415 (few archives have compiled models)
 
         columns = [self.columns[name].tolist() for name in OBJECT_TABLE if name in self.columns]
@@ -110,17 +110,17 @@ class Contents:
 
     @property
     def root(self) -> str | None:
-        """The folder that all records were in; None where that of the other file's records is the same."""
+        """The folder that all records were in; None if that is the same as in the other file."""
         return self._string("file.root")
 
     @property
     def redacted_id(self) -> bytes | None:
-        """The archive id of the redacted archive; None where it is the archive's own, or there is none."""
+        """The archive id of the redacted archive; None if it is the archive's own, or if there is none."""
         return redacted_id(self._string("file.redacted"))
 
     @cached_property
     def replaced(self) -> dict[str, str]:
-        """The records that stand in the redacted archive under other names, and the names here."""
+        """The records that the redacted archive has under other names: that name → the name here."""
         if "replaced.name" not in self.columns:
             return {}
         names, others = (
@@ -135,7 +135,7 @@ class Contents:
 
     @cached_property
     def raw_records(self) -> dict[str, memoryview | bytes]:
-        """The records that are kept as they were, by name."""
+        """The records that are kept unchanged, by name."""
         if "raw.length" not in self.columns:
             numbers, bounds = [], [0]
         else:

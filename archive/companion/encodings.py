@@ -9,12 +9,12 @@ FLAT       the value                                                           4
 DELTA      difference to the value before                                      0, 1, -1, 2, 0, -1
 INDEX      difference to ``start`` + the row's number                          0, 0, -2, -1, -2, -4
 PEAK       how far the value is below 1 + the largest one before               0, 0, 2, 0, 1, 2
-BACK       0 for a new value, else how many rows before it stood last          0, 0, 2, 0, 1, 4
+BACK       0 for a new value, else how many rows before it last stood          0, 0, 2, 0, 1, 4
 SAME       none: all values are ``start``                                      (not all are the same)
 =========  ==================================================================  ======================
 
 ``start`` is 0 for FLAT, else the first value. PEAK and BACK are for references that are numbered by first
-use: the next new one has residual 0. BACK can hold no other columns: each new value is one more than the
+use: the next new one has residual 0. BACK can hold no other columns: each new value must be one more than the
 largest before.
 
 Residuals are zigzag coded if any of them is negative (0, -1, 1, -2 … become 0, 1, 2, 3 …), and laid out in
@@ -22,11 +22,11 @@ byte planes, as many as the largest one needs: the lowest bytes of all rows, the
 
     0x0102, 0x0304, 0x0005   →   02 04 05  01 03 00
 
-So the high bytes, nearly all 0, stand together.
+So the high bytes, nearly all 0, are adjacent.
 
-**The lines** at the begin of the solid section say how many rows each column has, and how it is encoded. The
-same fields of all columns stand together, so that they are much alike in all companions: first ``step`` of
-each column, then ``coding`` of each, and so on. Columns are in the order of their numbers.
+**The lines** at the start of the solid section say how many rows each column has, and how it is encoded. The
+same fields of all columns are adjacent, so that they are much alike in all companions: first ``step`` of each
+column, then ``coding`` of each, and so on. Columns are in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 TRANSFORM, ZIGZAG = 32, 16
 """Factors of the transform's number and of the zigzag flag in a ``coding``."""
 NARROW = 1 << 61
-"""Values below this, in size, leave PEAK's residuals within 64 bits."""
+"""Values smaller than this keep PEAK's residuals within 64 bits."""
 
 
 class Transform(IntEnum):
@@ -65,9 +65,9 @@ class Transform(IntEnum):
 
 
 BLOCKWISE = (Transform.FLAT, Transform.DELTA, Transform.INDEX, Transform.PEAK)
-"""The transforms whose blocks of values can be read one by one."""
+"""The transforms whose blocks of values can be read separately."""
 CHOICES = (*BLOCKWISE, Transform.BACK)
-"""The transforms that a column of different values may get."""
+"""The transforms that a column of distinct values may get."""
 
 
 class EncodedColumn(NamedTuple):
@@ -126,7 +126,7 @@ def is_varied(values: Ints) -> bool:
 
 
 def residuals_by(transform: Transform, values: Ints) -> Ints | None:
-    """The residuals of a column by a transform that has some: any but SAME; None where it cannot hold it."""
+    """The residuals of a column by a transform other than SAME; None if it cannot represent the column."""
     if transform is Transform.FLAT:
         return values
     residuals = np.zeros(len(values), np.int64)
@@ -150,7 +150,7 @@ def residuals_by(transform: Transform, values: Ints) -> Ints | None:
 
 
 def encoded_by(transform: Transform, values: Ints, residuals: Ints | None = None) -> EncodedColumn:
-    """A column in a transform that can hold it; its residuals are computed unless they are at hand."""
+    """A column in a transform that can hold it; its residuals are computed unless given."""
     start = int(values[0]) if len(values) and transform is not Transform.FLAT else 0
     if transform is Transform.SAME:
         return EncodedColumn(transform, zigzag=False, width=0, start=start, data=b"")
@@ -201,7 +201,7 @@ def _values(transform: Transform, residuals: Ints, start: int) -> Ints:
 
 
 def _from_back(back: Ints, start: int) -> Ints:
-    """The values of BACK. Each row refers to where its value stood last; each round skips twice as far."""
+    """The values of BACK. Each row refers to where its value last stood; each round skips twice as far."""
     rows = np.arange(len(back))
     if ((back < 0) | (back > rows)).any():
         raise ArchiveError(expected="references to rows before", found="others")
@@ -218,16 +218,16 @@ def _from_back(back: Ints, start: int) -> Ints:
 LINE = VariableLayout(
     "line of a column"
     / Struct(
-        "step" / VarInt * "the column's number, less that of the one before; 0 stands after the last one",
+        "step" / VarInt * "the column's number, minus the previous one's; 0 follows the last one",
         "coding" / Int8ul * "transform * 32 + zigzag * 16 + width",
-        "count" / VarInt * "rows + 1; 0 where the column has as many rows as the one before",
-        "start" / ZigZag * "the value that the transform starts from; left out where the transform is FLAT",
+        "count" / VarInt * "rows + 1; 0 if the column has as many rows as the previous one",
+        "start" / ZigZag * "the value that the transform starts from; left out if the transform is FLAT",
     )
 )
 
 
 class ColumnLine(NamedTuple):
-    """What is said of a column.
+    """What a line says of a column.
 
     Attributes:
         name: of the column.
@@ -278,7 +278,7 @@ def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
 
 
 def _numbers(body: memoryview) -> tuple[list[int], int]:
-    """The numbers of the columns, one more than there are at most, and where they end."""
+    """The numbers of the columns, at most one more than exist, and where they end."""
     numbers: list[int] = []
     at, number = 0, 0
     while len(numbers) <= len(COLUMNS):

@@ -1,19 +1,19 @@
-"""The order of the rows in a call-stack map: PyTorch's hash tables give it, and the handles tell it.
+"""The order of the rows in a call-stack map: PyTorch's hash tables produce it from the handles.
 
-PyTorch keeps debug handles in a table by Fibonacci hashing: a handle's place is ``handle * FIBONACCI``, of 64
-bits. Since release 1.11 the rows are written in one of two orders:
+PyTorch keeps debug handles in a table by Fibonacci hashing: a handle's place is ``handle * FIBONACCI`` modulo
+2^64. Since release 1.11 the rows are written in one of two orders:
 
 =================  ===================================================================================
 rule               rows
 =================  ===================================================================================
 ``REVERSED`` (-1)  by descending places
-``GROWN`` (-2)     as a ``std::unordered_map`` of libstdc++ has them, into which the handles were put by
+``GROWN`` (-2)     as in a ``std::unordered_map`` of libstdc++ into which the handles were inserted by
                    ascending places (2.13)
 =================  ===================================================================================
 
-Such a map is one list, in which handles of one bucket, ``handle % buckets``, stand together. What is put in
-becomes the first one of its bucket, or of the whole list if the bucket is empty. A full map gets the next
-number of ``BUCKETS``, and all handles are put in again, in the order of the list.
+Such a map is one list, in which handles of the same bucket, ``handle % buckets``, are adjacent. An inserted
+handle becomes the first one of its bucket, or of the whole list if the bucket is empty. A full map gets the
+next number of ``BUCKETS``, and all handles are inserted again, in the order of the list.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 REVERSED, GROWN = -1, -2
 FIBONACCI = np.uint64(11_400_714_819_323_198_485)
 BUCKETS = LIBSTDCXX_BUCKETS[:18]
-"""Up to 2,938,679 buckets. A map with more handles keeps its order as it is."""
+"""Up to 2,938,679 buckets. A map with more handles stores its order explicitly."""
 ORDERED_BYTES = 128
-"""Bytes of memory that each handle costs while an order is computed."""
+"""Bytes of memory that each handle takes while an order is computed."""
 
 
 def rule_of(handles: Ints, places: Ints) -> Ints:
-    """What tells the order of a call-stack map: its rule (1), or the order itself where no rule gives it.
+    """What defines the order of a call-stack map: a rule (1), or the order itself if no rule gives it.
 
     Args:
         handles: ascending (n).
@@ -51,12 +51,12 @@ def rule_of(handles: Ints, places: Ints) -> Ints:
 
 
 def is_rule(stored: Ints) -> bool:
-    """Whether a rule tells the order."""
+    """Whether this is a rule rather than an order."""
     return len(stored) == 1 and bool(stored[0] < 0)
 
 
 def places_by(stored: Ints, handles: Ints) -> Ints:
-    """The handle in each row of a call-stack map (n), of what :func:`rule_of` gives."""
+    """The handle in each row of a call-stack map (n), from what :func:`rule_of` returned."""
     if not is_rule(stored):
         return stored
     rule = int(stored[0])
@@ -80,8 +80,8 @@ def _by_rule(rule: int, handles: Ints) -> Ints:
 
 
 def _listed(put_in: Ints, bucket: Ints, buckets: int) -> Ints:
-    """The list of a map, of what was put into it in some order (n), each into its bucket (n)."""
+    """The list of a map, from what was inserted in some order (n), each into its bucket (n)."""
     backwards = np.arange(len(put_in))[::-1]
     first = np.zeros(buckets, np.int64)
-    first[bucket[backwards]] = backwards  # of several, the last one written stays: the first one put in
+    first[bucket[backwards]] = backwards  # of several, the last one written stays: the one inserted first
     return put_in[backwards[np.argsort(-first[bucket[backwards]], kind="stable")]]

@@ -1,8 +1,8 @@
-"""The hashes that a redacted archive has in the place of names.
+"""The hashes that replace names in a redacted archive.
 
 A hash is a letter and eight hexadecimal digits, an identifier in every language: ``C35f12c68`` for a name
 that begins with a capital, ``a60d9c411`` for others. The digits are those of BLAKE2b, keyed by a salt that no
-other file has, so a dictionary of names tells nothing. The companion has the salt.
+other file has, so a dictionary of names reveals nothing. The companion has the salt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def hashed(name: str, salt: bytes) -> str:
 
 
 def salt_of(digits: str) -> bytes:
-    """A salt of its digits."""
+    """A salt from its digits."""
     if not SALT.fullmatch(digits):
         expected = f"{2 * SALT_BYTES} hexadecimal digits"
         raise ArchiveError(place="file.salt", expected=expected, found=shown(digits))

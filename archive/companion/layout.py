@@ -1,11 +1,11 @@
 """Header and directory of a companion.
 
 The header is followed by the directory, which has a line for each section. Lines have the same fields in both
-layouts: in mapped companions integers of fixed width, in packed ones, but for the checksum, integers of
+layouts: in mapped companions integers of fixed width, in packed ones (except for the checksum) integers of
 variable length (:mod:`archive.formats.schema.varints`).
 
-Sections follow the directory in its order, each at the next multiple of the layout's alignment, with
-zeros between; the file ends with the last one.
+Sections follow the directory in its order, each at the next multiple of the layout's alignment, with zeros
+between them; the file ends with the last one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 OLDEST, VERSION = 2, 3
 """The versions that are read. 1 was never released. 3: ``handle.place`` may be a rule
-(:mod:`~archive.companion.hash_order`); what has none is written as version 2, which older readers know."""
+(:mod:`~archive.companion.hash_order`); files without one are written as version 2, which older readers
+know."""
 
 
 class CompanionLayout(IntEnum):
     """How a companion's columns are stored."""
 
     MAPPED = 1
-    """Arrays that are read where they lie."""
+    """Arrays that are read in place."""
     PACKED = 2
     """Modelled, encoded and compressed."""
 
@@ -55,7 +56,7 @@ class CompanionLayout(IntEnum):
 
 
 ALIGNMENT = {CompanionLayout.MAPPED: 64, CompanionLayout.PACKED: 1}
-"""Bytes that the begin of each section is a multiple of."""
+"""The alignment of sections, in bytes."""
 
 
 HEADER = Layout(
@@ -72,7 +73,7 @@ HEADER = Layout(
 
 
 def _line(layout: str, u8: Construct, u16: Construct, u64: Construct, s64: Construct) -> Renamed:
-    """A line of the directory in numbers of some kinds."""
+    """A line of the directory, with these types of numbers."""
     return f"line of a {layout} directory" / Struct(
         "number" / u8 * "of the section: a column's, or one of those that hold several",
         "coding"
@@ -84,7 +85,7 @@ def _line(layout: str, u8: Construct, u16: Construct, u64: Construct, s64: Const
         "start" / s64 * "the value that the transform starts from",
         "inflated" / u64 * "bytes before compression",
         "stored" / u64 * "bytes in the file",
-        "checksum" / Int32ul * "crc32 of the bytes in the file; of a column in blocks, only of the index of "
+        "checksum" / Int32ul * "crc32 of the bytes in the file; for a column in blocks, only of the index of "
         "blocks, which has the blocks' own checksums",
     )
 
@@ -92,7 +93,7 @@ def _line(layout: str, u8: Construct, u16: Construct, u64: Construct, s64: Const
 MAPPED_LINE = Layout(_line("mapped", Int8ul, Int16ul, Int64ul, Int64sl))
 PACKED_LINE = VariableLayout(_line("packed", VarInt, VarInt, VarInt, ZigZag))
 SectionLine: TypeAlias = Row
-"""The values of a line, of either layout."""
+"""The values of a line, in either layout."""
 
 
 class Directory(NamedTuple):
@@ -122,7 +123,7 @@ class Directory(NamedTuple):
 
 
 def check_crc(found: int, stated: int, place: str | None = None) -> None:
-    """Refuse bytes whose crc32 is not the one that the file states."""
+    """Refuse bytes whose crc32 differs from what the file states."""
     if found != stated:
         raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
 

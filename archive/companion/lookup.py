@@ -1,15 +1,15 @@
-"""Looks up single handles and tags in a companion, without reading its columns whole.
+"""Looks up single handles and tags in a companion, without reading whole columns.
 
 A lookup takes these steps:
 
-1. Find the handle's row by bisection, for ``handle.handle`` is in order: a few reads, or one block.
+1. Find the handle's row by bisection, since ``handle.handle`` is sorted: a few reads, or one block.
 2. Read the row's tag, operator and first frame, and follow ``frame.next``.
-3. Find the first range with the tag. If PyTorch numbered them, range *t* has tag *t*; else bisection finds
-   it, or, where tags are in no order (``file.ordered``), a search of all.
+3. Find the first range with the tag. If PyTorch numbered them, range *t* has tag *t*; otherwise bisection
+   finds it or, if tags are not in order (``file.ordered``), a search of all.
 4. Read the range, its source, its text, and the lines of the text along ``node.parent``.
 
 The source of a place in generated code is looked up without making the records of source ranges. Rows of a
-record are in the order of their places, so bisection finds the last one that does not begin behind a place;
+record are in the order of their places, so bisection finds the last one that does not begin after a place;
 see :meth:`~archive.debuginfo.tables.RangeTable.locate`.
 """
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 PIECE_BYTES = 40
-"""Bytes of memory that a line of a text costs besides its own, while the text is in use."""
+"""Bytes of memory that a line of a text takes besides its own, while the text is in use."""
 SHORT = 1 << 14
 """Bytes of a text whose lines are joined at once."""
 TEXTS_KEPT = 1 << 16
-"""Bytes of memory for the texts of a companion that were looked up last: most failures are in a few files."""
+"""Bytes of memory for the last looked-up texts of a companion: most failures are in a few files."""
 
 
 class ColumnReader(Protocol):
@@ -63,14 +63,14 @@ class ColumnReader(Protocol):
         """The value of a row."""
 
     def find(self, value: int) -> int:
-        """The first row that has a value, in a column that is in order; -1 where none has."""
+        """The first row that has a value, in a sorted column; -1 if none has."""
 
     def all(self) -> np.ndarray:
         """All values, checked."""
 
 
 class WholeColumn:
-    """A column that has been read whole."""
+    """A column that has been read as a whole."""
 
     __slots__ = ("_values",)
 
@@ -85,7 +85,7 @@ class WholeColumn:
         return int(self._values[inside(row, len(self._values))])
 
     def find(self, value: int) -> int:
-        """The first row that has a value, in a column that is in order; -1 where none has."""
+        """The first row that has a value, in a sorted column; -1 if none has."""
         row = int(np.searchsorted(self._values, value))
         return row if row < len(self._values) and self._values[row] == value else -1
 
@@ -95,7 +95,7 @@ class WholeColumn:
 
 
 def inside(row: int, rows: int) -> int:
-    """A row number that is within bounds."""
+    """Return a row number that is within bounds."""
     if not 0 <= row < rows:
         raise ArchiveError(expected=f"one of {rows} rows", found=str(row))
     return row
@@ -105,7 +105,7 @@ class TextLines(NamedTuple):
     """The lines of a text.
 
     Attributes:
-        strings: that they are, by number.
+        strings: the lines, by number.
         joined: the text; None if it is long.
     """
 
@@ -114,7 +114,7 @@ class TextLines(NamedTuple):
 
 
 class CompanionLookup:
-    """A companion's handles, tags and their sources, each looked up by itself.
+    """A companion's handles, tags and their sources, each looked up separately.
 
     Args:
         columns: by name.
@@ -147,7 +147,7 @@ class CompanionLookup:
             return HandleForm(self.at("file.prefix", 0))
         if not self._handles:
             return PLAIN
-        # Handles are in order: the first one and the last one stand for all.
+        # Handles are sorted: the first one and the last one represent all.
         ends = np.array([self._handles.at(0), self._handles.at(len(self._handles) - 1)])
         return HandleForm(common_prefix(ends), tabled=True)
 
@@ -196,7 +196,7 @@ class CompanionLookup:
         return None if index < 0 else self.string(index)
 
     def range_of(self, tag: int) -> SourceRange | None:
-        """The first range that has a tag; None where none has."""
+        """The first range that has a tag; None if none has."""
         tags = self._columns["range.tag"]
         if tag < 0:
             return None
@@ -220,14 +220,14 @@ class CompanionLookup:
     def _text(self, source: int) -> Text:
         return _Text(self, self.at("source.text", source))
 
-    def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
+    def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (others decide where it is modelled)
         return self.at("range.end", row)
 
     def _file_and_line(self, source: int) -> tuple[int, int]:
         return self.at("source.filename", source), self.at("source.line", source)
 
     def lines_of(self, text: int) -> TextLines:
-        """The lines of a text; none of the empty text, which is -1."""
+        """The lines of a text; none for the empty text, which is -1."""
         known = self._texts.get(text)
         if known is not None:
             return known
@@ -264,7 +264,7 @@ class CompanionLookup:
 
 
 class _Text(Text):
-    """A text whose lines are looked up when someone asks for them."""
+    """A text whose lines are looked up on demand."""
 
     __slots__ = ("_joined", "_lookup", "_number")
 
@@ -296,7 +296,7 @@ class CodePlaces:
 
     Args:
         lookup: of the companion; its columns are not modelled.
-        allowance: the memory that the file may cost.
+        allowance: the memory that the file may take.
     """
 
     def __init__(self, lookup: CompanionLookup, allowance: Allowance) -> None:
@@ -311,14 +311,14 @@ class CodePlaces:
         return dict(zip(names, starmap(range, pairwise(firsts(rows).tolist())), strict=True))
 
     def of_byte(self, name: str, position: int) -> SourceRange | None:
-        """The source of a byte of the generated code that a record is for; None where none is known."""
+        """The source of a byte of the generated code that a record is for; None if unknown."""
         return self._of(name, position, lambda row: self._lookup.at("row.offset", row))
 
     def of_line(self, name: str, line: int, column: int) -> SourceRange | None:
         """The source of a place in the generated code that a record is for; None where none is known.
 
         Args:
-            name: of the record of source ranges; None is known if there is no such record.
+            name: of the record of source ranges; if there is no such record, nothing is known.
             line: from 1.
             column: in bytes, from 0.
         """
@@ -326,7 +326,7 @@ class CodePlaces:
         return self._of(name, (line - 1, column), lambda row: (at("row.line", row), at("row.column", row)))
 
     def _of(self, name: str, place: K, place_of: Callable[[int], K]) -> SourceRange | None:
-        """The source of the last row that does not begin behind a place."""
+        """The source of the last row that does not begin after a place."""
         rows = self.records.get(name, range(0))
         row = rows.start + bisect_right(rows, place, key=place_of) - 1
         unknown = row < rows.start or self._lookup.at("row.offset", row) < 0

@@ -1,4 +1,4 @@
-"""The first bytes of a companion. As in PNG files, a transfer as text breaks them, which is noticed."""
+"""The first bytes of a companion. As in PNG files, a transfer as text breaks them, so that it is noticed."""
 
 from __future__ import annotations
 

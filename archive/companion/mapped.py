@@ -1,8 +1,8 @@
-"""Mapped companions, built and read: arrays of the least width, 64-byte aligned, read where they lie.
+"""Mapped companions, built and read: arrays of the least width, 64-byte aligned, read in place.
 
-Strings stand one behind the other in the section STRINGS, and ``string.end`` has where each one ends; there
-are no templates. The last section, PAGES, has the crc32 of every 4,096 bytes between the directory and
-itself; a page is checked when something on it is read for the first time.
+The section STRINGS has all strings concatenated, and ``string.end`` where each one ends; there are no
+templates. The last section, PAGES, has the crc32 of every 4,096 bytes between the directory and itself; a
+page is checked when something on it is first read.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 COPIES = 5
-"""Copies of all that it holds while one is built: its sections, a draft of it, and itself twice."""
+"""Copies of its contents while one is built: its sections, a draft of it, and itself twice."""
 OBJECT_LEVEL = 9
-"""Of zstd, for what stood behind the segments of shared objects, which is compressed here, too."""
+"""The zstd level for the bytes after the segments of shared objects, which are compressed here, too."""
 PAGE_BITS = 12
 PAGE = 1 << PAGE_BITS
 SIGNED = 16
@@ -105,14 +105,14 @@ def _least(values: Ints) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedint
 
 
 def check_sections(directory: Directory) -> None:
-    """Refuse a mapped companion without strings, or without the place for raw records."""
+    """Refuse a mapped companion without strings, or without the section for raw records."""
     for number in (STRINGS, RAW, BY_NAME["string.end"].number):
         if number not in directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="none")
 
 
 def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
-    """All that a mapped companion holds, checked; strings stay where they lie."""
+    """Everything that a mapped companion holds, checked; strings stay in place."""
     check_sections(directory)
     columns: Columns = {}
     for number, section in directory.sections.items():
@@ -135,7 +135,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
 
 
 def values(data: memoryview, section: SectionLine) -> np.ndarray:
-    """A column where it lies, as an array of its own width."""
+    """A column in place, as an array of its own width."""
     width = section.coding % SIGNED
     if width not in (1, 2, 4, 8) or width * section.rows != len(data) or section.coding > 2 * SIGNED:
         raise ArchiveError(
@@ -145,11 +145,11 @@ def values(data: memoryview, section: SectionLine) -> np.ndarray:
     return np.frombuffer(data, f"<{kind}{width}")
 
 
-# --- columns and strings where they lie
+# --- columns and strings in place
 
 
 class _Pages:
-    """The pages of a file, each checked when something on it is read for the first time."""
+    """The pages of a file, each checked when something on it is first read."""
 
     def __init__(self, data: memoryview, directory: Directory) -> None:
         self.data = data
@@ -182,7 +182,7 @@ class _Pages:
                 self._check(page)
 
     def _check(self, page: int) -> None:
-        checksum = int(self._sums[page])  # PAGES is the last section, so that each page before has one
+        checksum = int(self._sums[page])  # PAGES is the last section, so that every page before has one
         at = self.begin + page * PAGE
         stop = min(at + PAGE, self._directory.places[PAGES][0])
         check_crc(zlib.crc32(self.data[at:stop]), checksum, f"page at byte {at}")
@@ -190,7 +190,7 @@ class _Pages:
 
 
 class MappedColumn:
-    """A column where it lies."""
+    """A column in place."""
 
     __slots__ = ("_offset", "_pages", "_quick", "_rows", "_seen", "_shift", "_start", "_values")
 
@@ -217,7 +217,7 @@ class MappedColumn:
         return int(self._quick[row])
 
     def find(self, value: int) -> int:
-        """The first row that has a value, of a column in order; -1 where none has.
+        """The first row that has a value, in a sorted column; -1 if none has.
 
         The search reads pages unchecked: on changed ones it may miss a value, but the value it finds is
         checked. So all pages are checked before a value counts as missing.
@@ -272,7 +272,7 @@ class MappedStrings:
         return len(self._ends)
 
     def data(self, index: int) -> memoryview:
-        """The bytes of a string, where they lie; their pages are checked."""
+        """The bytes of a string, in place; their pages are checked."""
         start, end = self._ends.at(index - 1) if index else 0, self._ends.at(index)
         if not start <= end <= self._size:
             raise ArchiveError(

@@ -1,6 +1,6 @@
 """The columns of a companion that only a join reads: ``member.kind`` and ``file.digest``.
 
-``member.kind`` tells of each record of the archive, in the archive's order, where a join takes it from, and
+``member.kind`` says for each record of the archive, in the archive's order, where a join takes it from, and
 how it was stored: ``origin % 8 + 8 * deflated + 16 * no_crc + 32 * (origin // 8)``.
 """
 
@@ -26,19 +26,19 @@ class Origin(IntEnum):
     RANGES = 1
     """The next record of source ranges."""
     CALLSTACKS = 2
-    """``callstack_debug_map.pkl``, made of the columns."""
+    """``callstack_debug_map.pkl``, made from the columns."""
     METHODS = 3
-    """``mobile_debug_handles.pkl``, made of the columns."""
+    """``mobile_debug_handles.pkl``, made from the columns."""
     PATHS = 4
-    """``mobile_debug.pkl``, made of the columns."""
+    """``mobile_debug.pkl``, made from the columns."""
     RAW = 5
     """The next raw record."""
     COMPUTED = 6
-    """The serialization id, if it is what PyTorch on Linux computes of the other records. Others are raw."""
+    """The serialization id, if PyTorch on Linux computes it from the other records; otherwise it is raw."""
     PROGRAM = 7
     """An exported program: what was left of it, and the metadata of its nodes."""
     OBJECT = 8
-    """A shared object: what was left of it, and what stood behind its segments."""
+    """A shared object: what was left of it, and the bytes after its segments."""
 
 
 ORIGIN_BY_NAME = {
@@ -47,7 +47,7 @@ ORIGIN_BY_NAME = {
     MODULE_PATHS: Origin.PATHS,
     RECORD_NAME: Origin.COMPUTED,
 }
-"""The records of fixed names that a join makes of columns, or computes; raw where that gives other bytes."""
+"""The records with fixed names that a join makes from columns, or computes; raw if that gives other bytes."""
 
 
 class MemberKind(NamedTuple):

@@ -1,18 +1,18 @@
-"""Columns that other columns determine: packed companions store the difference to what those tell.
+"""Columns that other columns determine: packed companions store the difference to what those predict.
 
 ==================  ========================================================================================
 column              stored instead
 ==================  ========================================================================================
-row.offset          difference to the row before in the same record
+row.offset          difference to the previous row of the same record
 row.line            the same
-row.column          only the columns of rows that are the first of their record or of a line
+row.column          only the columns of rows that are the first of their record or line
 range.end           0 (``WITH_TEXT``) if the range ends where its text ends, else its length + 1, or a
                     negative length itself
 source.filename     0 (``FRAMES_FILE``) if it is the file of the text's first frame, ``<file>(<line>):
                     <function>``; else it + 2 (``FILE_SHIFT``)
-source.line         difference to the line of that frame; the line itself where the text begins with no frame
-site.number         difference to one more than that of the row before with the same base; -2
-                    (``BEFORE_FIRST``) stands before the first one: so names that are counted have 0
+source.line         difference to the line of that frame; the line itself if the text begins with no frame
+site.number         difference to one more than that of the previous row with the same base; -2
+                    (``BEFORE_FIRST``) precedes the first one: so names that are counted have 0
 maker.number        the same
 origin.number       the same
 handle.place        one row, the rule that gives the order (:mod:`~archive.companion.hash_order`), if one does
@@ -45,15 +45,15 @@ LONGEST, WRAPPED = (1 << 63) - 1, -1 << 63
 FRAMES_FILE = 0
 """Stored in ``source.filename``: the file of the text's first frame."""
 FILE_SHIFT = 2
-"""Other files are stored so much higher: the least one is -1, no file, and ``NO_FILE`` is no frame's."""
+"""Other files are stored this much higher: the least one is -1, no file, and ``NO_FILE`` means no frame."""
 BEFORE_FIRST = -2
-"""Stands before the first number of a base: a name without a number, -1, follows it, and then 0, 1, 2 …"""
+"""Precedes the first number of a base: a name without a number, -1, follows it, and then 0, 1, 2 …"""
 COUNTED: tuple[tuple[ColumnName, ColumnName], ...] = (
     ("site.base", "site.number"),
     ("maker.base", "maker.number"),
     ("origin.base", "origin.number"),
 )
-"""Names, and the numbers that PyTorch counts them by."""
+"""Names, and the numbers by which PyTorch counts them."""
 MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filename", "source.line"}
 MODELLED |= {number for _, number in COUNTED} | {"handle.place"}
 
@@ -93,7 +93,7 @@ def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
 
 
 def restored(stored: Columns, templates: Templates, lengths: Ints) -> Columns:
-    """The columns again, of stored ones whose references have been checked."""
+    """The original columns, from stored ones whose references have been checked."""
     columns = dict(stored)
     if "record.rows" in stored:
         is_first = _first_rows(stored)
@@ -126,19 +126,19 @@ def restored(stored: Columns, templates: Templates, lengths: Ints) -> Columns:
 
 
 def end_of(stored: int, start: int, text_length: Callable[[], int]) -> int:
-    """The end of one range, of its stored one; the length of its text is asked for where that tells it."""
+    """The end of one range, from its stored one; the length of its text is only asked for if needed."""
     if stored == WRAPPED:
         return LONGEST
     return start + stored - (stored > WITH_TEXT) if stored != WITH_TEXT else text_length()
 
 
 def file_of(stored: int, frames_file: int) -> int:
-    """The file of one source, of its stored one and the file of its text's first frame."""
+    """The file of one source, from its stored one and the file of its text's first frame."""
     return frames_file if stored == FRAMES_FILE else stored - FILE_SHIFT
 
 
 def _by_base(base: Ints) -> tuple[Ints, np.ndarray]:
-    """The rows, those of each base together (n); whether each of these is the first one of its base (n)."""
+    """The rows, grouped by base (n); whether each of these is the first one of its base (n)."""
     order = np.argsort(base, kind="stable")
     return order, np.diff(base[order], prepend=-1) != 0
 
@@ -155,14 +155,14 @@ def _first_rows(columns: Columns) -> np.ndarray:
 
 
 def _differences(values: Ints, is_first: np.ndarray) -> Ints:
-    """The difference of each value to the one before; where a run begins, to 0 (n)."""
+    """The difference of each value to the previous one; where a run begins, to 0 (n)."""
     before = np.append(0, values[:-1]) if len(values) else values
     differences: Ints = values - np.where(is_first, 0, before)
     return differences
 
 
 def _sums(differences: Ints, is_first: np.ndarray) -> Ints:
-    """The values again (n)."""
+    """The original values (n)."""
     sums = np.cumsum(differences)
     before = (sums - differences)[is_first]
     values: Ints = sums - np.repeat(before, _run_lengths(is_first))
@@ -175,7 +175,7 @@ def _run_lengths(is_first: np.ndarray) -> Ints:
 
 
 class _TextFacts:
-    """What the texts of sources tell about them.
+    """What the texts of sources say about them.
 
     Attributes:
         lengths: bytes of each source's text (s).

@@ -6,13 +6,13 @@ The section SOLID holds all columns. Inflated it is::
     bytes     of each column, in the same order
     bytes     of the raw records
 
-The section STRINGS has the templates of strings, with a NUL between them; ``template.length`` is there only
-if a template has a NUL of its own, and then none is between them. Both sections are compressed with the
-dictionaries that all companions share (:mod:`archive.companion.codecs`) where that makes them smaller.
-Columns of no rows that must be there are left out.
+The section STRINGS has the templates of strings, separated by NUL; ``template.length`` only exists if a
+template contains a NUL itself, and then nothing separates them. Both sections are compressed with the
+dictionaries that all companions share (:mod:`archive.companion.codecs`) if that makes them smaller. Required
+columns without rows are left out.
 
-If the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own, in
-blocks: see :mod:`archive.companion.blocks`. Columns of one value (SAME) stay in SOLID, and so do
+If all columns together take more than 4 MiB, those with more than 65,536 rows are sections of their own, in
+blocks: see :mod:`archive.companion.blocks`. Columns with one value (SAME) stay in SOLID, and so do
 ``row.range`` and ``string.template`` if they are encoded by BACK.
 """
 
@@ -77,24 +77,24 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 MUCH = 1 << 22
-"""Bytes of all encoded columns from which on long columns get sections of their own."""
+"""Bytes of all encoded columns from which on long columns get their own sections."""
 
 LEFT_OUT = [
     column.name
     for column in COLUMNS
     if column.table in {*ALWAYS, *TOGETHER["program"]} and column.table != "file" and not column.optional
 ]
-"""Columns that are left out where they have no rows."""
+"""Columns that are left out if they have no rows."""
 
 WHOLE = {Transform.BACK}
-"""Transforms whose values can only be read from the first row on, and so not in blocks."""
+"""Transforms whose values can only be read from the first row on, so not in blocks."""
 NEVER_ALONE = {"row.range", "string.template"}
-"""Columns of which nobody asks for single rows: they may be encoded by BACK."""
+"""Columns whose single rows nobody asks for: they may be encoded by BACK."""
 
 TINY = 1 << 10
-"""Bytes of a section up to which only the dictionary's codec is tried: no other won in any fixture."""
+"""Bytes of a section up to which only the dictionary's codec is tried: no other won for any fixture."""
 STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
-"""The columns that strings are made of."""
+"""The columns that strings are made from."""
 
 
 # --- build
@@ -135,7 +135,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
 
 
 def stored(contents: Contents) -> tuple[Columns, bytes]:
-    """The columns that a packed companion has, before they are encoded; and the templates of its strings."""
+    """The columns that a packed companion has, before encoding; and the templates of its strings."""
     templates = templated(contents.strings.copies())
     handles = len(contents.columns.get("handle.handle", ()))
     with contents.form.allowance.lent(ORDERED_BYTES * handles, "values", place="handle.place"):
@@ -152,7 +152,7 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
 
 
 def _least_section(number: int, body: bytes, words: Codec, level: int) -> tuple[SectionLine, bytes]:
-    """The smallest section of a body, with or without the words of a dictionary."""
+    """The smallest section of a body, with or without a dictionary."""
     without = Codec.NONE if len(body) <= TINY and level < STRONGEST else None
     tried = [compressed(body, level, codec) for codec in (without, words)]
     codec, data = min(tried, key=lambda section: len(section[1]))
@@ -160,7 +160,7 @@ def _least_section(number: int, body: bytes, words: Codec, level: int) -> tuple[
 
 
 def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[ColumnName]:
-    """The columns that get sections of their own: none, if all together are soon inflated."""
+    """The columns that get their own sections: none, if all together are quickly inflated."""
     if sum(len(column.data) for column in encoded.values()) <= MUCH:
         return []
     names = [column.name for column in COLUMNS if column.name in columns]
@@ -193,12 +193,12 @@ class _PlacedLine(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The position behind the column's bytes."""
+        """The position after the column's bytes."""
         return self.begin + self.rows * self.encoded.width
 
 
 class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
-    """The columns of a packed companion as they are kept, each decoded when it is asked for."""
+    """The columns of a packed companion as stored, each decoded when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory, allowance: Allowance) -> None:
         self._data = data
@@ -209,7 +209,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         self._made: dict[ColumnName, ColumnReader] = {}
 
     def _inflated(self, number: int) -> memoryview:
-        """A section that is compressed whole, inflated and checked."""
+        """A section that is compressed as a whole, inflated and checked."""
         if number not in self._directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
         return memoryview(inflated_section(self._data, self._directory, number, self.allowance))
@@ -322,7 +322,7 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Pl
 
 
 def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
-    """All that a packed companion holds, checked."""
+    """Everything that a packed companion holds, checked."""
     packed = PackedColumns(data, directory, allowance)
     rows = {name: packed.rows(name) for name in packed}
     again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)

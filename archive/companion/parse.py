@@ -1,4 +1,4 @@
-"""The bytes of a companion to its contents, whole or in parts."""
+"""The bytes of a companion to its contents, as a whole or in parts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksum
 
 
 def parse_companion(data: memoryview, allowance: Allowance) -> Contents:
-    """All that a companion holds, checked."""
+    """Everything that a companion holds, checked."""
     return OpenedCompanion(data, allowance).contents
 
 
 class OpenedCompanion:
-    """A companion of which nothing but header and directory is read yet."""
+    """A companion of which only header and directory are read yet."""
 
     def __init__(self, data: memoryview, allowance: Allowance) -> None:
         self._data = data
@@ -36,10 +36,10 @@ class OpenedCompanion:
 
     @cached_property
     def contents(self) -> Contents:
-        """All that it holds, checked."""
+        """Everything that it holds, checked."""
         parse = parse_packed if self.directory.layout is CompanionLayout.PACKED else parse_mapped
         contents = parse(self._data, self.directory, self._allowance)
-        _ = contents.records, contents.objects  # refuses what cannot be told apart
+        _ = contents.records, contents.objects  # refuses what is ambiguous
         return contents
 
     @cached_property
@@ -55,7 +55,7 @@ class OpenedCompanion:
 
     @cached_property
     def places(self) -> CodePlaces:
-        """Looks up single places in generated code; of a mapped file, no more is read than that takes."""
+        """Looks up single places in generated code; of a mapped file, only what that takes is read."""
         if self.directory.layout is CompanionLayout.MAPPED:
             return CodePlaces(self.lookup, self._allowance)
         columns = {name: WholeColumn(values) for name, values in self.contents.columns.items()}
@@ -63,7 +63,7 @@ class OpenedCompanion:
 
     @cached_property
     def lookup(self) -> CompanionLookup:
-        """Looks up single handles and tags; no more is read than that takes."""
+        """Looks up single handles and tags; only what that takes is read."""
         if self.directory.layout is CompanionLayout.PACKED:
             return PackedLookup(self._packed, self._allowance)
         mapped = MappedColumns(self._data, self.directory)
@@ -76,7 +76,7 @@ def section_parts(
 ) -> list[tuple[str, int, int]]:
     """Name, bytes and inflated bytes of each part of a section.
 
-    The parts of the solid section are compressed together; here each counts as if compressed by itself.
+    The parts of the solid section are compressed together; here each counts as if compressed separately.
     """
     section = directory.sections[number]
     if directory.layout is CompanionLayout.MAPPED or number not in {SOLID, STRINGS}:

@@ -1,18 +1,17 @@
 r"""Strings as templates and numbers.
 
-Traced models have thousands of strings that differ in a number only: ``/a/b.py(12): forward``,
-``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number is in brackets before ``: ``,
-or behind ``___torch_mangle_``; it is decimal, without leading zeros, of up to 18 digits. It leaves a *hole*,
-byte 1, in the string's template::
+Traced models have thousands of strings that differ only in a number: ``/a/b.py(12): forward``,
+``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number is in parentheses before
+``: ``, or after ``___torch_mangle_``; it is decimal, without leading zeros, of up to 18 digits. It leaves a
+*hole*, byte 1, in the string's template::
 
     strings                    templates                      numbers
     /a.py(12): f               0  /a.py(): f                12, 14 (template 0)
     x.___torch_mangle_7.A      1  x.___torch_mangle_.A      7 (template 1)
     /a.py(14): f
 
-Numbers stand template by template, in one template hole by hole, and for one hole in the order of the
-strings: so similar ones are neighbours. Where any string has a byte 0 or 1 of its own, no string is taken
-apart.
+Numbers are ordered by template, within a template by hole, and within a hole by string: so similar ones are
+adjacent. If any string contains a byte 0 or 1 itself, no string is taken apart.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Templates:
 
     @property
     def holes(self) -> Ints:
-        """The number of holes in each template; 0 if no string was taken apart, and byte 1 is no hole (t)."""
+        """The number of holes in each template; 0 if no string was taken apart: then byte 1 is none (t)."""
         if not len(self.numbers):
             return np.zeros(len(self.texts), np.int64)
         return np.array([text.count(HOLE) for text in self.texts], np.int64)
@@ -99,7 +98,7 @@ class Templates:
         return first
 
     def filled(self) -> list[bytes]:
-        """The strings again."""
+        """The original strings."""
         if not len(self.numbers):
             return [self.texts[template] for template in self.which.tolist()]
         bounds = self._bounds()[:-1]
@@ -151,7 +150,7 @@ def _numbers(data: np.ndarray) -> tuple[Ints, Ints]:
 
 
 def _stands(data: np.ndarray, at: Ints, word: bytes) -> np.ndarray:
-    """Whether a word stands at each of some positions."""
+    """Whether a word is at each of some positions."""
     stands = (at >= 0) & (at + len(word) <= len(data))
     for offset, byte in enumerate(word):
         stands[stands] = data[at[stands] + offset] == byte
@@ -180,7 +179,7 @@ def _values(blob: bytes, start: Ints, stop: Ints) -> Ints:
 
 
 def cut(data: bytes | memoryview, length: Ints) -> list[bytes]:
-    """Cut strings apart that stand one behind the other."""
+    """Cut concatenated strings apart."""
     bounds = firsts(length).tolist()
     if bounds[-1] != len(data):
         raise ArchiveError(expected=f"strings of {bounds[-1]} bytes together", found=f"{len(data)}")

@@ -39,10 +39,10 @@ class Container(Closing):
 
     Attributes:
         file: name of the file, for messages.
-        root: name of the folder that all records are in; "" where there is none.
-        records: by their names inside of it.
+        root: name of the folder that all records are in; "" if there is none.
+        records: by their names inside it.
         found: what readers found in the file's bytes: see :class:`~archive.io.mapped.Mapped`.
-        by_place: the file's bytes by place, read only; those of a file elsewhere are fetched.
+        by_place: the file's bytes by place, read only; those of a remote file are fetched.
         allowance: the memory and sizes that the file may ask for.
     """
 
@@ -82,11 +82,11 @@ class Container(Closing):
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
-        """Read the directory of an archive, and none of its records.
+        """Read the directory of an archive, but none of its records.
 
         Args:
             source: a path, a bytes-like object, or a binary file: see :class:`~archive.io.mapped.Mapped`.
-            limits: what hostile input may cost.
+            limits: bounds on hostile input.
             name: of the file, for messages; by default the source's own.
         """
         mapped = Mapped(source, name)
@@ -113,12 +113,12 @@ class Container(Closing):
         return Mapped(self._mapped if isinstance(self._mapped, Mapped) else self.data, self.file)
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read some records of a file elsewhere in few requests, for use right after; else do nothing."""
+        """Read some records of a remote file in few requests, for use right after; else do nothing."""
         if isinstance(self.by_place, RangedBytes):
             self.by_place.prefetch(self.records[name].span for name in names)
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Compare names with those before the records, if local headers were not read yet."""
+        """Compare names with those in local headers, if these were not read yet."""
         if isinstance(self.by_place, RangedBytes):
             records = [self.records[name] for name in names]
             self.by_place.prefetch(record.head for record in records)
@@ -126,7 +126,7 @@ class Container(Closing):
                 _ = record.place
 
     def check_sizes(self) -> None:
-        """Refuse sizes that no deflate stream can have: a size that is not inflated is a claim."""
+        """Refuse sizes that no deflate stream can have: until it is inflated, a size is only a claim."""
         for record in self.records.values():
             most = record.stored_size * MOST_PER_BYTE
             if record.entry.deflated and record.size > most:

@@ -1,4 +1,4 @@
-"""Deflate streams: inflated without trust in what is said about them, deflated as short as can be.
+"""Deflate streams: inflated without trusting what is said about them, deflated as short as possible.
 
 libdeflate makes streams 1 to 7 % shorter than zlib at its strongest, in a fraction of the time, and the same
 ones on every machine. PyTorch reads either. Those that must be PyTorch's own are made in ``write``.
@@ -11,7 +11,7 @@ import zlib
 from archive.base.errors import ArchiveError
 
 LONG_DATA = 1 << 22
-"""Bytes above which a quick stream gives a size; it is a few percent longer than the shortest."""
+"""Bytes above which a quick stream determines a size; it is a few percent longer than the shortest."""
 STRONGEST, QUICK = 12, 6
 MOST_PER_BYTE = 1032
 """Bytes that a byte of any deflate stream can become: four times 258, by codes of one bit each (RFC 1951)."""
@@ -34,7 +34,7 @@ def deflated_size(data: bytes | memoryview) -> int:
 def inflate(stream: memoryview, size: int) -> bytearray:
     """Inflate a raw deflate stream, piece by piece and to no more than one byte beyond ``size``."""
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
-    data = bytearray(size)  # one that grows would take up to an eighth more
+    data = bytearray(size)  # a growing one would take up to an eighth more
     fed = made = 0
     try:
         while fed < len(stream) and not engine.eof and made <= size:
@@ -49,5 +49,5 @@ def inflate(stream: memoryview, size: int) -> bytearray:
     if not engine.eof or made != size:
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"an end after {made}")
     if engine.unused_data or fed < len(stream):
-        raise ArchiveError(expected="a deflate stream alone", found="bytes behind it")
+        raise ArchiveError(expected="only a deflate stream", found="bytes after it")
     return data

@@ -1,14 +1,14 @@
 """The end and the directory of a zip, read with every claim checked against the file.
 
-The end record stands last, before a comment; zip64 puts a wider one, and its locator, before it. They say how
-many entries the directory has and where it stands.
+The end record comes last, before a comment; zip64 puts a wider one, and its locator, before it. They say how
+many entries the directory has and where it is.
 
-Its entries are safe to slice: their bytes lie in the file, before the directory and apart from one another;
-their names are unique, lie in the one root folder, and are the same in both headers. Whether the bytes
-inflate to what is declared is checked when a record is read.
+Its entries are safe to slice: their bytes are in the file, before the directory, and do not overlap; their
+names are unique, inside the one root folder, and the same in both headers. Whether the bytes inflate to what
+is declared is checked when a record is read.
 
-Local headers stand before the records, all over the file. Where bytes are at hand, all are read at once; of a
-file that is read by ranges, each when its record is first used, or asked for: see :func:`read_place`.
+Local headers precede the records, all over the file. Where bytes are at hand, all are read at once; in a file
+that is read by ranges, each is read when its record is first used, or when asked for: see :func:`read_place`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 ENTRY_BYTES = 1_000
-"""Bytes of memory that an entry costs, with its record and a name of ordinary length."""
+"""Bytes of memory that an entry takes, with its record and a name of ordinary length."""
 DESCRIPTOR_BYTES = 24
 """Bytes of the longest descriptor."""
 SEVERAL = (
@@ -71,14 +71,14 @@ def bytes_behind(data: Bytes) -> int:
     at = tail.rfind(END.magic)
     if at < 0 or at + END.size > len(tail):
         return 0
-    behind: int = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
-    if behind <= 0:
+    others: int = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
+    if others <= 0:
         return 0
     try:
-        read_end(data, len(data) - behind)
+        read_end(data, len(data) - others)
     except ArchiveError:
         return 0
-    return behind
+    return others
 
 
 def read_end(data: Bytes, size: int | None = None) -> Row:
@@ -95,14 +95,14 @@ def read_end(data: Bytes, size: int | None = None) -> Row:
         at, end = _read_zip64_end(data, located, end)
     if end.disk or end.directory_disk or end.disk_entries != end.entries:
         _refuse(at, "an archive in one part", "one of several")
-    behind = end.directory_offset + end.directory_size
-    _refuse_others_before(data, at - behind)
-    _expect("the directory to end at byte", at, behind, at)
+    stop = end.directory_offset + end.directory_size
+    _refuse_others_before(data, at - stop)
+    _expect("the directory to end at byte", at, stop, at)
     return end
 
 
 def _find_end(data: Bytes, size: int | None = None) -> int:
-    """Position of the last end record whose comment fills the rest of the file, or of so many bytes."""
+    """Position of the last end record whose comment fills the rest of the file, or of ``size`` bytes."""
     size = len(data) if size is None else size
     tail = bytes(data[max(size - END.size - U16_MAX, 0) : size])
     at = tail.rfind(END.magic)
@@ -120,12 +120,12 @@ def _find_end(data: Bytes, size: int | None = None) -> int:
 
 
 def _read_zip64_end(data: Bytes, located: int, end: Row) -> tuple[int, Row]:
-    """Position and values of the zip64 end record, whose locator stands at byte ``located``."""
+    """Position and values of the zip64 end record, whose locator is at byte ``located``."""
     locator = ZIP64_LOCATOR.read(data, located)
     _refuse_others_before(data, located - ZIP64_END.size - locator.end_offset)
     wide = ZIP64_END.read(data, locator.end_offset, located)
-    behind = locator.end_offset + ZIP64_END.offset("version_made_by") + wide.record_size
-    _expect("the zip64 end record to end at byte", located, behind, locator.end_offset)
+    stop = locator.end_offset + ZIP64_END.offset("version_made_by") + wide.record_size
+    _expect("the zip64 end record to end at byte", located, stop, locator.end_offset)
     if locator.disk or locator.disks > 1:
         _refuse(located, "an archive in one part", "one of several")
     for what, narrow, true, most in (
@@ -139,16 +139,16 @@ def _read_zip64_end(data: Bytes, located: int, end: Row) -> tuple[int, Row]:
 
 
 def _refuse_others_before(data: Bytes, begin: int) -> None:
-    """Refuse a zip whose places count from a byte where another local header stands than the file's first."""
+    """Refuse a zip whose offsets count from a byte other than the first, if a local header is there."""
     if begin <= 0 or bytes(data[begin : begin + 4]) != LOCAL.magic:
         return
     if bytes(data[:4]) == LOCAL.magic:
-        raise ArchiveError(f"several zips, one behind the other, the last one from byte {begin:,}: {SEVERAL}")
-    raise ArchiveError(f"a zip behind {begin:,} other bytes: this tool wants it without them")
+        raise ArchiveError(f"several concatenated zips, the last one from byte {begin:,}: {SEVERAL}")
+    raise ArchiveError(f"a zip after {begin:,} other bytes: this tool wants it without them")
 
 
 def _expect(what: str, expected: int, found: int, at: int) -> None:
-    """Refuse a number that is not the expected one; ``at``: the byte of the place, for the message."""
+    """Refuse a number that isn't the expected one; ``at``: the byte of the place, for the message."""
     if found != expected:
         _refuse(at, f"{what} {expected}", str(found))
 
@@ -167,8 +167,8 @@ class DirectoryEntry:
 
     Attributes:
         name: without the root folder; bytes that are not UTF-8 are surrogate escapes.
-        path: the same with it, as it stands in the file.
-        start: byte of the archive where its local header stands.
+        path: the same with it, as in the file.
+        start: byte of the archive where its local header is.
         size: inflated size in bytes, as declared.
         stored_size: size in the archive in bytes.
         crc32: of the inflated bytes; 0 also means that it was not computed.
@@ -192,7 +192,7 @@ class DirectoryEntry:
 
     @property
     def least_end(self) -> int:
-        """The byte behind it, if its local header has no extra fields and no descriptor follows."""
+        """The byte after it, if its local header has no extra fields and no descriptor follows."""
         return self.start + LOCAL.size + len(self.path) + self.stored_size
 
 
@@ -201,7 +201,7 @@ class StoredSpan(NamedTuple):
 
     Attributes:
         data: byte where they begin.
-        end: byte behind them and the descriptor.
+        end: byte after them and the descriptor.
     """
 
     data: int
@@ -214,7 +214,7 @@ class PlacedEntry:
 
     Attributes:
         entry: the directory's facts.
-        place: where it is; None where its local header is read later.
+        place: where it is; None if its local header is read later.
         stop: byte before which it must end: where the next file begins, or the directory.
     """
 
@@ -224,7 +224,7 @@ class PlacedEntry:
 
     @property
     def end(self) -> int:
-        """The byte behind it, or the first one that this may be."""
+        """The byte after it, or the first one that this may be."""
         return self.entry.least_end if self.place is None else self.place.end
 
 
@@ -248,8 +248,8 @@ def read_directory(data: Bytes, allowance: Allowance, *, rooted: bool, placed: b
     Args:
         data: the zip.
         allowance: the memory and sizes that the file may ask for.
-        rooted: whether all files must be in one folder, as PyTorch's are; else the root is "" if they are
-            not.
+        rooted: whether all files must be in one folder, as PyTorch's are; otherwise the root is "" if they
+            are not.
         placed: read all local headers, too.
     """
     end = read_end(data)
@@ -267,7 +267,7 @@ def read_directory(data: Bytes, allowance: Allowance, *, rooted: bool, placed: b
 def _read_entries(
     data: Bytes, end: Row, allowance: Allowance, *, rooted: bool, placed: bool
 ) -> tuple[str, list[PlacedEntry]]:
-    """The root folder and the files; "" for the root where none is asked for."""
+    """The root folder and the files; "" for the root if none is required."""
     stop = end.directory_offset
     placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
@@ -369,7 +369,7 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
 
 
 def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:
-    """Bytes of the descriptor behind a record, which its local header announces."""
+    """Bytes of the descriptor after a record, which its local header announces."""
     for form in possible_descriptors(entry.crc32, entry.stored_size, entry.size):
         if data[: len(form)] == form:
             return len(form)
@@ -377,7 +377,7 @@ def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:
 
 
 def _check_local(entry: DirectoryEntry, local: Row, extra: memoryview) -> None:
-    """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
+    """Refuse a local header that contradicts the central one; fields left to the descriptor may be 0."""
     _expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
     _expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
     if local.flags & FLAG_DESCRIPTOR and not (
@@ -403,6 +403,6 @@ def _check_apart(entries: Iterable[PlacedEntry]) -> None:
             raise ArchiveError(
                 record=one_line(second.entry.name),
                 place=f"byte {first.stop}",
-                expected=f"to start behind {one_line(first.entry.name)}, at byte {first.end} or later",
+                expected=f"to start after {one_line(first.entry.name)}, at byte {first.end} or later",
                 found=f"byte {first.stop}",
             )

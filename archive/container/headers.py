@@ -9,31 +9,31 @@ An archive is, with nothing between the parts::
 It is written by ``caffe2/serialize/inline_container.cc`` (``PyTorchStreamWriter::writeRecord``,
 ``getPadding``) through ``third_party/miniz-*/miniz.c``, and read by ``PyTorchStreamReader`` in the same file.
 
-Integers are little-endian. Fields have the names of APPNOTE.TXT, PKWARE's specification of zip files. PyTorch
-fills them so:
+Integers are little-endian. Fields are named as in APPNOTE.TXT, PKWARE's specification of zip files. PyTorch
+fills them like this:
 
 - *local header*: version needed 20 when deflated, else 0; flags 0x0800 (UTF-8 name), and 0x0008 (a
   descriptor follows) unless the record is empty; method 0 (stored) or 8 (deflated); crc and sizes 0.
-  Time and date are 0 from PyTorch 1.4 on, as far as seen; 1.0 to 1.2 put the wall clock there.
+  Time and date are 0 since PyTorch 1.4, as far as seen; 1.0 to 1.2 put the wall clock there.
 - *extra fields* of the local header: a zip64 field when the record needs one, then always the padding
   field ``'FB' u16 n, n x 'Z'``, so that the stored bytes start at a multiple of 64. The central header
   has only the zip64 field.
 - *descriptor*, unless the record is empty: ``'PK' 7 8, crc, stored size, size``. The crc is that of the
-  inflated bytes, or 0 if PyTorch was told not to compute it. The sizes are u32, or u64 when the local
+  inflated bytes, or 0 if PyTorch was set not to compute it. The sizes are u32, or u64 when the local
   header has a zip64 field.
 - *central header*: made-by 0, version needed, flags and method as in the local header, true crc and
   sizes, the position of the local header; attributes 0, no comment.
 - *zip64 end*: 44 bytes follow its length, made-by 798, version needed 45, all disks 0. PyTorch always
-  writes it and its *locator* (disk 0 of 1). The *end record* repeats both counts and the place of the
+  writes it and its *locator* (disk 0 of 1). The *end record* repeats both counts and the position of the
   central headers, saturated.
 
 Sizes, counts and positions that do not fit are saturated, 0xFFFF or 0xFFFFFFFF, and a zip64 field
 ``u16 1, u16 length`` holds the true ones as u64: size and stored size when the size is at least
 0xFFFFFFFF, then the position when that is. In the local header, written before the data, the stored size
-in that field is 0, and the sizes outside of it stay 0 as always.
+in that field is 0, and the sizes outside it stay 0 as always.
 
 Ordinary zip tools differ: sizes and crc in the local header and no descriptor, or one without magic; no
-zip64 end; other extra fields; comments; entries for folders. All of that can be read.
+zip64 end; other extra fields; comments; entries for folders. All of that is read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ LOCAL = Layout(
         "modified" / Int32ul * "MS-DOS time (low 16 bits) and date",
         "crc32" / Int32ul * "of the inflated bytes; 0 where a descriptor has it",
         "compressed_size" / Int32ul * "as stored; 0 where a descriptor has it, 0xFFFFFFFF in the zip64 field",
-        "uncompressed_size" / Int32ul * "the same of the inflated bytes",
+        "uncompressed_size" / Int32ul * "the same for the inflated bytes",
         "name_length" / Int16ul * "bytes of the name, which follows the header",
         "extra_length" / Int16ul * "bytes of the extra fields, which follow the name",
     )
@@ -107,7 +107,7 @@ EXTRA = Layout(
         "data_size" / Int16ul * "bytes of the field, which follow",
     )
 )
-ZIP64_VALUE = Layout("zip64 value" / Struct("value" / Int64ul * "the next of the values that are saturated"))
+ZIP64_VALUE = Layout("zip64 value" / Struct("value" / Int64ul * "the next of the saturated values"))
 DESCRIPTOR = Layout(
     "descriptor"
     / Struct(
@@ -180,19 +180,19 @@ def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[by
 
 
 def zip64_field(*values: int) -> bytes:
-    """The zip64 extra field of some u64 values; nothing for none."""
+    """The zip64 extra field of some u64 values; empty if there are none."""
     true = b"".join([ZIP64_VALUE.build(value=value) for value in values])
     return EXTRA.build(header_id=ZIP64_FIELD, data_size=len(true)) + true if values else b""
 
 
 def padding_field(position: int, alignment: int = RECORD_ALIGNMENT) -> bytes:
-    """The padding field that ends at a multiple of a number if it starts at this byte of the file."""
+    """The padding field that, starting at this byte of the file, ends at a multiple of the alignment."""
     length = -(position + EXTRA.size) % alignment
     return EXTRA.build(header_id=PADDING_FIELD, data_size=length) + b"Z" * length
 
 
 def extra_fields(extra: memoryview) -> Iterator[tuple[int, int, int]]:
-    """Kind, first byte and the one behind the last of each extra field; the last one may be cut off."""
+    """Kind, first byte and the byte after the last of each extra field; the last field may be cut off."""
     at = 0
     while at + EXTRA.size <= len(extra):
         kind, length = EXTRA.read(extra, at)
@@ -202,7 +202,7 @@ def extra_fields(extra: memoryview) -> Iterator[tuple[int, int, int]]:
 
 
 def zip64_values(extra: memoryview) -> list[int]:
-    """The u64 values of the zip64 field among extra fields; none if there is no such field."""
+    """The u64 values of the zip64 field among extra fields; empty if there is no such field."""
     for kind, start, end in extra_fields(extra):
         if kind == ZIP64_FIELD:
             true = extra[start + EXTRA.size : end]

@@ -11,15 +11,15 @@ from archive.base.errors import ArchiveError, shown
 
 CALLSTACK_MAP, DELEGATED = "callstack_debug_map.pkl", "delegated_backends.debug_pkl"
 CODE_FOLDERS = "code/", ".data/ts_code/code/"
-"""Records that PyTorch deflates; ``formats.record_kinds`` has all names, and says what these are."""
+"""Records that PyTorch deflates; ``formats.record_kinds`` has all names, and says what they are."""
 STORAGE_ALIGNMENT = ".storage_alignment"
-"""The record of the number of which the places of storages are multiples."""
+"""The record of the alignment of storages."""
 
 _ESCAPES = re.compile(
     r"""
     \0                                           # ends the name early wherever C reads it
     | \A (?: [/\\] | [A-Za-z]:/ )                # absolute
-    | \A [^/]* / (?: [/\\] | [A-Za-z]: )         # absolute once the root folder is taken off
+    | \A [^/]* / (?: [/\\] | [A-Za-z]: )         # absolute once the root folder is removed
     | (?: \A | [/\\] ) \.\. (?: [/\\] | \Z )     # up
     """,
     re.VERBOSE,
@@ -37,7 +37,7 @@ def encoded(name: str) -> bytes:
 
 
 class OutsideError(ArchiveError):
-    """A file that is not in the root folder."""
+    """A file that isn't in the root folder."""
 
 
 def inside(root: str, path: str, *, rooted: bool = True) -> str:
@@ -49,7 +49,7 @@ def inside(root: str, path: str, *, rooted: bool = True) -> str:
         rooted: whether there must be a root folder.
 
     Raises:
-        OutsideError: the path is elsewhere.
+        OutsideError: the path is somewhere else.
     """
     prefix = f"{root}/" if root or rooted else ""
     within = path.startswith(prefix)
@@ -57,4 +57,4 @@ def inside(root: str, path: str, *, rooted: bool = True) -> str:
         return path[len(prefix) :]
     folder = f"the folder {shown(root)}" if root else "a root folder"
     refused = ArchiveError if within else OutsideError
-    raise refused(expected=f"a name inside of {folder}", found=shown(path))
+    raise refused(expected=f"a name inside {folder}", found=shown(path))

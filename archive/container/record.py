@@ -1,8 +1,8 @@
 """One record of an archive: a view into the file, checked once.
 
 A stored record's bytes are a slice of the mapped file. A deflated one is inflated when it is first used, in
-pieces and never beyond the size it declares, and kept. Of a file elsewhere, the bytes of a record are fetched
-when it is first used, and its local header with them.
+pieces and never beyond its declared size, and kept. The bytes of a record in a remote file are fetched when
+it is first used, together with its local header.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from archive.io.ranged import Bytes
 
 EXTRA_BYTES = 160
-"""Bytes that extra fields and descriptor of PyTorch's records take at most."""
+"""Most bytes of the extra fields and descriptor of PyTorch's records."""
 
 LONG = 1 << 20
-"""Bytes of a record whose crc32 is computed by a library of its own."""
+"""Bytes of a record from which on libdeflate computes its crc32."""
 
 
 @dataclass(slots=True)
 class SharedFile:
-    """The file that a container and its records share, so that they need not refer to one another.
+    """The file that a container and its records share, so that they need not refer to each other.
 
     Attributes:
         data: its bytes.
@@ -80,7 +80,7 @@ class Record:
 
     @property
     def compression(self) -> Literal["stored", "deflated"]:
-        """Whether it is stored as it is, or as a deflate stream."""
+        """Whether it is stored unchanged, or as a deflate stream."""
         return "deflated" if self.entry.deflated else "stored"
 
     @property
@@ -90,7 +90,7 @@ class Record:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether its bytes are in memory, or in a mapped file: neither to be inflated nor fetched."""
+        """Whether its bytes are in memory, or in a mapped file: not to be inflated or fetched."""
         return self.borrowed and not self._file.is_elsewhere
 
     @property
@@ -104,13 +104,13 @@ class Record:
 
     @property
     def head(self) -> tuple[int, int]:
-        """The bytes of the file with its local header: the first, and the one behind the last."""
+        """The bytes of the file with its local header: the first, and the byte after the last."""
         start = self.entry.start
         return start, min(start + LOCAL.size + len(self.entry.path) + EXTRA_BYTES, self._placed.stop)
 
     @property
     def span(self) -> tuple[int, int]:
-        """All of the file that is the record's: the first byte, and the one behind the last."""
+        """All bytes of the file that belong to the record: the first, and the byte after the last."""
         return self.entry.start, min(self.entry.least_end + EXTRA_BYTES, self._placed.stop)
 
     def raw(self) -> memoryview:
@@ -121,7 +121,7 @@ class Record:
         return self._file.data[begin : begin + self.entry.stored_size]
 
     def view(self) -> memoryview:
-        """The record's bytes, read only. Inflated and checked on the first call, kept from then on."""
+        """The record's bytes, read only. Inflated and checked on the first call, then kept."""
         if self._view is None:
             try:
                 with in_file(self._file.name, one_line(self.name)):
@@ -133,7 +133,7 @@ class Record:
         return self._view
 
     def pieces(self) -> Iterator[memoryview]:
-        """The record's bytes, in pieces. Of a long one in a file elsewhere, none is kept."""
+        """The record's bytes, in pieces. Those of a long one in a remote file are not kept."""
         if self._view is not None or self.entry.deflated or not self._file.is_elsewhere:
             yield self.view()
             return
@@ -172,8 +172,8 @@ class Record:
 def _crc32(view: memoryview) -> int:
     """The crc32 of a record. libdeflate's takes a fifth of zlib's time, and is imported for long records.
 
-    It keeps other threads from running. So pieces are read once before, while others may run: their pages
-    are in memory then, and their bytes in the processor's cache.
+    libdeflate holds the GIL. Touching each piece first, while other threads may run, keeps page faults out of
+    that time, and leaves the bytes in the processor's cache.
     """
     if len(view) < LONG:
         return zlib.crc32(view)

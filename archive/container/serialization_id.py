@@ -4,23 +4,23 @@ It is written by ``PyTorchStreamWriter::writeSerializationId`` in ``caffe2/seria
 forty decimal digits, twenty for the names and twenty for the crcs. Both halves fold 64-bit values, from 0 on,
 with ``combine(s, v) = s ^ (v + 0x9e3779b9 + (s << 6) + (s >> 2))`` (``c10/util/hash.h``):
 
-- names: ``std::hash`` of each name without root folder, in the order of iteration over an ``unordered_set``
-  into which they were inserted in the order of writing;
-- crcs: the crc32 of each record that is not empty, in the order of writing.
+- names: ``std::hash`` of each name without root folder, in the iteration order of an ``unordered_set`` into
+  which they were inserted in the order of writing;
+- crcs: the crc32 of each non-empty record, in the order of writing.
 
 The record itself does not count. Hash and order depend on the C++ standard library that PyTorch was built
-with, so the id tells its writer's :class:`Platform`, which an archive keeps when it is rewritten. Readers
-accept any value. The rules of 32-bit builds are not known here.
+with, so the id shows its writer's :class:`Platform`, which an archive keeps when it is rewritten. Readers
+accept any value. The rules of 32-bit builds are unknown here.
 
-``std::hash<std::string>`` takes bytes and gives an unsigned number of 64 bits:
+``std::hash<std::string>`` maps bytes to an unsigned number of 64 bits:
 
 - libstdc++ (Linux): MurmurHash64A with the seed 0xc70f6907.
-- libc++ (macOS): CityHash64 1.0.0, in which ``a << 3`` of names of 4 to 8 bytes is cut to 32 bits.
+- libc++ (macOS): CityHash64 1.0.0, where ``a << 3`` for names of 4 to 8 bytes is cut to 32 bits.
 - MSVC's library (Windows): FNV-1a.
 
-In all three libraries an ``unordered_set`` is one linked list, in which the values of a bucket lie together,
+In all three libraries an ``unordered_set`` is one linked list, in which the values of a bucket are adjacent,
 and a new value goes to the front of its bucket. The libraries differ in the sizes of the table, in the end of
-the list to which a bucket goes that was empty, and in what growing does to the order.
+the list to which a formerly empty bucket goes, and in what growing does to the order.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     Buckets = dict[int, list[int]]
-    """The values of each bucket that has any; the front of a bucket is last."""
+    """The values of each non-empty bucket; the front of a bucket is last."""
 
 RECORD_NAME = ".data/serialization_id"
 HALF_DIGITS = 20
 """Decimal digits of each half."""
 U64 = 0xFFFF_FFFF_FFFF_FFFF
-"""Cuts what C++ lets overflow."""
+"""Cuts where C++ overflows."""
 
 # --- order in a set: each function takes hashes in the order of insertion, in time linear in their number
 
@@ -47,12 +47,12 @@ LIBSTDCXX_BUCKETS = (
     *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229),
     *(172933, 351061, 712697, 1447153, 2938679, 5967347, 12117689, 24607243),
 )
-"""How many buckets a hash table of libstdc++ has, each time it grows."""
+"""Numbers of buckets of a libstdc++ hash table, each time it grows."""
 _SMALLEST, _EIGHTFOLD_BELOW = 8, 512
 
 
 def libstdcxx(hashes: Sequence[int]) -> list[int]:
-    """Linux: a bucket that was empty goes to the front of the list; growing inserts all again in that order.
+    """Linux: a formerly empty bucket goes to the front of the list; growing reinserts all in that order.
 
     At most 24,607,243 values.
     """
@@ -67,9 +67,9 @@ def libstdcxx(hashes: Sequence[int]) -> list[int]:
 
 
 def libcxx(hashes: Sequence[int]) -> list[int]:
-    """macOS: a bucket that was empty goes to the front of the list; growing keeps the order of the buckets.
+    """macOS: a formerly empty bucket goes to the front of the list; growing keeps the order of the buckets.
 
-    The table has 2 buckets, then each time the first prime from twice as many and one.
+    The table has 2 buckets, then each time the first prime from twice as many plus one.
     """
     size = 0
     buckets: Buckets = {}
@@ -84,7 +84,7 @@ def libcxx(hashes: Sequence[int]) -> list[int]:
 
 
 def msvc(hashes: Sequence[int]) -> list[int]:
-    """Windows: a bucket that was empty goes to the end of the list; growing inserts all again in that order.
+    """Windows: a formerly empty bucket goes to the end of the list; growing reinserts all in that order.
 
     The table has 8, 64, 512 buckets, then each time twice as many.
     """
@@ -106,9 +106,9 @@ def _inserted(values: Iterable[int], size: int) -> Buckets:
 
 
 def _moved(values: Iterable[int], size: int) -> Buckets:
-    """libc++'s ``rehash``: the first value of a bucket stays, and one right behind another of its bucket.
+    """libc++'s ``rehash``: the first value of a bucket stays, as does one right after another of its bucket.
 
-    Any other goes to the front of its bucket. The buckets are turned round, for `_newest_first`.
+    Any other goes to the front of its bucket. The buckets are reversed, for `_newest_first`.
     """
     stayed: Buckets = {}
     to_front: Buckets = {}
@@ -167,7 +167,7 @@ def fnv(data: bytes) -> int:
 
 
 def city(data: bytes) -> int:
-    """CityHash64, as libc++ has it: a way for each class of lengths."""
+    """CityHash64, as libc++ has it: a case for each class of lengths."""
     size = len(data)
     for longest, way in ((3, _city_3), (8, _city_8), (16, _city_16), (32, _city_32), (64, _city_64)):
         if size <= longest:
@@ -211,7 +211,7 @@ def _city_64(data: bytes) -> int:
 
 
 def _half(data: bytes, at: int, a: int, z: int) -> tuple[int, int]:
-    """One half of a name of 33 to 64 bytes; of its 32 bytes, the words at 8 and at 16."""
+    """One half of a name of 33 to 64 bytes; and the words at 8 and 16 of its 32 bytes."""
     b, c = _rotated(a + z, 52), _rotated(a, 37)
     a += _word(data, at + 8)
     c += _rotated(a, 7)
@@ -272,10 +272,10 @@ class Platform(NamedTuple):
     """The platform whose rules an id follows.
 
     Attributes:
-        name: the system that PyTorch's own builds with this library are for.
+        name: the system for which PyTorch's own builds use this library.
         library: the C++ standard library.
         string_hash: its hash of a string.
-        order: the order in which its ``unordered_set`` hands out hashes that were inserted in this order.
+        order: the order in which its ``unordered_set`` iterates over hashes, given in the order of insertion.
     """
 
     name: str
@@ -307,7 +307,7 @@ class Described(Protocol):
 
 
 def serialization_id(records: Iterable[Described], platform: Platform = LINUX) -> str:
-    """The 40 digits that PyTorch on a platform gives an archive of these records, in this order.
+    """The 40 digits that PyTorch on a platform writes for an archive of these records, in this order.
 
     At most 24,607,243 of them.
     """
@@ -316,15 +316,15 @@ def serialization_id(records: Iterable[Described], platform: Platform = LINUX) -
 
 
 def writers(records: Iterable[Described], recorded: bytes | memoryview) -> tuple[Platform, ...]:
-    """The platforms by whose rules records have an id.
+    """The platforms whose rules give some records an id.
 
     Args:
         records: of an archive, in its order.
-        recorded: the id, as it stands in the archive.
+        recorded: the id in the archive.
 
     Returns:
-        One platform, because each hashes names in its own way; none, if the id is not that of these records
-        or its writer is not known; all of them, where there is no name to hash.
+        One platform, because each hashes names in its own way; none, if the id isn't that of these records or
+        its writer is unknown; all of them, if there is no name to hash.
     """
     counted = _counted(records)
     digits = bytes(recorded)
@@ -343,15 +343,15 @@ def writers(records: Iterable[Described], recorded: bytes | memoryview) -> tuple
 def renewed_id(
     members: Iterable[Described], before: Iterable[Described], recorded: bytes | memoryview
 ) -> bytes:
-    """The id of an archive that is rewritten: by the rules of its writer.
+    """The id of a rewritten archive, by the rules of its writer.
 
     Args:
         members: what is written, in this order.
-        before: the records that they were.
+        before: the original records.
         recorded: their id.
 
     Returns:
-        The new id; or the old one, if no platform's rules gave it: then nothing says what it would be.
+        The new id; or the old one, if no platform's rules gave it, so that nothing says what it would be.
     """
     platform = next(iter(writers(before, recorded)), None)
     return bytes(recorded) if platform is None else serialization_id(members, platform).encode()

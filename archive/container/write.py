@@ -3,9 +3,9 @@
 :mod:`archive.container.headers` specifies the layout. Stored bytes go from the member straight to the file;
 only the central headers are kept until the end, some 100 bytes a record.
 
-A *slim* archive is the smallest that PyTorch's reader, and any other, accepts: crc and sizes stand in the
-local headers instead of descriptors, only aligned members are padded, and zip64 end records are written only
-if a number needs them.
+A *slim* archive is the smallest that PyTorch's reader, and any other, accepts: crc and sizes are in the local
+headers instead of descriptors, only aligned members are padded, and zip64 end records are written only if a
+number needs them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
 _MOST_ALIGNED = U16_MAX + 1
-"""The record that says to what its file is aligned; what the two bytes of a padding field's length allow."""
+"""The record with the alignment of its file; the most that a padding field's two-byte length allows."""
 MINIZ_LEVEL = 9
 
 
@@ -102,7 +102,7 @@ def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: boo
 
 
 def member_from(record: Record) -> Member:
-    """A record as it is, to be written again: its stored bytes, crc and sizes.
+    """A record to be written again unchanged: its stored bytes, crc and sizes.
 
     Ordinary zip tools deflate even empty files. PyTorch does not, so an empty record becomes a stored one.
     """
@@ -118,9 +118,9 @@ def member_from(record: Record) -> Member:
 
 
 def alignment_of(records: Mapping[str, Record]) -> int:
-    """What the first byte of each record is a multiple of: 64, unless ``torch.save`` was told another number.
+    """The alignment of records: 64 unless set in ``torch.save``.
 
-    It is 64, too, where ``.storage_alignment`` names one by which the records do not lie.
+    It is also 64 if the records are not aligned as ``.storage_alignment`` says.
     """
     record = records.get(STORAGE_ALIGNMENT)
     told = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
@@ -132,7 +132,7 @@ def alignment_of(records: Mapping[str, Record]) -> int:
 
 
 def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
-    """The raw deflate stream that PyTorch's miniz makes of some bytes, at level 9.
+    """The raw deflate stream that PyTorch's miniz makes from some bytes, at level 9.
 
     cramjam deflates with miniz_oxide, a port of miniz. It reproduced every stream of PyTorch 1.4 to 2.13 that
     was tried, to the byte.
@@ -143,7 +143,7 @@ def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
 
 
 def deflated_by_pytorch(name: str) -> bool:
-    """Whether PyTorch deflates a record of this name that has more than 200 bytes."""
+    """Whether PyTorch deflates a record of this name if it has more than 200 bytes."""
     return name.startswith(CODE_FOLDERS) or name in (CALLSTACK_MAP, DELEGATED)
 
 
@@ -157,15 +157,15 @@ def write_archive(
 ) -> int:
     """Write an archive to a binary file, from its current position on, and return its length in bytes.
 
-    Members are asked for one at a time, and none is kept. All records of an archive as they are
-    (:func:`member_from`) with its alignment (:func:`alignment_of`) make the same file again to the byte.
+    Members are asked for one at a time, and none is kept. All records of an archive unchanged
+    (:func:`member_from`) with its alignment (:func:`alignment_of`) rebuild the file to the byte.
 
     Args:
         out: the file.
-        root: the folder that all records are in; "" for none: then it is written as by Python's ``zipfile``.
+        root: the folder that all records are in; if "", the zip is written like Python's ``zipfile`` does.
         members: the records.
-        slim: leave out all that PyTorch writes but doesn't need.
-        alignment: what the first byte of each aligned member is a multiple of.
+        slim: leave out everything that PyTorch writes but doesn't need.
+        alignment: the alignment of aligned members.
     """
     writer = _ZipWriter(out, root, slim or not root, alignment)
     for member in members:
@@ -175,7 +175,7 @@ def write_archive(
 
 
 BY_PYTHON, OWNERS = 3 << 8 | 20, 0o600 << 16
-"""What Python says of the system and of permissions: Unix, and that only the owner may read and write."""
+"""Python's values for system and permissions: Unix, and that only the owner may read and write."""
 
 
 @dataclass(slots=True)

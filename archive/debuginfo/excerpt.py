@@ -2,15 +2,15 @@
 
 That is ``SourceRange::print_with_context`` in ``torch/csrc/jit/frontend/source_range.cpp``.
 
-All positions are bytes of the text. A range that covers its whole text prints only the text (in traced
-models the text is the Python stack). A range that starts behind its text prints nothing. Any other prints:
+All positions are bytes of the text. A range that covers its whole text prints only the text (in traced models
+the text is the Python stack). A range that starts after its text prints nothing. Any other prints:
 
 1. if a filename is recorded, ``  File "<file>", line <n>, in <function>``;
-2. the lines of the range, two lines before them and two behind;
-3. under each line of the range a marking: blanks up to the first byte of the range that is no blank, then
-   one ``~`` a byte, and `` <--- HERE`` behind the last one.
+2. the lines of the range, two lines before them and two after;
+3. under each line of the range a marking: blanks up to the first byte of the range that isn't blank, then one
+   ``~`` per byte, and `` <--- HERE`` after the last one.
 
-A long text in pieces is searched and cut where it lies, without being put together.
+A long text in pieces is searched and cut in place, without being joined.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ CONTEXT = 3
 UNSIGNED = 1 << 64  # PyTorch counts lines without a sign
 HERE = b" <--- HERE\n"
 LONG = 1 << 14
-"""Bytes; of a longer text only the lines shown are copied."""
+"""Bytes of a text; of a longer one, only the shown lines are copied."""
 PLACE = 64
-"""Bytes of a frame's first line and of a marking's end, at most, without the names."""
+"""Most bytes of a frame's first line and of a marking's end, without the names."""
 
 
 def excerpt(span: SourceRange, function: bytes, whole: bytes | None = None) -> bytes:
@@ -105,7 +105,7 @@ def excerpt(span: SourceRange, function: bytes, whole: bytes | None = None) -> b
 
     Args:
         span: the range.
-        function: the name behind "in"; left out if empty.
+        function: the name after "in"; left out if empty.
         whole: the source's text, from callers that have it in one piece.
     """
     source = span.source
@@ -131,7 +131,7 @@ class ExcerptCost(NamedTuple):
     """The cost of an excerpt, computed from columns before it is cut.
 
     Attributes:
-        size: its bytes, at most.
+        size: most bytes of it.
         steps: the steps to make it: see ``Limits.work``.
     """
 
@@ -140,7 +140,7 @@ class ExcerptCost(NamedTuple):
 
 
 def cost_of(span: SourceRange, function: bytes) -> ExcerptCost:
-    """The cost of the excerpt that :func:`excerpt` makes of the same arguments."""
+    """The cost of the excerpt that :func:`excerpt` makes from the same arguments."""
     source = span.source
     size = len(source.text)
     steps = 1 + size // 4096 + (len(source.text.indices) // 16 if isinstance(source.text, Text) else 0)
@@ -163,7 +163,7 @@ def bounded_excerpt(span: SourceRange, function: bytes, limits: Limits, steps: S
 
     Args:
         span: the range.
-        function: the name behind "in".
+        function: the name after "in".
         limits: ``output`` bounds its length.
         steps: what counts its steps.
     """
@@ -228,7 +228,7 @@ def _context_start(text: bytes | LongText, start: int) -> int:
 
 
 def _context_end(text: bytes | LongText, end: int) -> int:
-    """Where the second line behind that of ``end`` ends, or the text."""
+    """Where the second line after that of ``end`` ends, or the text."""
     position = _line_end(text, end)
     for _ in range(CONTEXT - 1):
         if position < len(text):

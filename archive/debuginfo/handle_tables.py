@@ -103,7 +103,7 @@ class MethodTable:
     """A debug handle, or module path, for each instruction of each method: g methods, i instructions.
 
     Attributes:
-        generation: the record's layout, which tells whether the values are handles or paths.
+        generation: the record's layout, which says whether the values are handles or paths.
         strings: names, and module paths.
         version: the bytecode's version in the record.
         name: the method's qualified name (g).
@@ -136,7 +136,7 @@ class MethodTable:
     def place_of(self, handle: int) -> tuple[int, int] | None:
         """The method whose instruction has a handle, and the instruction's number there; None if none has.
 
-        Of several instructions with the handle, it is the last one.
+        If several instructions have the handle, the last one.
         """
         values, order = self._by_value
         at = int(values.searchsorted(handle))

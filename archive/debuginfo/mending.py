@@ -2,11 +2,11 @@
 
 PyTorch 2.13 gives an operation the tag -1 if it knows no source range for it (``s.split(" ")[0].split(":")``
 in scripted code has such), and then refuses the map, because no range has that tag. The operation gets the
-tag of the null range instead, which prints nothing: its call stack stays, and no foreign source is shown. In
-call stacks -1 is allowed, so a tag there that no range has becomes -1.
+tag of the null range instead, which prints nothing: its call stack stays, and no wrong source is shown. In
+call stacks -1 is allowed, so an unknown tag there becomes -1.
 
 Earlier versions of this library's ``save_lowered`` left operations without a source range out of the map,
-though the lowered module names their handles. These get rows with the null range, and no operator's name.
+though the lowered module refers to their handles. These get rows with the null range and no operator's name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNTAGGED = (RangeLayout.PAIR, RangeLayout.EMPTY)
 
 
 def tags_of(ranges: RangeTable) -> Ints:
-    """The tags that source ranges have, sorted; layouts without tags count for nothing."""
+    """The tags that source ranges have, sorted; layouts without tags have none."""
     tagged = np.array([layout not in UNTAGGED for layout in ranges.layouts], np.bool_)
     rows = np.repeat(tagged, np.diff(ranges.first))
     return distinct_values(ranges.tag[rows])

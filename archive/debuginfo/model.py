@@ -2,7 +2,7 @@
 
 A *source range* is a stretch of a *source*, a text of the model's own files. A *tag* is the number of a
 source range in the whole archive. A *debug handle* is the number of one operation of the model. It leads to
-the operation's own range (by tag), the operator's name, and the *inlined call stack*: the calls on the way
+the operation's own range (by tag), the operator's name, and the *inlined call stack*: the calls leading
 there, outermost first.
 
 Facts are made on demand from columns (:mod:`archive.debuginfo.tables`). All positions are bytes of UTF-8.
@@ -75,7 +75,7 @@ class Position(NamedTuple):
 
 
 def _position(source: Source, text: bytes, byte: int) -> Position:
-    """The position of the character that a byte is part of; bytes that are no UTF-8 count one by one."""
+    """The position of the character that a byte is part of; bytes that aren't UTF-8 count one by one."""
     first = text.rfind(b"\n", 0, byte) + 1
     before = text[first : byte + 1].decode("utf-8", "surrogateescape")
     line = source.starting_line + text.count(b"\n", 0, first)
@@ -103,7 +103,7 @@ class SourceRange:
 
     @property
     def ends(self) -> tuple[Position, Position]:
-        """The first and the last character of the range; both the first, where it is empty."""
+        """The first and the last character of the range; both the first if it is empty."""
         text = bytes(self.source.text)
         last = max(self.end, self.start + 1) - 1
         return _position(self.source, text, self.start), _position(self.source, text, last)
@@ -182,7 +182,7 @@ class LoweredState:
         create_backend: the third element; None if there are two.
         handles: the debug handles in the blob, in their order and repeated as they are, if it has the demo
             backend's form (``<debug_handle>N``) or holds a program.
-        unread: why the blob may have more handles: what is in it that cannot be read; "" if nothing is.
+        unread: why the blob may have more handles: what in it cannot be read; "" if everything can.
     """
 
     path: str
@@ -200,7 +200,7 @@ class LoweredState:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor of ``data.pkl``; its bytes are the record ``data/<storage_key>`` or alike.
+    """A tensor of ``data.pkl``; its bytes are the record ``data/<storage_key>`` or similar.
 
     Attributes:
         storage_key: the storage's record.
@@ -211,7 +211,7 @@ class TensorInfo:
         shape: elements a dimension.
         strides: elements between neighbours of a dimension.
         requires_grad: whether it requires a gradient; None if that is not recorded.
-        math_bits: ``conj`` and ``neg``, as far as they are set: what is still to be done to its elements.
+        math_bits: ``conj`` and ``neg``, if set: what must still be done to its elements.
     """
 
     storage_key: str
@@ -242,7 +242,7 @@ class Global:
 
 @dataclass(frozen=True, slots=True)
 class Inert:
-    """An object of ``data.pkl`` that is described, not made.
+    """An object of ``data.pkl`` that is described, not created.
 
     Attributes:
         what: its class, or the callable that would have made it.

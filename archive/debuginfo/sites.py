@@ -1,4 +1,4 @@
-"""Names of source files; and the origin of an operation: its own range, and the calls on the way to it."""
+"""Names of source files; and the origin of an operation: its own range, and the calls leading to it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ SELF = "SELF"
 GENERATED_FILE = "<string>"
 """The filename that PyTorch records for source that was compiled from a string."""
 FX_FILE = "<eval_with_key>"
-"""Begins the filename of code that ``torch.fx`` generated; a number of the process follows."""
+"""Begins the filename of code that ``torch.fx`` generated; a number unique in the process follows."""
 NO_FILE = b"?"
-"""Stands for the name of every file in what ``redact --paths none`` made."""
+"""Replaces the name of every file in what ``redact --paths none`` made."""
 SEPARATOR = re.compile(rb"[/\\]")
-"""Stands between the parts of a path, of Linux or of Windows."""
+"""Separates the parts of a path, on Linux or Windows."""
 LOCAL = re.compile(r"(?<![^.])[^.]++\.<locals>\.")
 """Matches a function in the qualified name of a class that is local to it."""
 
 
 def torchscript_name(of: type | str) -> str:
-    """A class of Python by its name in TorchScript, as ``torch._jit_internal._qualified_name`` makes it.
+    """The TorchScript name of a Python class, as ``torch._jit_internal._qualified_name`` makes it.
 
     It has no ``__main__``, and nothing of the functions and classes around the class. A text, which is
-    ``module.qualname``, does not tell what is the module: classes around the class stay in it.
+    ``module.qualname``, does not say which part is the module: classes around the class stay in it.
 
     >>> torchscript_name("__main__.make.<locals>.Model")
     '__torch__.Model'
@@ -47,8 +47,8 @@ class Span:
         filename: its file.
         line: the 1-based line of the file on which the text begins.
         start: first byte in the text.
-        end: the byte behind the last one.
-        owner: the debug handle of the only operation that this row is for; -1 for any. Equal ranges of two
+        end: the byte after the last one.
+        owner: the debug handle of the only operation that this row is for; -1 for any. Equal ranges with two
             owners have two tags.
     """
 
@@ -72,7 +72,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class CallStep:
-    """One call on the way to an operation.
+    """One call leading to an operation.
 
     Attributes:
         function: the called function's name.
@@ -94,7 +94,7 @@ class Site:
     Attributes:
         op: the operator's name.
         span: its own range; None if unknown.
-        steps: the calls on the way, outermost first.
+        steps: the calls leading to it, outermost first.
     """
 
     op: str

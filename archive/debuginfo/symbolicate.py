@@ -1,6 +1,6 @@
 """Debug handles -> module hierarchy and source, in PyTorch's own words.
 
-They are those of ``getStackTraceWithModuleHierarchy`` and ``MobileDebugTable`` in
+The words are those of ``getStackTraceWithModuleHierarchy`` and ``MobileDebugTable`` in
 ``torch/csrc/jit/mobile/debug_info.cpp``.
 
 A failing delegated call has several handles, ``[inner, …, outer]``: the backend's own operations first, the
@@ -45,7 +45,7 @@ TOP_FUNCTION = b"<unknown>"
 HIERARCHY_HEADING = b"Module hierarchy:"
 TRACEBACK_HEADING = b"Traceback of TorchScript (most recent call last):\n"
 STEPS_A_FRAME = 16
-"""Steps of one frame, apart from its source: it costs about as much as so many handles looked up."""
+"""Steps of one frame, without its source: about as much work as looking up this many handles."""
 
 
 class HandleLookup(Protocol):
@@ -88,7 +88,7 @@ class TableLookup:
 
 
 class Style(StrEnum):
-    """The release whose words are used: PyTorch 1.10 to 2.13, or 1.9."""
+    """The release whose wording is used: PyTorch 1.10 to 2.13, or 1.9."""
 
     CURRENT = "2.13"
     V1_9 = "1.9"
@@ -117,7 +117,7 @@ class TracebackFrame:
 @bounded_members
 @dataclass(frozen=True, slots=True)
 class Symbolication:
-    """The explanation of some handles; ``str()`` and ``bytes()`` give PyTorch's text.
+    """The explanation of some handles; ``str()`` and ``bytes()`` return PyTorch's text.
 
     Attributes:
         handles: the handles asked for, inner ones first.
@@ -168,7 +168,7 @@ def symbolicate(
         handles: inner ones first, the outermost last.
         known: looks up handles and tags.
         top: class name of the top module.
-        style: the release whose words are used.
+        style: the release whose wording is used.
         classes: qualified names of the archive's own classes; for ``Style.V1_9``, which has no name for
             instances of other classes (frozen models have them).
         limits: ``output`` bounds the text, and ``work`` the steps to make it.
@@ -198,7 +198,7 @@ def symbolicate(
 
 
 class _Cost:
-    """The cost of a symbolication, counted by columns before its text is made."""
+    """The cost of a symbolication, computed from columns before its text is made."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.output
@@ -207,7 +207,7 @@ class _Cost:
 
     @contextmanager
     def of(self, entry: HandleEntry) -> Iterator[None]:
-        """Errors of the block name a handle; its operator's name is counted."""
+        """Make errors of the block name a handle; count its operator's name."""
         try:
             self._add(0 if entry.op is None else len(entry.op))
             yield
@@ -246,7 +246,7 @@ def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[
     module = call.module
     if old and module is not None and classes is not None and str(module.type_name) not in classes:
         module = None
-    if module is None:  # the opening bracket too many is PyTorch 1.9's
+    if module is None:  # the extra opening bracket is PyTorch 1.9's
         link = ".(UNKNOWN_INSTANCE(UNKNOWN_TYPE)" if old else ".UNKNOWN_INSTANCE(UNKNOWN_TYPE)"
     else:
         link = f".{module.instance}({module.class_name})"

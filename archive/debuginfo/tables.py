@@ -1,7 +1,7 @@
 """Sources and source ranges of a whole archive as columns, and their facts.
 
-The rows of all records of a kind stand one after the other in the same arrays; ``first`` cuts them by record.
-Columns are ``int64``; strings are indices into a :class:`~archive.base.strings.StringTable`, -1: None. A fact
+The rows of all records of a kind are concatenated in the same arrays; ``first`` cuts them by record. Columns
+are ``int64``; strings are indices into a :class:`~archive.base.strings.StringTable`, -1: None. A fact
 (:mod:`archive.debuginfo.model`) is made when its row is asked for.
 """
 
@@ -44,7 +44,7 @@ class SourceTable:
     Attributes:
         strings: the texts' pieces and the filenames.
         first: the first piece of each source (s + 1).
-        piece: strings; a text is its pieces one behind the other. Texts of inline layouts have one piece.
+        piece: strings; a text is its concatenated pieces. Texts of inline layouts have one piece.
         filename: string, or -1 (s).
         line: starting line (s).
         is_null: whether it is the null source (s).
@@ -109,7 +109,7 @@ class RangeTable:
         offset: byte offset in the generated code; -1 in the delegated record (n).
         source: index of the source (n).
         start: first byte in the source's text (n).
-        end: the byte behind the last one (n).
+        end: the byte after the last one (n).
         tag: the range's number, or -1 (n).
         sources: the sources of all records.
         table_first: for records with a string table, where it begins in ``table`` (r + 1).
@@ -155,7 +155,7 @@ class RangeTable:
         return range(int(self.first[record]), int(self.first[record + 1]))
 
     def locate(self, name: str, position: int) -> SourceRange | None:
-        """The source of a position in a record's generated code: that of the last row not behind it.
+        """The source of a position in a record's generated code: that of the last row not after it.
 
         None before the first row, and for lowered modules: their rows have offset -1.
         """
@@ -176,7 +176,7 @@ class RangeTable:
         return int(order[at]) if at < len(tags) and tags[at] == tag and tag >= 0 else None
 
     def rows_with(self, wanted: Ints) -> Ints:
-        """The first row that has each of some tags; -1 where none has it (n)."""
+        """The first row that has each of some tags; -1 if none has it (n)."""
         tags, order = self._tags
         if not len(tags):
             return np.full(len(wanted), -1, np.int64)

@@ -1,4 +1,4 @@
-"""Unique debug handles: ten digits that name the archive, in front of eight digits of handle.
+"""Unique debug handles: ten digits that name the archive, before eight digits of handle.
 
 PyTorch numbers handles from 0 on in each process, so a number says nothing about its model. But
 ``mobile_debug_handles.pkl`` may hold any 64-bit integers, and the lite interpreter prints them as they are::
@@ -6,9 +6,9 @@ PyTorch numbers handles from 0 on in each process, so a number says nothing abou
     handle 1494 of the archive with the prefix 1734509921  ->  173450992100001494
 
 - A *prefix* has ten digits, and the first one is not 0. It follows from the archive id and the debug records,
-  so that two builds whose code is the same, but not its lines, have two: see :func:`prefix_for`.
+  so that two builds with the same code on different lines have two: see :func:`prefix_for`.
 - A unique handle has 18 digits, so handles that PyTorch prints without a separator are split by their width.
-  Digits in front of them are the handles in a backend's own blob, which stay as they are.
+  Digits before them are the handles in a backend's own blob, which stay unchanged.
 - Handles of nine digits and more have no unique form. Negative ones stand for no handle, and stay.
 """
 
@@ -33,7 +33,7 @@ DIGITS = PREFIX_DIGITS + HANDLE_DIGITS
 SPAN = 10**HANDLE_DIGITS
 """Handles below it have a unique form."""
 PADDING = "000"
-"""Zeros in front of handles below 100,000 in their unique form."""
+"""Zeros before handles below 100,000 in their unique form."""
 LEAST_PREFIX: int = 10 ** (PREFIX_DIGITS - 1)
 PREFIX_BOUND: int = 10**PREFIX_DIGITS
 
@@ -44,7 +44,7 @@ def prefix_for(archive_id: bytes, records: Iterable[tuple[str, memoryview]] = ()
     Args:
         archive_id: 16 bytes.
         records: the names and bytes of its debug records, in any order.
-        salt: any text; another one gives another prefix, should two archives have the same.
+        salt: any text; another one gives another prefix, in case two archives have the same.
     """
     import hashlib  # noqa: PLC0415 (only those who ask for a prefix pay for it)
 
@@ -63,7 +63,7 @@ def unique(handles: Ints, prefix: int) -> Ints:
 
 
 def common_prefix(handles: Ints) -> int:
-    """The prefix that all handles have, negative ones aside (n); 0 where they are not unique handles."""
+    """The prefix that all handles except negative ones have (n); 0 if they are not unique handles."""
     there = handles[handles >= 0]
     if not len(there):
         return 0
@@ -83,18 +83,18 @@ def prefix_at_end(digits: str) -> int:
 
 
 def looks_unique(digits: str) -> bool:
-    """Whether digits end as unique handles do: the zeros in front of a small handle tell it."""
+    """Whether digits end like unique handles: the zeros before a small handle show it."""
     return prefix_at_end(digits) > 0 and digits[-HANDLE_DIGITS:].startswith(PADDING)
 
 
 def may_be_plain(digits: str, prefix: int) -> bool:
     """Whether digits without a unique handle of an archive may be plain handles of it.
 
-    They are another archive's if they end as unique handles do, or if they are as long and it has such.
+    They belong to another archive if they end like unique handles, or are as long and this one has such.
 
     Args:
-        digits: handles as they are printed, one after the other.
-        prefix: of the archive's unique handles; 0 where it has none.
+        digits: handles as they are printed, concatenated.
+        prefix: of the archive's unique handles; 0 if it has none.
     """
     return not looks_unique(digits) and not (prefix and len(digits) >= DIGITS)
 
@@ -104,7 +104,7 @@ class HandleForm:
     """The form of an archive's handles in its tables, and the one that is printed.
 
     Attributes:
-        prefix: of its unique handles; 0 where there are none.
+        prefix: of its unique handles; 0 if there are none.
         tabled: whether its tables have the unique form, too. A companion has the original handles of an
             archive that prints unique ones.
     """
@@ -121,10 +121,10 @@ class HandleForm:
         return handle % SPAN if handle // SPAN == self.prefix else handle
 
     def split(self, digits: str) -> tuple[str, tuple[int, ...]]:
-        """Split handles that PyTorch printed one behind the other.
+        """Split handles that PyTorch printed concatenated.
 
         Returns:
-            The digits in front of the archive's unique handles, and these as the tables have them.
+            The digits before the archive's unique handles, and these as the tables have them.
         """
         handles: list[int] = []
         while self.prefix and prefix_at_end(digits) == self.prefix:
@@ -133,7 +133,7 @@ class HandleForm:
         return digits, tuple(handles)
 
     def foreign(self, digits: str) -> str:
-        """The archive that digits name if they are unique handles of another one; "" where they name none."""
+        """The archive that digits name if they are unique handles of another one; "" if they name none."""
         prefix = prefix_at_end(digits)
         if not prefix or prefix == self.prefix:
             return ""

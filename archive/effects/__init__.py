@@ -1,10 +1,10 @@
 """Side effects of eager modules: captured as a table beside a pure graph, replayed after the graph has run.
 
-``capture`` calls a module on proxies of its state, and gives the graph and the table of effects;
-``capture_entries`` gives several, where calls differ by what they find; ``trial`` tries both, in a child
-process, before they are returned;
-``lower(..., effects=True)`` of :mod:`archive.backend` lowers the graph and keeps the table; ``Effectful``
-runs both where the archive is loaded. ``replay`` only makes the changes. Needs PyTorch.
+``capture`` calls a module with proxies of its state, and returns the graph and the table of effects.
+``capture_entries`` returns several, if calls differ by what they find. ``trial`` tries both in a child
+process before they are returned. ``lower(..., effects=True)`` of :mod:`archive.backend` lowers the graph and
+keeps the table; ``Effectful`` runs both where the archive is loaded. ``replay`` only makes the changes. Needs
+PyTorch.
 """
 
 from archive.effects.capture.entries import Captured

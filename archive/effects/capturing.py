@@ -19,23 +19,23 @@ UNFOLLOWED = "the module runs, but the capture cannot follow it: "
 
 
 class UntriedWarning(RuntimeWarning):
-    """What was captured could not be tried; the message says why."""
+    """A capture could not be tried; the message says why."""
 
 
 def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
-    """Capture what a method of a module computes, and what it changes, as one table, and try it.
+    """Capture what a method of a module computes and changes, as one table, and try it.
 
-    The module, its arguments, globals and everything else stay as they are.
+    The module, its arguments, globals and everything else stay unchanged.
 
     Args:
         module: the module.
-        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out
-            must be left out by later calls too, or be given its default.
+        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out must
+            be left out by later calls, too, or have its default.
         method: name of the method.
 
     Raises:
-        CaptureError: the method cannot be captured, or needs several tables, or what was captured does
-            something else than the module; the error names the model's line.
+        CaptureError: the method cannot be captured, or needs several tables, or the capture behaves
+            differently from the module; the error names the model's line.
     """
     (captured,) = untried(module, method, [example_inputs], 1, lasting=True).tried().captured
     return captured
@@ -48,23 +48,23 @@ def capture_entries(
     method: str = "forward",
     most: int = MOST_ENTRIES,
 ) -> tuple[Captured, ...]:
-    """Capture a method as several tables, each with guards on what sets it apart, and try them.
+    """Capture a method as several tables, each with guards on what distinguishes it, and try them.
 
     Args:
         module: the module.
-        calls: arguments of example calls, which are made one after the other. More entries are looked for
-            with the same arguments: later calls, and other arms of branches on numbers and lengths.
+        calls: arguments of example calls, which are made in sequence. More entries are looked for with the
+            same arguments: later calls, and other branches on numbers and lengths.
         method: name of the method.
-        most: entries. Further arms are left out, and a call that takes one fits no entry; but calls like the
-            examples must come to an end of new entries.
+        most: most entries. Further branches are left out, and a call that takes one fits no entry; but calls
+            like the examples must stop showing new entries.
 
     Returns:
-        The entries, in the order in which they were found; a method that needs no more has one. They share
-        one state at first.
+        The entries, in the order in which they were found; just one if the method needs no more. They share
+        one initial state.
 
     Raises:
-        CaptureError: the method cannot be captured, or not with so many entries, or what was captured does
-            something else than the module; the error names the model's line.
+        CaptureError: the method cannot be captured, or not with this many entries, or the capture behaves
+            differently from the module; the error names the model's line.
         ValueError: there is no call, or no entry is allowed.
     """
     return untried(module, method, calls, most).tried().captured
@@ -72,7 +72,7 @@ def capture_entries(
 
 @dataclass(frozen=True, slots=True)
 class Untried:
-    """What was captured, and not tried.
+    """A capture that was not tried yet.
 
     Attributes:
         found: the entries.
@@ -91,7 +91,7 @@ class Untried:
             stacklevel: whose line a warning names, as for ``warnings.warn``.
 
         Raises:
-            CaptureError: it does something else than the module.
+            CaptureError: it behaves differently from the module.
         """
         try:
             try_out(self.capture, self.seconds)
@@ -100,19 +100,19 @@ class Untried:
         return self.found
 
     def tried_with(self, also: Callable[[], Any], *, stacklevel: int) -> Any:  # noqa: ANN401
-        """Try it, and in the same child process something else; see ``try_out``.
+        """Try it, and something else in the same child process; see ``try_out``.
 
-        What ends that process is tried on its own then: each of both without the other.
+        If one of them ends that process, each is tried again without the other.
 
         Args:
-            also: the other trial; it gives plain data, as JSON has it.
+            also: the other trial; it returns plain data, as in JSON.
             stacklevel: whose line a warning names.
 
         Returns:
-            What ``also`` gives.
+            What ``also`` returns.
 
         Raises:
-            CaptureError: what was captured does something else than the module.
+            CaptureError: the capture behaves differently from the module.
             UntriedError: the other trial cannot be made.
         """
         try:

@@ -1,6 +1,6 @@
-"""Code of hooks that no name leads to: found again by its place and its digest.
+"""Code of hooks that no name leads to, found again by its place and its digest.
 
-A lambda or local function is made each time that the code around it runs; its code object is made once, and
+A lambda or local function is created each time the code around it runs; its code object is created once, and
 is a constant of the function around it. ``models:Model.forward.<locals>.<lambda>`` names both.
 """
 
@@ -22,7 +22,7 @@ DIGEST_BYTES = 16
 def digest_of(code: CodeType) -> str:
     """A digest of what a code object does, in hexadecimal; it differs between releases of Python.
 
-    Lines and files do not count: code that has moved does the same.
+    Lines and files do not count: code that moved still does the same.
     """
     text = repr((sys.version_info[:2], _facts(code))).encode()
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
@@ -51,7 +51,7 @@ def _constant(value: object) -> object:
 
 
 def head_of(qualname: str) -> str:
-    """The part of a qualified name that can be looked up: what code is in; empty for the Python module."""
+    """The part of a qualified name that can be looked up: what holds the code; "" for the Python module."""
     head = qualname.partition(LOCALS)[0]
     return head.removesuffix(LAMBDA).removesuffix(".")
 

@@ -17,7 +17,7 @@ class CaptureError(LoweringError):
 
     Attributes:
         message: the reason.
-        filename: of the model's source; "" where no line of it is the reason.
+        filename: of the model's source; "" if no line of it is the reason.
         line: in that file, from 1; 0 without a filename.
     """
 
@@ -36,7 +36,7 @@ class CaptureError(LoweringError):
 
 
 class ModelFailedError(CaptureError):
-    """The model itself fails in a captured call, as it would outside of a capture."""
+    """The model itself fails in a captured call, as it would outside a capture."""
 
 
 class ValueRefusedError(Exception):

@@ -1,4 +1,4 @@
-"""The looks of guards: the same when a model is captured and when its effects are replayed."""
+"""The looks of guards, which are the same at capture and at replay."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def checked_int(value: object) -> int:
 
 
 def check_shown(*values: object) -> None:
-    """Refuse values whose text is made by a class that somebody wrote: such a class may run any code.
+    """Refuse values whose text comes from a class that somebody wrote: such a class may run any code.
 
     Raises:
         StateError: a value, or a part of one, is of such a class.
@@ -179,10 +179,10 @@ def setting(name: object) -> object:
 
 
 def number(value: Any) -> Any:  # noqa: ANN401
-    """A number of a computed expression.
+    """A number in a computed expression.
 
     Raises:
-        TypeError: it is no number, or an int of more than 4096 bits, which would take too long.
+        TypeError: it isn't a number, or is an int of more than 4096 bits, which would take too long.
     """
     kind = type(value)
     if kind is int:
@@ -202,9 +202,9 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "
 
 
 def operation(op: str) -> Callable[..., Any]:
-    """The function of an operation of :mod:`archive.formats.effects.words`: a number of its operands.
+    """The function of an operation of :mod:`archive.formats.effects.words`: a number from its operands.
 
-    The function raises a ``TypeError`` if an operand is no number, and an ``ArithmeticError`` if Python
+    The function raises a ``TypeError`` if an operand isn't a number, and an ``ArithmeticError`` if Python
     cannot compute the result, such as a division by zero.
     """
     if op in TENSOR_SIZES:
@@ -269,9 +269,9 @@ LOOKS: dict[Look, Callable[[Any, Any], Any]] = {
     Look.HAS: places.has,
     Look.IS_NONE: lambda value, _: value is None,
 }
-"""Looks whose answer is not what a message shows of the subject."""
+"""Looks whose result isn't what a message shows of the subject."""
 UNCOMPARED = (Look.RANGE, Look.SAME, Look.APART)
-"""Looks of which two guards may both hold though their values differ."""
+"""Looks where two guards may both hold though their values differ."""
 FOLLOWING: dict[tuple[Look, Look], Callable[[Any, Any], object]] = {
     (Look.EQUAL, Look.TYPE): lambda value, _: type_name(value),
     (Look.EQUAL, Look.IS_NONE): lambda value, _: value is None,
@@ -280,4 +280,4 @@ FOLLOWING: dict[tuple[Look, Look], Callable[[Any, Any], object]] = {
     (Look.KEYS, Look.HAS): lambda value, key: any(same_literal(present, key) for present in value),
     (Look.KEYS, Look.LENGTH): lambda value, _: len(value),
 }
-"""What the second look finds where a guard of the first holds, by that guard's value and its own key."""
+"""What the second look finds if a guard of the first holds, by that guard's value and its own key."""

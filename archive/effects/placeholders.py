@@ -1,4 +1,4 @@
-"""Placeholders: an object whose class is not here, a value that is not there, an argument left out."""
+"""Placeholders: an object whose class isn't here, a missing value, an argument left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sealed(NamedTuple):
         place: of the object, as text: ``self.encoder``.
         settable: attributes that captured calls read or set.
         fixed: attributes that the lowered graph holds fixed.
-        known: all attributes of the object when it was lowered; None where that is not known.
+        known: all attributes of the object when it was lowered; None if unknown.
     """
 
     place: str
@@ -33,7 +33,7 @@ class Sealed(NamedTuple):
     known: Collection[str] | None
 
     def problem(self, name: str) -> str:
-        """Why an attribute is not set or deleted; "" if it may be."""
+        """Why an attribute may not be set or deleted; "" if it may."""
         if name in self.settable:
             return ""
         if name in self.fixed:
@@ -46,9 +46,9 @@ class Sealed(NamedTuple):
 
 
 class Plain:
-    """An object in place of one whose class is not here.
+    """An object in place of one whose class isn't here.
 
-    It takes any attribute, and items by any key, until it is sealed. Effects change it past its methods.
+    It takes any attribute, and items by any key, until it is sealed. Effects change it bypassing its methods.
     """
 
     __slots__ = ("__dict__", "__items", "__sealed")
@@ -100,13 +100,13 @@ class Plain:
 
 
 class LeftOut:
-    """The value of an argument that is left out, and whose default no table holds."""
+    """The value of an argument that is left out and whose default no table holds."""
 
 
 LEFT_OUT = LeftOut()
 
 METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
-"""Names that objects of ``Plain`` have of their class, and no attribute may hide."""
+"""Names that objects of ``Plain`` have from their class, which no attribute may hide."""
 
 
 def items_of_plain(holder: Any) -> dict[object, object]:  # noqa: ANN401 (a Plain; its class has the names)
@@ -116,15 +116,15 @@ def items_of_plain(holder: Any) -> dict[object, object]:  # noqa: ANN401 (a Plai
 
 
 def seal(holder: Plain, sealed: Sealed) -> None:
-    """Let nothing but what matters be set in an object."""
+    """Let only what matters be set in an object."""
     object.__setattr__(holder, "_Plain__sealed", sealed)
 
 
 def _check(holder: Plain, name: str) -> None:
-    """Refuse an attribute that is not set or deleted.
+    """Refuse an attribute that may not be set or deleted.
 
     Raises:
-        StateError: setting it would change nothing of what calls do.
+        StateError: setting it would not change what calls do.
     """
     sealed: Any = object.__getattribute__(holder, "_Plain__sealed")
     problem = sealed.problem(name) if sealed is not None else ""

@@ -1,8 +1,8 @@
-"""Places in objects, read and set as data: no code of an object's class runs, and none is handed out.
+"""Places in objects, read and set as data: no code of an object's class runs, and none is returned.
 
 A table names places. What is there is looked up in an object's own ``__dict__`` and slots, in a module's
 parameters, buffers and submodules, among the data of classes, and among the items of Python's own containers.
-Methods, properties and whatever else a class computes are no places.
+Methods, properties and whatever else a class computes are not places.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def is_container(value: object) -> bool:
 
 
 def items_of(target: Any) -> list[Any]:  # noqa: ANN401
-    """The items of a container, past its class's own ``__iter__``; of a dict they are pairs."""
+    """The items of a container, bypassing its class's own ``__iter__``; pairs for a dict."""
     base = base_of(type(target))
     return list(base.items(target) if isinstance(target, dict) else base.__iter__(target))
 
@@ -75,15 +75,15 @@ CODE_TYPES = (
     *(MethodDescriptorType, WrapperDescriptorType, CodeType, FrameType, GeneratorType),
     *(functools.partial, staticmethod, classmethod, property),
 )
-"""Types of values that are code, or lead to some."""
+"""Types of values that are code, or lead to code."""
 FOREIGN_PACKAGES = frozenset(sys.stdlib_module_names) - {"__main__"}
-"""Packages whose objects are no model's state: a logger, an open file, a lock."""
+"""Packages whose objects aren't a model's state: a logger, an open file, a lock."""
 OPEN_CLASSES = (SimpleNamespace, Namespace, *BASES, tuple)
 """Classes of these packages whose objects hold what anybody puts there."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 """Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
 ORDINARY_TYPES = frozenset((int, float, bool, str, bytes, list, dict, tuple, type(None)))
-"""Types of values that are no parameter, buffer or module."""
+"""Types of values that aren't a parameter, buffer or module."""
 HEAP_TYPE = 1 << 9
 """Flag of classes that are written in Python (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
 COMPUTED_DATA = {(deque, "maxlen"): deque.maxlen}
@@ -106,7 +106,7 @@ def static(cls: type, name: str) -> Any:  # noqa: ANN401
 
 
 def is_code(value: object) -> bool:
-    """Whether a value is code, or leads to some; objects that a class of Python makes callable are not."""
+    """Whether a value is code, or leads to code; objects that a Python class makes callable are not."""
     kind: Any = type(value)
     return isinstance(value, CODE_TYPES) or _is_called_in_c(kind)
 
@@ -119,10 +119,10 @@ def _is_called_in_c(kind: type) -> bool:
 
 
 def checked_data(value: Any) -> Any:  # noqa: ANN401
-    """A value that is no code.
+    """A value that isn't code.
 
     Raises:
-        StateError: it is code, which only a name of its own, and permission for that, gives out.
+        StateError: it is code, which needs a name of its own and permission for that.
     """
     if is_code(value):
         raise StateError(f"expected data, found code: a {type(value).__name__}")
@@ -145,7 +145,7 @@ def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
 
 
 def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
-    """The value of an attribute; UNSET if it is not there, or is code of a class."""
+    """The value of an attribute; UNSET if it is missing, or is code of a class."""
     if type(holder) is Plain:
         return holder.__dict__.get(name, UNSET)
     kind: Any = type(holder)
@@ -209,12 +209,12 @@ def _is_slot(raw: object) -> bool:
 
 
 def _is_of_class(raw: object) -> bool:
-    """Whether what a class has is no data: code, or what computes something of each object."""
+    """Whether what a class has isn't data: code, or something computed for each object."""
     return raw is UNSET or is_code(raw) or hasattr(type(raw), "__get__")
 
 
 def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
-    """Set an attribute, past a ``__setattr__`` that the class has of its own.
+    """Set an attribute, bypassing the class's own ``__setattr__``.
 
     Raises:
         StateError: the class has a method, a property or the like by that name.
@@ -235,7 +235,7 @@ def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
 
 
 def is_ordinary(held: dict[str, Any], name: str, value: object) -> bool:
-    """Whether a module with these attributes keeps a value by a name like any other object, among these."""
+    """Whether a module with these attributes stores a value under a name like any other object."""
     if type(value) not in ORDINARY_TYPES:
         return False
     for kind in REGISTERED:  # noqa: SIM110 (each call of an effect comes here, and a generator takes twice as long)
@@ -276,7 +276,7 @@ def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
 def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
     """Refuse an attribute that is not data.
 
-    The handle of a hook holds no data: taking the hook off calls what the handle holds.
+    A hook handle is not data: removing the hook calls code stored in the handle.
 
     Raises:
         StateError: its class has a method, a property or the like by that name; or it is a Python module,
@@ -286,7 +286,7 @@ def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
         return
     kind: Any = type(target)
     if isinstance(target, NO_STATE) or is_foreign(kind):
-        raise StateError(f"{_class_name(target)} is no place for {name!r}")
+        raise StateError(f"{_class_name(target)} can't hold {name!r}")
     raw = static(target if isinstance(target, type) else kind, name)
     if raw is not UNSET and not _is_slot(raw) and _is_of_class(raw):
         raise StateError(f"{name!r} is code of {_class_name(target)}, and no place for a value")
@@ -313,11 +313,11 @@ def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = Tr
 
 
 def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
-    """The item of a container, by the method of Python's own class. A ``defaultdict`` makes none.
+    """The item of a container, by the method of Python's own class. A ``defaultdict`` creates none.
 
     Raises:
         LookupError: it has no such item.
-        StateError: the holder is no container.
+        StateError: the holder isn't a container.
     """
     if type(holder) is Plain:
         return holder[key]
@@ -338,7 +338,7 @@ def parameter_name(key: object) -> str:
     """The key of a ``torch.nn.ParameterDict``, which is the name of an attribute.
 
     Raises:
-        StateError: it is no text, or no name of a place.
+        StateError: it isn't a text, or not the name of a place.
     """
     if type(key) is not str:
         raise StateError(f"expected the name of a parameter, found a {type(key).__name__}")
@@ -353,7 +353,7 @@ def base(holder: object) -> Any:  # noqa: ANN401
     """The container of Python or PyTorch that an object is, or that its class derives from.
 
     Raises:
-        StateError: it is no container.
+        StateError: it isn't a container.
     """
     cls = base_of(type(holder))
     if cls in BASES:
@@ -373,7 +373,7 @@ def item_or_unset(holder: Any, key: Any) -> Any:  # noqa: ANN401
 
 
 def length(holder: Any) -> int:  # noqa: ANN401
-    """The length of a container or tensor, past a ``__len__`` that its class has of its own.
+    """The length of a container or tensor, bypassing its class's own ``__len__``.
 
     Raises:
         StateError: it is neither.
@@ -382,18 +382,18 @@ def length(holder: Any) -> int:  # noqa: ANN401
 
 
 def items(holder: Any) -> list[Any]:  # noqa: ANN401
-    """The items of a container, the keys of a dict, past a class's own ``__iter__``.
+    """The items of a container, the keys of a dict, bypassing a class's own ``__iter__``.
 
     Raises:
-        StateError: it is no container.
+        StateError: it isn't a container.
     """
     return list(base(holder).__iter__(holder))
 
 
 def has(holder: Any, key: Any) -> bool:  # noqa: ANN401
-    """Whether a container has an item, or a dict a key, past a class's own ``__contains__``.
+    """Whether a container has an item, or a dict a key, bypassing a class's own ``__contains__``.
 
     Raises:
-        StateError: it is no container.
+        StateError: it isn't a container.
     """
     return bool(base(holder).__contains__(holder, key))

@@ -1,14 +1,14 @@
 """The archive id: it stays the same when an archive's debug information is taken out or rewritten.
 
-So it says which companion an archive belongs to (``Companion.check_fits``), stores find companions by it, and
-what writes an archive otherwise checks it before and after. Whether two archives are the same model in other
-respects, too, is for :mod:`archive.compare.sameness` to say.
+So it says which companion belongs to an archive (``Companion.check_fits``), stores find companions by it, and
+whatever rewrites an archive checks it before and after. Whether two archives are the same model in other
+respects, too, is decided by :mod:`archive.compare.sameness`.
 
 It is the blake2b digest, 16 bytes, of all records that are not debug information, in the order of their
 names: for each its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The
-serialization id is left out, for PyTorch computes it from all records; so is an embedded companion. Of an
-exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.program`. Of
-a compiled model, what its loader does not need is left out: :mod:`archive.formats.compiled.spare`.
+serialization id is left out, because PyTorch computes it from all records; so is an embedded companion. For
+an exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.program`.
+For a compiled model, what its loader does not need is left out: :mod:`archive.formats.compiled.spare`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ID_TEXT = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 """An archive id as text; the digests of companions look the same."""
 ID_WORDS = f"{2 * ID_BYTES} hexadecimal digits"
 WOULD_CHANGE = "records besides debug info would change; nothing is written"
-"""What refuses to write an archive whose model is not the one that was read."""
+"""Why an archive isn't written: its model would differ from the one that was read."""
 
 
 def archive_id(
@@ -47,8 +47,8 @@ def archive_id(
     Args:
         records: by name.
         left: the exported programs without metadata, by the names of their records, where they are known;
-            programs whose whole record counts are not among them.
-        allowance: the memory that values of programs may cost; of records that were checked, none is needed.
+            without programs whose whole record counts.
+        allowance: the memory that values of programs may take; unneeded for records that were checked.
     """
     return digest_of(_pieces(records, left, allowance))
 
@@ -109,7 +109,7 @@ def same_counted(records: Mapping[str, Record], others: Mapping[str, Record]) ->
 
 
 def check_same_id(before: bytes, after: bytes, file: str | None = None) -> None:
-    """Refuse what would be written if its archive id is another one than before."""
+    """Refuse to write an archive if its archive id would change."""
     if before != after:
         raise ArchiveError(
             WOULD_CHANGE,
@@ -120,7 +120,7 @@ def check_same_id(before: bytes, after: bytes, file: str | None = None) -> None:
 
 
 def counted_pieces(record: Record, *, exported: bool) -> tuple[int, Iterable[bytes | memoryview]]:
-    """The bytes of a record that the id depends on, unless it is a program: how many, and in pieces."""
+    """The bytes of a record that the id depends on, unless it is a program: their number, and the pieces."""
     if exported and record.name.startswith(COMPILED):
         from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (fewer have compiled models)
 
@@ -142,5 +142,5 @@ def counted_names(records: Mapping[str, Record]) -> list[str]:
 
 
 def counts(name: str) -> bool:
-    """Whether the archive id depends on a record, by its name: see :func:`counted_names`."""
+    """Whether the archive id depends on the record of a name: see :func:`counted_names`."""
     return not kind_of(name).is_debug and name != RECORD_NAME

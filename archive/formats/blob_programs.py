@@ -1,6 +1,6 @@
 """Programs in the blobs of lowered modules: the text that :mod:`archive.backend.aten.blob` writes and runs.
 
-The text is JSON, without blanks::
+The text is JSON without blanks::
 
     {"version": 1,
      "operators": ["aten::linear", "jump", ...],
@@ -18,11 +18,11 @@ an index into ``operators``, which has each name once; its ``handle`` is a debug
 - ``{"device": "cuda:0"}``, ``{"dtype": "float32"}``,
 - ``{"tensor": n}``, the n-th of the tensors beside the text, which all methods share,
 - ``{"held": n}``, the n-th of the attributes beside these, an object of a C++ class,
-- or ``{"all held": null}``, the list of these attributes, whose items are state: instructions replace them.
+- or ``{"all held": null}``, the list of these attributes, whose items are state that instructions replace.
   Programs with one of the last two have version 2.
 
 The names and numbers of the format are constants here, for the writer, the machine, and all commands that
-read debug handles. A text of another version is known to be a program, but its handles cannot be read.
+read debug handles. A text of an unknown version is recognised as a program, but its handles cannot be read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def handles_of(text: str, allowance: Allowance) -> list[int]:
     """The debug handles of a program, each once, in order.
 
     Raises:
-        UnreadProgramError: it is broken, or of a version that is not known.
+        UnreadProgramError: it is broken, or of an unknown version.
     """
     with allowance.lent(MEMORY_PER_CHARACTER * len(text), "values in programs"):
         handles = [row[HANDLE_AT] for row in _instructions(_read(text))]
@@ -89,7 +89,7 @@ def _instructions(program: dict[str, Any]) -> list[list[Any]]:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """A program, of which everything is as it should be that leads to its handles."""
+    """A program in which everything that leads to its handles is valid."""
     import json  # noqa: PLC0415 (few archives have such a program)
 
     beginning = BEGINNING.match(text)

@@ -2,10 +2,10 @@
 
 ``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ((name, overload, ...), ...)), ...),
 ...), ...)``. The instructions ``OP`` and ``OPN`` call operator x. PyTorch 1.5 and 1.6 wrote no version;
-readers take it as 3.
+readers assume 3.
 
-Most readers want the names and counts, or one instruction of many: so methods and their tables are read one
-by one, and only the instructions of a table as columns.
+Most readers want the names and counts, or one instruction out of many. So methods and their tables are read
+one by one, and only the instructions of a table as columns.
 
 - Written by ``ScriptModuleSerializer::writeByteCode`` (``torch/csrc/jit/serialization/export_module.cpp``).
 - Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``), instructions by
@@ -51,18 +51,18 @@ UNVERSIONED = 3
 WARN = b"WARN"
 CALLING = (b"OP", b"OPN")
 METHOD_BYTES, INSTRUCTION_BYTES, OPERATOR_BYTES = 480, 120, 80
-"""Bytes of memory that a method, an instruction and an operator cost besides their names."""
+"""Bytes of memory that a method, an instruction and an operator take besides their names."""
 INTERFACE_CALL = b"INTERFACE_CALL"
 ITEM_BYTES = 220
-"""Bytes of memory that a method costs while it is looked through."""
+"""Bytes of memory that a method takes while it is searched."""
 MAX_NAME = 4096
-"""Bytes of an opcode or a method's name; a longer one counts as none."""
+"""Bytes of an opcode or a method's name; longer ones are ignored."""
 
 TEXT = String("a text")
 INSTRUCTION = Opening(
     "an instruction",
     opcode=TEXT * "OP, LOAD, RET, ... (OpCode)",
-    x=Value() * "an int, by the opcode: of OP and OPN the number of an operator, of LOADC that of a constant",
+    x=Value() * "an int, by opcode: for OP and OPN the number of an operator, for LOADC of a constant",
 )
 OPERATOR = Opening("an operator: name and overload", name=TEXT * "aten::add", overload=Value() * "Tensor")
 TABLE = Keyed(
@@ -109,8 +109,8 @@ def parse_operators(tree: Tree, pickle: int, allowance: Allowance) -> dict[str, 
 def renumber_warnings(tree: Tree, pickle: int) -> bytes:
     """The record with its warnings numbered from 0 in their order.
 
-    PyTorch numbers them by a counter of its process, which nothing reads, so that a model saved twice
-    differs.
+    PyTorch numbers them by a counter of its process, which nothing reads; so saving a model twice gives
+    different numbers.
     """
     data = bytes(tree.tokens.pickles[pickle].data)
     with at_byte(tree):
@@ -171,13 +171,13 @@ def _called(tree: Tree, tables: list[int], allowance: Allowance) -> list[list[by
 
 
 def _rows(tree: Tree, tables: list[int], key: str, allowance: Allowance) -> Ragged:
-    """The columns of what stands under a key of each table."""
+    """The columns of what each table has under a key."""
     nodes = np.array([TABLE.node(tree, table, key) for table in tables], np.int64)
     return TABLE.fields[key].take(tree, nodes, allowance)
 
 
 def _are(tree: Tree, codes: Ints, opcodes: tuple[bytes, ...]) -> np.ndarray:
-    """Which of some strings are one of these opcodes."""
+    """Which of some strings are among these opcodes."""
     strings = distinct_values(codes)
     return np.array([bytes(tree.strings.data(code)) in opcodes for code in strings.tolist()], bool)[
         np.searchsorted(strings, codes)
@@ -194,18 +194,18 @@ class LiteInstruction(NamedTuple):
 class InstructionTable:
     """The instructions of each method, each looked up in the pickle's columns when it is asked for.
 
-    Explaining a log needs few of them, and of each only the opcode and the method that it calls. No constant
-    is followed, however deep it is. What is not as declared is not there; it is no error.
+    Explaining a log needs few of them, and of these only the opcode and the called method. No constant is
+    followed, however deep it is. Whatever is not as declared counts as missing rather than as an error.
 
     Args:
         tree: values of pickles.
         pickle: the number of the bytecode among them.
-        allowance: the memory that looking through the methods may cost.
+        allowance: the memory that listing the methods may take.
     """
 
     def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:
         self._tree = tree
-        self._tables: dict[bytes, int] = {}  # by name; of equal names the last
+        self._tables: dict[bytes, int] = {}  # by name; the last one of equal names
         self._parts: dict[tuple[int, str], memoryview] = {}
         with suppress(Mismatch):
             methods = _methods(tree, pickle)[1]
@@ -236,7 +236,7 @@ class InstructionTable:
         return self._text(constants[number]) if 0 <= number < len(constants) else b""
 
     def _part(self, table: int, key: str) -> memoryview:
-        """The values under a key of a method's table; none where it is not as declared."""
+        """The values under a key of a method's table; empty where it is not as declared."""
         if (table, key) not in self._parts:
             try:
                 self._parts[table, key] = TABLE.nodes(self._tree, table, key)
@@ -245,7 +245,7 @@ class InstructionTable:
         return self._parts[table, key]
 
     def _text(self, node: int) -> bytes:
-        """A node's text; b"" for other kinds, and for one that is too long."""
+        """A node's text; b"" for other kinds, and for texts that are too long."""
         if self._tree.kind(node) != ValueKind.TEXT:
             return b""
         data = self._tree.strings.data(int(self._tree.value[node]))

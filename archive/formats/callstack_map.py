@@ -3,7 +3,7 @@
 - Written by ``torch/csrc/jit/serialization/callstack_debug_info_serialization.cpp``,
   ``CallStackDebugInfoPickler::pickle`` and ``InlinedCallStackSerializer::serialize``.
 - Read by ``CallStackDebugInfoUnpickler::unpickle`` in the same file, for ``MobileDebugTable``
-  (``torch/csrc/jit/mobile/debug_info.cpp``). It refuses rows of another length than its own release's, equal
+  (``torch/csrc/jit/mobile/debug_info.cpp``). It refuses rows whose length is not its own release's, duplicate
   handles, and tags that no source range has.
 
 Two layouts are on disk:
@@ -14,8 +14,8 @@ Two layouts are on disk:
 A stack is ``(module or None, tag, stack or None, function name)``, in 1.9.0 without the name. A module is
 ``(class, instance)``. Stacks go from the outermost call inwards: a stack's tag is that of the call's range in
 the caller, its third element is one call deeper, and the row's tag is that of the operation's own range. Tag
--1 is legal inside stacks (frozen models). PyTorch writes the function name ``FunctionName_UNKNOWN`` where it
-knows none. Rows stand in the order of PyTorch's hash map; it is kept.
+-1 is legal inside stacks (frozen models). PyTorch writes ``FunctionName_UNKNOWN`` for a function name that it
+does not know. Rows are in the order of PyTorch's hash map, which is kept.
 
 Memo entries: each stack and each module.
 """
@@ -61,7 +61,7 @@ CALL = {
 STACK_3 = Optional(Chain(Tuple(**CALL), link="inner"))
 STACK_4 = Optional(Chain(Tuple(**CALL, function=String() * "the method's name"), link="inner"))
 ROW = {
-    "handle": Int() * "that bytecode and backends name the operation by (debug_handle)",
+    "handle": Int() * "by which bytecode and backends name the operation (debug_handle)",
     "tag": Int() * "of the operation's own range (source_range_tag)",
 }
 STACK = "the calls that lead to the operation, from the outermost inwards (InlinedCallStack)"
@@ -121,8 +121,8 @@ def build_callstack_map(
     Args:
         table: the rows.
         generation: the layout.
-        allowance: the memory that the writing may cost; without bounds if none is given.
-        receive: takes the bytes, a part at a time; they are returned without it.
+        allowance: the memory that the writing may take; unbounded by default.
+        receive: takes the bytes, a part at a time; without it they are returned.
     """
     modules = {"type": table.module_type, "instance": table.module_instance}
     frames = {"module": Indexed(table.module, modules), "tag": table.call_tag, "function": table.function}

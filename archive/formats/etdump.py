@@ -1,26 +1,26 @@
-"""ETDumps: what ExecuTorch's runtime notes of its runs, a FlatBuffer with the identifier ``ED00``.
+"""ETDumps: what ExecuTorch's runtime logs of its runs, a FlatBuffer with the identifier ``ED00``.
 
-The runtime writes the buffer's size before it. The version is 0, in each release so far. A block of
+The runtime writes the buffer's size before it. The version is 0 in every release so far. A block of
 ``run_data`` is what ran between two marks: ``Default`` for loading, ``Execute`` for a run of a method; no
 field says which method that is.
 
-Events are noted when they end, so what is inside of another one stands before it. Of a kernel's instruction
-there are two, the kernel's inside of the call's, and both have the number of the instruction:
+Events are logged when they end, so inner events come before the outer one. A kernel's instruction has two:
+the kernel's own, inside that of the call. Both have the number of the instruction:
 
     native_call_embedding.out    the kernel; the operator's name has no namespace
-    OPERATOR_CALL                the call: the kernel, and the note of it
+    OPERATOR_CALL                the call: the kernel, and logging it
 
-Operators on sizes (``executorch_prim::add.Scalar``) have the call alone. ``DELEGATE_CALL`` is the call of a
-backend; what the backend notes inside of it has no name, but an id: a number, or a text. ``MOVE_CALL``,
-``JF_CALL`` and ``FREE_CALL`` are instructions of the runtime's own. ``Method::execute`` is the whole run, of
-no instruction: its chain is -1, and the number 0. A run that fails has none.
+Operators on sizes (``executorch_prim::add.Scalar``) only have the call. ``DELEGATE_CALL`` is the call of a
+backend; what the backend logs inside it has no name but an id: a number, or a text. ``MOVE_CALL``,
+``JF_CALL`` and ``FREE_CALL`` are the runtime's own instructions. ``Method::execute`` is the whole run, which
+has no instruction: its chain is -1, and the number 0. A run that fails has none.
 
-Times are ticks of the device's clock: no field says how long one is. It is 1 ns in ``posix.cpp`` and
+Times are ticks of the device's clock; no field says how long a tick is. It is 1 ns in ``posix.cpp`` and
 ``android.cpp`` of ``runtime/platform/default``. Backends may take theirs from another clock. A clock of 32
 bits starts again at 0 after its last tick.
 
-A debug event has the value of a result, an allocation event the bytes that an allocator gave: both are
-counted here, and no more. Source: ExecuTorch 1.5, ``devtools/etdump/etdump_schema_flatcc.fbs`` and
+A debug event has the value of a result, an allocation event the bytes that an allocator returned; here both
+are only counted. Source: ExecuTorch 1.5, ``devtools/etdump/etdump_schema_flatcc.fbs`` and
 ``etdump_flatcc.cpp``, and ``Method::execute_instruction`` in ``runtime/executor/method.cpp``.
 """
 
@@ -45,29 +45,29 @@ IDENTIFIER = b"ED00"
 VERSION = 0
 WHOLE_RUN = "Method::execute"
 KERNEL = "native_call_"
-"""What stands before an operator's name in the name of its kernel's event."""
+"""What precedes an operator's name in the name of its kernel's event."""
 OPERATOR_CALL, DELEGATE_CALL, JUMP_CALL = "OPERATOR_CALL", "DELEGATE_CALL", "JF_CALL"
 CALLS = frozenset({OPERATOR_CALL, DELEGATE_CALL, JUMP_CALL, "MOVE_CALL", "FREE_CALL"})
 """The names of instructions' own events."""
 UNSET = -1
-"""The chain, instruction, id or input of what has none."""
+"""Means that there is no chain, instruction, id or input."""
 BYTES_AN_EVENT = 256
-"""Bytes of memory that an event costs at most, beside reading a field."""
+"""Bytes of memory that an event takes at most, besides reading a field."""
 
 PROFILE_EVENT = Table(
     "ProfileEvent",
     "name" / Text * "of the operator, the call or the whole run; none for an event of a backend",
-    "chain_index" / Int32sl * "the chain of the instruction; -1 for an event of none",
+    "chain_index" / Int32sl * "the chain of the instruction; -1 if the event has none",
     "instruction_id" / Default(Int32sl, UNSET) * "its number in the chain",
-    "delegate_debug_id_int" / Default(Int32sl, UNSET) * "a backend's id of its event, where that is a number",
-    "delegate_debug_id_str" / Text * "the same where it is a text",
-    "delegate_debug_metadata" / Unread("[ubyte]") * "what the backend notes besides",
+    "delegate_debug_id_int" / Default(Int32sl, UNSET) * "a backend's id of its event, if that is a number",
+    "delegate_debug_id_str" / Text * "the same if it is a text",
+    "delegate_debug_metadata" / Unread("[ubyte]") * "what else the backend logs",
     "start_time" / Int64ul * "ticks",
     "end_time" / Int64ul * "ticks",
 )
 EVENT = Table(
     "Event",
-    "profile_event" / PROFILE_EVENT * "one of the three is there",
+    "profile_event" / PROFILE_EVENT * "exactly one of the three is set",
     "allocation_event" / Unread("AllocationEvent"),
     "debug_event" / Unread("DebugEvent"),
 )
@@ -86,9 +86,9 @@ class ProfileEvent(NamedTuple):
 
     Attributes:
         name: "" for an event of a backend.
-        chain: of the instruction; -1 where the event is of none.
+        chain: of the instruction; -1 if the event has none.
         instruction: its number in the chain.
-        delegate: the id of a backend's event, a number as text, too; "" for others.
+        delegate: the id of a backend's event, as text even if it is a number; "" for others.
         start: ticks.
         end: ticks.
     """
@@ -107,10 +107,10 @@ class DumpBlock:
 
     Attributes:
         name: ``Execute`` for a run of a method.
-        input: the number of the bundled input that the run took; -1 where it took none.
+        input: the number of the bundled input that the run took; -1 if it took none.
         events: those that took time, in the order of their ends.
-        values: how many results are noted.
-        allocations: how many allocations are noted.
+        values: how many results are logged.
+        allocations: how many allocations are logged.
     """
 
     name: str

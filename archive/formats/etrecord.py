@@ -1,11 +1,11 @@
-"""ETRecords: what ExecuTorch keeps, when it lowers a model, to tell where its instructions come from.
+"""ETRecords: what ExecuTorch keeps when it lowers a model, to say where its instructions come from.
 
-A zip without a folder around its files, all stored:
+A zip whose files are in no folder, all stored:
 
 ========================================  =================================================================
 ``ETRECORD_V0``                           empty; the mark of an ETRecord
 ``exported_program``                      the program that was lowered; of several methods, ``forward``
-``edge_dialect_exported_program/METHOD``  a method in ExecuTorch's operators, as backends find it
+``edge_dialect_exported_program/METHOD``  a method in ExecuTorch's operators, as backends see it
 ``NAME/METHOD``                           programs that the caller added
 ``debug_handle_map``                      the debug handles of each instruction
 ``delegate_map``                          the instructions that call a backend
@@ -14,17 +14,18 @@ A zip without a folder around its files, all stored:
 ``export_graph_id``                       the ``id`` of a graph in the process that exported
 ========================================  =================================================================
 
-Beside each program stand ``_state_dict``, ``_constants`` and ``_example_inputs``, by ``torch.save``, with its
-name before theirs. A program is JSON as in ``.pt2`` (:mod:`archive.formats.exported.program`), whose nodes
-have a ``debug_handle`` among their metadata. Older records have one method, and its program is called
-``edge_dialect_exported_program``. The maps are JSON, too: objects of methods, whose facts stand under the
-numbers of their instructions.
+Beside each program are ``_state_dict``, ``_constants`` and ``_example_inputs``, by ``torch.save``, prefixed
+with its name. A program is JSON as in ``.pt2`` (:mod:`archive.formats.exported.program`), whose nodes have a
+``debug_handle`` in their metadata. Older records have one method, whose program is called
+``edge_dialect_exported_program``. The maps are JSON, too: objects by method, in them objects by the number of
+the instruction.
 
 An instruction's number is its place in the method's only chain, which the runtime prints after the chain's
-number: ``0:17``. A handle stands for all nodes that come from one node of the exported program, and a region
-without gradients or with other precision is one node: so they may have different lines. An instruction that
-calls a backend has the handles of all nodes that the backend took; a backend may report those of each event
-that it logs. Instructions without a node of their own (jumps, moves, views) have no handle.
+number: ``0:17``. A handle stands for all nodes that come from one node of the exported program. A region
+without gradients or with other precision is one such node, so they may come from different lines. An
+instruction that calls a backend has the handles of all nodes that the backend took; a backend may report
+those of each event that it logs. Instructions without a node of their own (jumps, moves, views) have no
+handle.
 
 Source: ExecuTorch 1.5, ``devtools/etrecord/_etrecord.py``, ``exir/emit/_emitter.py`` (``_add_debug_handle``)
 and ``exir/passes/debug_handle_generator_pass.py``.
@@ -50,11 +51,11 @@ EDGE = "edge_dialect_exported_program"
 ONLY_METHOD = "forward"
 """The method of ``edge_dialect_exported_program``."""
 NODE_HANDLES = re.compile(r"[0-9]{1,18}|[(\[][0-9]{1,18}(?:, [0-9]{1,18})*,?[)\]]")
-"""The handle of a node, or a tuple or list of those of the nodes that it took the place of."""
+"""The handle of a node, or a tuple or list of the handles of the nodes that it replaced."""
 UNSET = 0
-"""The handle of a node that has none."""
+"""The handle that means none."""
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-"""The number of an instruction, written as ``json.dumps`` does, so that none stands twice."""
+"""The number of an instruction, written as ``json.dumps`` does, so that each has one form."""
 LARGEST = (1 << 63) - 1
 """The largest debug handle."""
 
@@ -78,11 +79,11 @@ OUTPUT_MAP = _map(UpTo(LARGEST))
 
 
 class DelegateCall(NamedTuple):
-    """The backend that an instruction calls, which takes the place of some nodes.
+    """The backend that an instruction calls, which replaces some nodes.
 
     Attributes:
         backend: its name: ``XnnpackBackend``.
-        events: the handles of each event that the backend logs, by the event's name; empty where it tells
+        events: the handles of each event that the backend logs, by the event's name; empty if it reports
             none.
     """
 
@@ -94,8 +95,8 @@ class Instruction(NamedTuple):
     """An instruction of a method.
 
     Attributes:
-        handles: of the nodes that it comes from; empty where none are recorded.
-        delegate: the backend that it calls; None where it calls none.
+        handles: of the nodes that it comes from; empty if none are recorded.
+        delegate: the backend that it calls, or None.
         outputs: how many values a backend returns; None where that is not recorded.
     """
 
@@ -105,11 +106,11 @@ class Instruction(NamedTuple):
 
 
 def edge_program(method: str, programs: Collection[str]) -> str | None:
-    """The program that a method's handles are of; None where the record has none.
+    """The program that a method's handles belong to; None where the record has none.
 
     Args:
         method: its name.
-        programs: the names of the programs that there are.
+        programs: the names of all programs.
     """
     names = [f"{EDGE}/{method}", *([EDGE] if method == ONLY_METHOD else [])]
     return next((name for name in names if name in programs), None)

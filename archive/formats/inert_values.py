@@ -4,7 +4,7 @@
 - Typed lists and tagged containers (calls of ``torch.jit._pickle.build_…`` and ``restore_type_tag``) are
   replaced by what they hold.
 - Tensors become :class:`~archive.debuginfo.model.TensorInfo`.
-- Globals become :class:`~archive.debuginfo.model.Global`, and everything that a call would make becomes
+- Globals become :class:`~archive.debuginfo.model.Global`, and whatever a call would create becomes
   :class:`~archive.debuginfo.model.Inert`. A shared value is one object with several holders.
 
 Written by ``ScriptModuleSerializer::writeArchive`` (``torch/csrc/jit/serialization/export_module.cpp``)
@@ -41,9 +41,9 @@ DICT = int(ValueKind.DICT)
 GLOBAL = int(ValueKind.GLOBAL)
 REDUCE = int(ValueKind.REDUCE)
 OBJECT = int(ValueKind.OBJECT)
-"""The kinds as plain integers: to ask an enum for a member takes longer than to make a value."""
+"""The kinds as plain integers: looking up an enum member takes longer than making a value."""
 NODE_BYTES, CHILD_BYTES = 9, 64
-"""Bytes of memory that a node and a child of one cost while values are made."""
+"""Bytes of memory that a node and a child of one take while values are made."""
 SIZES = {
     ValueKind.INT: 36,
     ValueKind.FLOAT: 24,
@@ -59,9 +59,9 @@ SIZES = {
 """Bytes of memory that a value takes besides its parts, by kind."""
 SIZE = np.array([SIZES.get(kind, 0) for kind in ValueKind])
 PART_BYTES, PAIR_BYTES = 9, 60
-"""Bytes of memory that each part takes in its container, and each key and value in a dict besides."""
+"""Bytes of memory that each part takes in its container, and each key and value in a dict on top."""
 _NEW, _OPENED = object(), object()
-"""A node that was not met, and one that was met but has no value yet."""
+"""A node that was not visited, and one that was visited but has no value yet."""
 STORAGE_PARTS = 5
 """Elements of a storage's persistent id."""
 METADATA = 2
@@ -69,12 +69,12 @@ METADATA = 2
 
 
 def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
-    """The value of a node, described and not made.
+    """The value of a node, described rather than created.
 
     Args:
         tree: values of pickles.
         root: the node.
-        allowance: the memory that the value may cost, its depth, and the dimensions of a tensor.
+        allowance: the memory that the value may take, its depth, and the dimensions of a tensor.
     """
     name = tree.tokens.place(root)[0]
     allowance.take(_bytes_of_values(tree), "values", record=name)
@@ -96,8 +96,8 @@ def _bytes_of_values(tree: Tree) -> int:
 
 def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node."""
-    # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is met twice,
-    # first to put its parts on the stack, then to be made of them.
+    # # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is visited
+    # twice, # first to put its parts on the stack, then to be made from them.
     values: list[object] = [_NEW] * len(tree.value)
     kinds = tree.kinds(np.arange(len(tree.value))).tobytes()
     stack = [root]
@@ -153,7 +153,7 @@ def objects(root: object) -> Iterator[Inert]:
 
 
 def is_member(value: Inert) -> bool:
-    """Whether an object is a member of an enum of the model's, whose other classes take no arguments."""
+    """Whether an object is a member of one of the model's enums: its other classes take no arguments."""
     return (
         isinstance(value.what, Global) and value.what.module.startswith("__torch__") and bool(value.arguments)
     )
@@ -208,7 +208,7 @@ def _made(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allo
 
 def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: Allowance) -> TensorInfo:
     storage, offset, shape, strides, *rest = [*arguments, None, None, None, None][: max(4, len(arguments))]
-    for size in (shape, strides):  # before a look at each number: many tensors may share them
+    for size in (shape, strides):  # before each number is checked: many tensors may share them
         if isinstance(size, tuple) and len(size) > allowance.limits.dimensions:
             name, at = tree.tokens.place(node)
             raise LimitError(
@@ -246,7 +246,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
 
 
 def _is_storage(value: object) -> bool:
-    """Whether a value is ``("storage", type, key, device, elements)``, perhaps with more behind."""
+    """Whether a value is ``("storage", type, key, device, elements)``, perhaps with more after these."""
     if not isinstance(value, tuple) or len(value) < STORAGE_PARTS:
         return False
     _, kind, key, device, elements = value[:STORAGE_PARTS]
@@ -263,7 +263,7 @@ def _is_size(value: object) -> bool:
 
 
 def _brief(value: object) -> str:
-    """A value for a message; a container only by its size, for shared ones may unfold without end."""
+    """A value for a message; a container only by its size, because shared ones may unfold without end."""
     if isinstance(value, tuple | list | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return shown(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

@@ -5,11 +5,11 @@ Their state is the argument of ``__setstate__``, whose code ``codegen_backend_mo
 ``__setstate__``:
 
 - ``(method_compile_spec, processed)``: PyTorch 1.6 to 1.8; class ``torch.jit.<backend>LoweredModule``
-- ``(method_compile_spec, processed, create_backend)``: 1.9, same class; from 1.10 on class
-  ``torch.jit.LoweredModule.<backend>.<original class>``; from 1.11 on held by a wrapper of class
+- ``(method_compile_spec, processed, create_backend)``: 1.9, same class; since 1.10 class
+  ``torch.jit.LoweredModule.<backend>.<original class>``; since 1.11 held by a wrapper of class
   ``torch.jit.LoweredWrapper.<backend>.<original class>`` in its attribute ``__loweredModule__``.
 
-They may stand anywhere in the module tree, and inside tuples, lists and dicts. A state's texts may hold debug
+They may be anywhere in the module tree, and inside tuples, lists and dicts. A state's texts may hold debug
 handles: after ``<debug_handle>`` (the form of PyTorch's own demo backend), or in the instructions of a
 program, whose format :mod:`archive.formats.blob_programs` specifies.
 """
@@ -36,17 +36,17 @@ WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 HANDLE_MARK = "<debug_handle>"
 IN_BLOB = re.compile(HANDLE_MARK + r"(\d{1,18})")
 HANDLE_BYTES = 64
-"""Bytes of memory that a value or handle in a blob costs."""
+"""Bytes of memory that a value or handle in a blob takes."""
 STATE_BYTES, STEP_BYTES = 600, 240
-"""Bytes of memory that a lowered module costs, and a value on the way to it."""
+"""Bytes of memory that a lowered module takes, and a value on the path to it."""
 GENERATION_BY_LENGTH = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
-"""The way from the top module to a value: its holder's way, the key there, whether that is an attribute."""
+"""The path from the top module to a value: its holder's path, the key there, whether that is an attribute."""
 
 
 def is_lowered(name: str) -> bool:
-    """Whether a class is that of a lowered module."""
+    """Whether a name is that of a lowered module's class."""
     return bool(LOWERED_CLASS.match(name) or LOWERED_CLASS_1_9.match(name))
 
 
@@ -96,7 +96,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
 
 
 def _path(step: Step, allowance: Allowance) -> str:
-    """A way as text: ``low.__loweredModule__``, ``blocks[3]``."""
+    """A path as text: ``low.__loweredModule__``, ``blocks[3]``."""
     parts: list[str] = []
     length = 0
     while step is not None:

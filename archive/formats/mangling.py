@@ -5,6 +5,6 @@ The number is a counter of the process. Source: ``QualifiedName`` and ``Compilat
 """
 
 MANGLE = "___torch_mangle_"
-"""Begins the part of a name that PyTorch put in."""
+"""Begins the part of a name that PyTorch inserted."""
 MANGLED = MANGLE + r"\d+"
 """Such a part, as a pattern."""

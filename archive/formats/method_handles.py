@@ -8,10 +8,10 @@
 
 - Written by ``ScriptModuleSerializer::writeByteCode`` (``torch/csrc/jit/serialization/export_module.cpp``);
   the lists come from ``getFunctionTuple`` in the same file.
-- Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``): from 1.9 on only
-  handles, as many as there are instructions; before, only paths, as many as there are operators.
+- Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``): since 1.9 only
+  handles, as many as there are instructions; before that only paths, as many as there are operators.
 
-Memo entries: none but those of texts and names.
+Memo entries: only those of texts and names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_P
 
 def _methods(key: str, values: Schema | Documented) -> Sequence:
     table = Tuple(entry=Tuple(key=Const(key), value=values))
-    method = Tuple(method=String() * "its qualified name", table=table * "pairs of key and value: one")
+    method = Tuple(method=String() * "its qualified name", table=table * "pairs of key and value: only one")
     return Sequence(method, head=Int())
 
 
@@ -70,7 +70,7 @@ def parse_methods(tree: Tree, pickle: int, generation: Generation, allowance: Al
 
 
 def method_records(*tables: MethodTable | None) -> dict[str, MethodTable]:
-    """The methods by the name of their record, of those tables that there are."""
+    """The methods of the tables that exist, by the name of their record."""
     return {METHOD_RECORDS[table.generation]: table for table in tables if table is not None}
 
 
@@ -81,8 +81,8 @@ def build_methods(
 
     Args:
         table: the methods.
-        allowance: the memory that the writing may cost; without bounds if none is given.
-        receive: takes the bytes, a part at a time; they are returned without it.
+        allowance: the memory that the writing may take; unbounded by default.
+        receive: takes the bytes, a part at a time; without it they are returned.
     """
     rows = Ragged(table.first, table.value)
     value = {"handles": rows} if table.generation is Generation.METHOD_HANDLES else rows

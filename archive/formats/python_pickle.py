@@ -1,4 +1,4 @@
-"""Python's own pickles, of any protocol, as inert values: one instruction after the other, none executed.
+"""Python's own pickles, of any protocol, as inert values: read instruction by instruction, none executed.
 
 TorchScript's pickles are read by :mod:`archive.pickles.tree`, fast and strictly. ``torch.save``
 (``torch/serialization.py``) uses Python's pickler, which has more opcodes. Its pickles are small, so a plain
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 VALUE_BYTES = 250
-"""Bytes of memory that the value of an instruction costs, at most, besides its argument."""
+"""Bytes of memory that the value of an instruction takes at most, besides its argument."""
 ASKED, MOST_FREQUENT = 1 << 16, 256
-"""Bytes of memory that are asked for at once; and at the end of a pickle, which is read one by one."""
+"""Bytes of memory that are asked for at once; bytes at a pickle's end, where instructions are read singly."""
 (BINPUT, BINGET, LONG_BINPUT, LONG_BINGET, BININT1, BININT2, MARK, TUPLE, TUPLE1, TUPLE2, BINUNICODE) = (
     BYTE_OF[name][0]
     for name in (
@@ -43,7 +43,7 @@ FREQUENT = (
     | {BININT2: 3}
     | dict.fromkeys((LONG_BINPUT, LONG_BINGET, BINUNICODE), 5)
 )
-"""Bytes of the instructions that are taken the short way, without those of a text."""
+"""Bytes of the instructions that take the fast path, without those of a text."""
 U32 = struct.Struct("<I").unpack_from
 LINE_PIECE = 4096
 LONGEST_INT = 1 << 13
@@ -72,7 +72,7 @@ class PyValue:
         items: the values that it holds, or that were appended to it.
         pairs: its keys and values.
         state: the state that BUILD gave it.
-        made: what a reader has made of it; UNREAD until one has looked.
+        made: what a reader made of it; UNREAD until then.
     """
 
     what: object
@@ -107,9 +107,9 @@ def bytes_of(value: object) -> object:
 
 
 def set_of(value: object) -> tuple[str, Sequence[object]] | None:
-    """The kind of a set, ``set`` or ``frozenset``, and its elements; None where a value is no set.
+    """The kind of a set, ``set`` or ``frozenset``, and its elements; None if a value isn't a set.
 
-    Protocols before 4 call its class on a list.
+    Protocols before 4 call its class with a list.
     """
     match value:
         case PyValue(what="set" | "frozenset" as kind, items=items):
@@ -125,12 +125,12 @@ def set_of(value: object) -> tuple[str, Sequence[object]] | None:
 def plain_value(
     data: memoryview, at: int, allowance: Allowance, named: list[PyValue] | None = None
 ) -> tuple[object, int]:
-    """The value of a pickle, described and not made; and the position behind the pickle.
+    """The value of a pickle, described rather than created; and the position after the pickle.
 
     Args:
         data: the bytes.
         at: where the pickle begins.
-        allowance: the memory that values may cost.
+        allowance: the memory that values may take.
         named: takes the values that are ``persistent``, in the pickle's order.
     """
     machine = Machine([] if named is None else named)
@@ -139,7 +139,7 @@ def plain_value(
 
 
 class _PickleFile:
-    """Bytes as the file that ``pickletools`` reads; nothing is copied but the arguments of instructions."""
+    """Bytes as the file that ``pickletools`` reads; only the arguments of instructions are copied."""
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
@@ -177,7 +177,7 @@ class Machine:
 
     Attributes:
         stack: the values on it.
-        at: the byte of the instruction that is taken.
+        at: the byte of the current instruction.
     """
 
     def __init__(self, named: list[PyValue]) -> None:
@@ -187,7 +187,7 @@ class Machine:
         self.memo: dict[int, object] = {}
 
     def run(self, data: memoryview, at: int, allowance: Allowance) -> int:
-        """Take all instructions of a pickle, which leaves its value on the stack; return where it ends."""
+        """Run all instructions of a pickle, which leaves its value on the stack; return where it ends."""
         stream = _PickleFile(data[at:])
         self.at = at
         try:
@@ -202,7 +202,7 @@ class Machine:
         return at + stream.tell()
 
     def _other(self, stream: _PickleFile, allowance: Allowance) -> bool:
-        """Take one instruction of any kind, as ``pickletools`` reads it; whether it is not the last one."""
+        """Run one instruction of any kind, as ``pickletools`` reads it; return whether more follow."""
         op, argument, _ = next(pickletools.genops(stream))  # type: ignore[arg-type]
         size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
         allowance.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {self.at}")
@@ -211,7 +211,7 @@ class Machine:
         return op.name != "STOP"
 
     def _frequent(self, stream: _PickleFile, base: int, allowance: Allowance) -> None:
-        """Take instructions up to one that is not frequent, that has a long text, or that is near the end.
+        """Run instructions up to one that isn't frequent, that has a long text, or that is near the end.
 
         They do what :meth:`step` does. Nine tenths of a checkpoint's instructions are frequent ones.
         """
@@ -271,7 +271,7 @@ class Machine:
         stream.at = at
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
-        """Take an instruction: one case for each kind of them, so that all stand on one page."""
+        """Run an instruction: a case for each kind, so that all are on one page."""
         stack = self.stack
         if name in LEAVES:
             stack.append(argument)

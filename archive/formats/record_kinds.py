@@ -1,4 +1,4 @@
-"""The kind of a record, by its name; which code and source ranges belong together; kinds inside of records.
+"""The kind of a record, by its name; which code and source ranges belong together; kinds inside records.
 
 The names are those of ``torch/csrc/jit/serialization/export_module.cpp`` (records), ``caffe2/serialize/
 inline_container.cc`` (version, byteorder, serialization id) and ``torch/package`` (``.data/``).
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
 UNNAMED_ROOT = "archive"
-"""The folder of all records where PyTorch saves to what has no name: a buffer."""
+"""The folder of all records where PyTorch saves to something without a name: a buffer."""
 
 DATA = "data.pkl"
 """The module tree: :mod:`archive.formats.inert_values`."""
@@ -39,17 +39,17 @@ HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
 """The records that name debug handles."""
 
 RANGES_SUFFIX, DELEGATED = ".debug_pkl", container_names.DELEGATED
-"""What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
-:mod:`archive.formats.source_ranges`."""
+"""What follows the name of the code in that of its record of source ranges, and the record of lowered
+modules' source ranges: :mod:`archive.formats.source_ranges`."""
 
 VERSION_RECORDS = (".data/version", "version")
 """The record of the archive format's version, in the order in which PyTorch looks for it."""
 
 BYTEORDER = "byteorder"
-"""The byte order of tensors, from PyTorch 2.1 on."""
+"""The byte order of tensors, since PyTorch 2.1."""
 
 FORMAT_VERSION, STORAGE_ALIGNMENT = ".format_version", container_names.STORAGE_ALIGNMENT
-"""What ``torch.save`` says of its zip: a version, and the number of which storages' places are multiples."""
+"""What ``torch.save`` says of its zip: a version, and the alignment of storages."""
 
 TRACED_INPUTS = "traced_inputs.pkl"
 """The example inputs that PyTorch 2.0 and later keep of a traced model."""
@@ -58,7 +58,7 @@ LEGACY_TREE = "model.json"
 """The module tree of PyTorch 1.0 to 1.2."""
 
 CODE_FOLDERS = container_names.CODE_FOLDERS
-"""Where archives have their code, and where ``torch.package`` puts that of its TorchScript modules."""
+"""Where archives have their code, and where ``torch.package`` puts the code of its TorchScript modules."""
 
 CODE = (CODE_FOLDERS[0], ".py")
 """Folder and ending of an archive's code."""
@@ -73,10 +73,10 @@ DATA_FOLDER = "data/"
 """The folder of the tensors of ``data.pkl``, and of those of a ``.pt2``."""
 
 EXTRA_FOLDER = "extra/"
-"""The folder of the files that a loader hands out, by the names of ``_extra_files``."""
+"""The folder of the files that a loader returns, by the names of ``_extra_files``."""
 
 PACKAGED, STORAGE = ".data/", ".storage"
-"""Folder and ending of the tensors of a ``torch.package``; the folder has records about it besides."""
+"""Folder and ending of the tensors of a ``torch.package``; the folder also has records about the package."""
 
 PROGRAMS = ("models/", ".json")
 """Folder and ending of exported programs."""
@@ -100,7 +100,7 @@ EXPORTED_FORMAT = "archive_format"
 """The record that only ``.pt2`` archives have."""
 
 LEGACY_PROGRAM = "serialized_exported_program.json"
-"""The exported program in what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote, outside of any folder."""
+"""The exported program in what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote, outside any folder."""
 
 ETRECORD = "ETRECORD_V0"
 """The record that only ETRecords have: :mod:`archive.formats.etrecord`."""
@@ -112,11 +112,11 @@ HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_i
 """An ETRecord's maps of instructions."""
 
 BESIDE = ("_state_dict", "_constants", "_example_inputs")
-"""What stands behind the name of an ETRecord's program in those of its tensors and example inputs."""
+"""What follows the name of an ETRecord's program in those of its tensors and example inputs."""
 
 
 BUNDLED_INPUTS = b"_bundled_inputs_deflated_"
-"""Begins attributes in which ``torch.utils.bundled_inputs`` puts sample inputs of TorchScript's methods."""
+"""Attributes in which ``torch.utils.bundled_inputs`` puts sample inputs of TorchScript's methods begin so."""
 
 
 class RecordKind(StrEnum):
@@ -190,16 +190,16 @@ class SpareKind(StrEnum):
     """The kinds of debug information in compiled models."""
 
     OBJECT = "object"
-    """What stands behind the segments of shared objects."""
+    """The bytes after the segments of shared objects."""
     KERNELS = "kernels"
     SOURCES = "sources"
 
 
 EMBEDDED = f"{EXTRA_FOLDER}debug.ptdbg"
-"""The companion that an archive holds itself; PyTorch hands it out as the extra file ``debug.ptdbg``."""
+"""The companion that an archive holds itself; PyTorch returns it as the extra file ``debug.ptdbg``."""
 
 EMBEDDED_IN_EXPORTED = "debug/model.ptdbg"
-"""The same in a ``.pt2``: PyTorch reads nothing below ``debug/``, but takes extra files for UTF-8."""
+"""The same in a ``.pt2``: PyTorch reads nothing below ``debug/``, but assumes that extra files are UTF-8."""
 
 MIGRATED = f"{EXTRA_FOLDER}migrated.ptdbg"
 """The backup that a migrated archive keeps of its original: see :mod:`archive.rewrite.migrate.aside`."""
@@ -214,9 +214,10 @@ class DebugRecord(NamedTuple):
 
     Attributes:
         kind: its kind.
-        name: its name; None for the records of source ranges, which have those of code (``holds_ranges``).
-        has_columns: a schema declares it. ``diff`` compares its columns, and ``sizes`` tells text from rows.
-        leads_to_source: handles, or positions in code, lead to the model's source by it. ``split`` always
+        name: its name; None for records of source ranges, which are named after code (``holds_ranges``).
+        has_columns: a schema declares it. ``diff`` compares its columns, and ``sizes`` separates text from
+            rows.
+        leads_to_source: it leads from handles, or positions in code, to the model's source. ``split`` always
             takes it out.
     """
 
@@ -258,7 +259,7 @@ RUN_KINDS = {
     RecordKind.GRAPH,
     RecordKind.PYTHON,
 }
-"""What is run, or what modules are made of. What ``torch.save`` pickled is no code."""
+"""What is run, or what modules are made of. What ``torch.save`` pickled isn't code."""
 
 GROUP_BY_KIND = {
     **dict.fromkeys(WEIGHT_KINDS, Group.WEIGHTS),
@@ -268,7 +269,7 @@ GROUP_BY_KIND = {
 """What each kind of records counts as; all others are ``OTHER``."""
 
 PICKLED_KINDS = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
-"""Kinds of records of the model that are pickles where their names end in ``.pkl``."""
+"""Kinds of model records that are pickles if their names end in ``.pkl``."""
 
 KIND_BY_NAME = {
     **{record.name: record.kind for record in DEBUG_RECORDS if record.name is not None},
@@ -334,7 +335,7 @@ def version_record(records: Container[str]) -> str | None:
 
 
 def place_of_companion(records: Container[str]) -> str:
-    """The name of the record that an archive holds its companion in, whether or not it has one."""
+    """The name of the record for an archive's companion, whether or not it has one."""
     return EMBEDDED_IN_EXPORTED if EXPORTED_FORMAT in records else EMBEDDED
 
 
@@ -366,7 +367,7 @@ def kind_in_exported(name: str) -> RecordKind:
 
 
 def kind_in_legacy_exported(name: str) -> RecordKind:
-    """The kind of a record of what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote.
+    """The kind of a record in what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote.
 
     2.1 wrote tensors into ``….json``, later releases into ``….pt``.
     """
@@ -377,7 +378,7 @@ def kind_in_legacy_exported(name: str) -> RecordKind:
 
 
 def programs_in(names: Collection[str], root: str) -> dict[str, str]:
-    """The records of exported programs by the programs' names; none in archives of other kinds.
+    """The records of exported programs by the programs' names; empty for archives of other kinds.
 
     Args:
         names: of the archive's records.
@@ -401,7 +402,7 @@ def divided_programs(names: Collection[str]) -> list[str]:
 
 
 def label_in(program: str, key: str) -> str:
-    """What a thing of a program or compiled model is called: its key, behind a name that a user chose."""
+    """The label of something in a program or compiled model: its key, after the name if a user chose one."""
     return key if program == ONLY_PROGRAM else f"{program}:{key}"
 
 
@@ -439,7 +440,7 @@ def holds_ranges(name: str) -> bool:
 
 
 def is_legacy(name: str) -> bool:
-    """Whether a record holds source ranges where PyTorch 1.2 put them."""
+    """Whether a record of source ranges is where PyTorch 1.2 put it."""
     return name.startswith(LEGACY_DEBUG[0]) and name.endswith(LEGACY_DEBUG[1])
 
 
@@ -456,7 +457,7 @@ def module_of(code: str) -> str:
 
 
 def code_record(module: str) -> str:
-    """The record of a module's code in an archive that is no ``torch.package``."""
+    """The record of a module's code in an archive that isn't a ``torch.package``."""
     folder, ending = CODE
     return folder + module.replace(".", "/") + ending
 

@@ -12,15 +12,15 @@ releases    ranges        call stacks     of instructions     delegated  bytecod
 1.9         inline rows   3 elements      handles             no         5         the same
 1.10, 1.11  inline rows   4 elements      handles             yes        7         the same
 1.12 - 2.0  string table  4 elements      handles             yes        8         the same
-2.1 - 2.13  string table  4 elements      handles             yes        8         ``byteorder``, id behind
+2.1 - 2.13  string table  4 elements      handles             yes        8         ``byteorder``, id last
 ==========  ============  ==============  ==================  =========  ========  =======================
 
 Seen in archives of 1.0.1, 1.2, 1.4 to 1.13, 2.0, 2.1, 2.4 and 2.13; 1.1, 1.3 and the others between are
-taken to be like their neighbours. From 1.12 on PyTorch can be told to write inline rows instead.
+assumed to be like their neighbours. Since 1.12 PyTorch can be set to write inline rows instead.
 
 PyTorch 2.13 reads every layout of source ranges that a release wrote (not the tag-first rows of builds
 between 1.8 and 1.9), call-stack maps of four elements only, bytecode from 4 to 9, and no ``model.json``. 1.9
-to 1.11 fail on string tables (tried). Of other releases it is only assumed that each reads what it writes.
+to 1.11 fail on string tables (tried). Other releases are only assumed to read what they write.
 
 The bytecode's version is ``kProducedBytecodeVersion`` in ``caffe2/serialize/versions.h``.
 """
@@ -50,7 +50,7 @@ class Release:
         delegated: whether it writes the source ranges of lowered modules.
         bytecode: version of the lite interpreter's code; None where there was none.
         version_first: whether the archive's version is the first record; else it is one of the last.
-        byteorder: whether it writes ``byteorder`` and ``.data/serialization_id`` behind the version.
+        byteorder: whether it writes ``byteorder`` and ``.data/serialization_id`` after the version.
         legacy: whether the module tree is ``model.json``.
     """
 
@@ -95,13 +95,13 @@ def release(number: Number) -> Release:
 
 
 def writers(**facts: object) -> tuple[Number, Number]:
-    """The first and the last release of which some facts of its row are true."""
+    """The first and the last release whose row has these facts."""
     rows = [row for row in RELEASES if all(getattr(row, name) == fact for name, fact in facts.items())]
     return rows[0].first, rows[-1].last
 
 
 def writers_of_ranges(layout: RangeLayout) -> tuple[Number, Number]:
-    """The first and the last release that writes source ranges in a layout beside ``data.pkl``."""
+    """The first and the last release that writes source ranges in a layout, in archives with ``data.pkl``."""
     if layout is RangeLayout.TAG_FIRST:  # only builds between two releases
         return (1, 8), (1, 9)
     first, last = writers(ranges=layout, legacy=False)

@@ -1,8 +1,8 @@
 """``*.debug_pkl``: the source ranges of one generated code record.
 
-The record lies beside its code: ``code/<path>.py.debug_pkl`` (PyTorch 1.2: ``debug/<name>.pkl``). A row maps
-a byte offset in the generated code to a range of the original source. Offsets increase; a position belongs to
-the last row whose offset is not behind it (``findSourceRangeThatGenerated``).
+The record is beside its code: ``code/<path>.py.debug_pkl`` (PyTorch 1.2: ``debug/<name>.pkl``). A row maps a
+byte offset in the generated code to a range of the original source. Offsets increase; a position belongs to
+the last row whose offset is not after it (``findSourceRangeThatGenerated``).
 
 - Written by ``torch/csrc/jit/serialization/source_range_serialization.cpp``, ``SourceRangePickler::pickle``,
   which ``ScriptModuleSerializer::writeFiles`` (``export_module.cpp``) calls for each code record.
@@ -17,15 +17,15 @@ Four layouts are on disk:
 - *inline rows*, 1.9 to 1.11, and later with the string table switched off: ``((offset, range, tag), ...)``
 - *string table*, 1.12 on: ``("FORMAT_WITH_STRING_TABLE", (str, ...), ((offset, range, tag), ...))``
 
-A range is ``(source, start, end)``. A source is ``(text, filename or None, starting line)``, and with a
-string table ``([piece, ...], filename, starting line)``. There pieces (one a line) and filename are indices
-into the table, whose first string is "". PyTorch writes index 0 for "no filename", and reads it back as "".
+A range is ``(source, start, end)``. A source is ``(text, filename or None, starting line)``, or with a string
+table ``([piece, ...], filename, starting line)``. There, pieces (one per line) and filename are indices into
+the table, whose first string is "". PyTorch writes index 0 for "no filename", and reads it back as "".
 
 The null source ("no source") is ``("", "", 0)``, or ``([], 0, 0)``. A source that is merely empty is
 ``("", None, 0)``, or ``([0], 0, 0)``. A record without rows is the same in all layouts but the last.
 
 ``delegated_backends.debug_pkl`` (1.10 on; ``writeByteCode`` in ``export_module.cpp``) has the same grammar.
-It holds the ranges of lowered modules, whose code is not in the archive: all offsets are -1, and rows are
+It has the ranges of lowered modules, whose code is not in the archive: all offsets are -1, and rows are
 found by their tags.
 
 Memo entries: each distinct source, and the outer tuple; with a string table, the table and the tuple of rows
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
 MARKER = "FORMAT_WITH_STRING_TABLE"
 
 ROW_BYTES, SOURCE_BYTES = 16, 96
-"""Bytes of memory that a row and a source cost besides the columns that are declared."""
+"""Bytes of memory that a row and a source take besides the declared columns."""
 PIECE_BYTES = 40
-"""Bytes of memory that a piece of a source costs while its string is looked up."""
+"""Bytes of memory that a piece of a source takes while its string is looked up."""
 
 LINE = Int() * "of the file, where the text begins (starting_line_no)"
 SOURCE = Shared(
@@ -87,7 +87,7 @@ SOURCE = Shared(
 )
 PIECED = Shared(
     Tuple(
-        text=IntList(narrow=True) * "its pieces, one a line: their numbers in the string table",
+        text=IntList(narrow=True) * "its pieces, one per line: their numbers in the string table",
         filename=Int() * "its number in the string table; 0 for none",
         starting_line=LINE,
     )
@@ -115,7 +115,7 @@ ROWS[RangeLayout.EMPTY] = ROWS[RangeLayout.INLINE]
 RANGE_SCHEMAS: dict[RangeLayout, Schema] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
 RANGE_SCHEMAS[RangeLayout.STRING_TABLE] = Tuple(
     marker=Const(MARKER),
-    table=Memo(Sequence(String())) * "lines of sources and filenames, each once; the first is empty",
+    table=Memo(Sequence(String())) * "lines of sources and filenames, without duplicates; the first is empty",
     rows=RANGE_SCHEMAS[RangeLayout.STRING_TABLE],
 )
 
@@ -183,7 +183,7 @@ def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any, allowan
 
 
 def _inline(tree: Tree, sources: dict[str, Ints]) -> SourceTable:
-    """Sources with their texts, each of one piece."""
+    """Sources with their texts, one piece each."""
     text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
     lengths = tree.strings.length
     no_name = (filename >= 0) & (lengths[filename] == 0) if len(lengths) else filename >= 0
@@ -226,7 +226,7 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
 
 
 def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, allowance: Allowance) -> None:  # noqa: ANN401
-    """Refuse a text longer than anybody may read: one long piece may be part of a text many times."""
+    """Refuse a text longer than the limit: a text may contain one long piece many times."""
     length = sources.lengths[rows.items["range"]["source"].index]
     if not len(length):
         return
@@ -251,9 +251,9 @@ def build_source_ranges(
     Args:
         table: the rows.
         record: number of the record.
-        layout: by default the record's own; for another one, the columns must hold all it needs.
-        allowance: the memory that the writing may cost; without bounds if none is given.
-        receive: takes the bytes, a part at a time; they are returned without it.
+        layout: by default the record's own; for another one, the columns must have all it needs.
+        allowance: the memory that the writing may take; unbounded by default.
+        receive: takes the bytes, a part at a time; without it they are returned.
     """
     layout = layout or table.layouts[record]
     rows = table.rows(record)
@@ -289,15 +289,15 @@ def record_of(
     *,
     receive: Receive | None = None,
 ) -> bytes:
-    """A record of some columns.
+    """A record made from some columns.
 
     Args:
         fields: the columns of the rows.
         table: the record's string table; None for layouts without one.
         strings: what columns of texts, and the string table, refer to.
         layout: of the record.
-        allowance: the memory that the writing may cost.
-        receive: takes the bytes, a part at a time; they are returned without it.
+        allowance: the memory that the writing may take.
+        receive: takes the bytes, a part at a time; without it they are returned.
     """
     columns: Any = Ragged(np.array([0, len(fields["offset"])]), fields)
     if table is not None:

@@ -1,8 +1,8 @@
 """Takes a stale method out of code lowered by PyTorch 1.6 to 1.8, so that later releases load it.
 
 The generated class has a method ``__preprocess``, which calls ``preprocess`` of the backend: a method that
-backends no longer have. PyTorch compiles a class whole when it loads it, and fails there. Nothing calls
-``__preprocess`` after lowering.
+backends no longer have. PyTorch compiles a class as a whole when it loads it, so it fails there. Nothing
+calls ``__preprocess`` after lowering.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
 
 Cut = tuple[int, int]
-"""Bytes that are taken out: the first one, and the one behind the last one."""
+"""Bytes that are taken out: the first one, and the one after the last."""
 
 LOWERED_CODE = re.compile(rf"code/torch/jit(/{MANGLED})?\.py")
 """Records that may hold classes of lowered modules, up to PyTorch 1.9."""
@@ -51,14 +51,14 @@ def without(code: bytes | memoryview, cuts: Sequence[Cut]) -> bytes:
 
 
 def before_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
-    """The positions in the original code of positions in the code that is left (n)."""
+    """The positions in the original code for positions in the remaining code (n)."""
     for begin, end in cuts:
         positions = np.where(positions >= begin, positions + end - begin, positions)
     return positions
 
 
 def after_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
-    """The positions in what is left of positions in the original (n); a byte cut out has the next one's."""
+    """The positions in the remaining code for original positions (n); a byte cut out gets the next one's."""
     for begin, end in reversed(cuts):
         positions = np.where(positions >= end, positions - end + begin, np.minimum(positions, begin))
     return positions

@@ -1,14 +1,13 @@
 """Drafts of files: they vanish with the process that writes them, whatever ends it.
 
-A draft has no name where the system and the file system have unnamed files (Linux: ``O_TMPFILE``). Elsewhere,
-and for the moment in which it replaces a file, it lies beside its target as
-``.debug-archive-PID-TOKEN.draft``. A process that is killed leaves such a file behind, and the next process
-that writes to the folder removes it. A draft is removed only if it has such a name, no process has its
-number, and no process, not even one of another machine, holds its lock. Without locks (Windows), the system
-itself keeps open files from being removed.
+A draft has no name where the system and the file system support unnamed files (Linux: ``O_TMPFILE``).
+Otherwise, and for the moment in which it replaces a file, it is beside its target as
+``.debug-archive-PID-TOKEN.draft``. A process that is killed leaves such a file, and the next process that
+writes to the folder removes it: only if its name matches, its PID is dead, and nobody, even on another
+machine, holds its lock. Without locks (Windows), the system itself keeps open files from being removed.
 
-A draft takes a new name in one step: by a link, or where a file has one name only by a renaming that replaces
-nothing (Linux: ``renameat2``). Where there is neither, an empty file has the name for a moment.
+A draft takes a new name in one step: by a link, or on file systems without links by a rename that replaces
+nothing (Linux: ``renameat2``). Without either, an empty file has the name for a moment.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ NAMED = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 WITHOUT_UNNAMED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
 """Errors of systems and file systems that have no unnamed files."""
 WITHOUT_EXCLUSIVE = {errno.EINVAL, errno.ENOSYS}
-"""Errors of systems and file systems that rename without a look at the new name."""
+"""Errors of systems and file systems whose renames do not check the new name."""
 THIS_FOLDER, EXCLUSIVE = -100, 1
 """``AT_FDCWD`` and ``RENAME_NOREPLACE`` of ``renameat2(2)``."""
 OWN_MODE, NEW_MODE = 0o600, 0o666
@@ -47,12 +46,12 @@ MODE_BITS = 0o7777
 
 
 class Draft:
-    """A file to write and read, beside its target, which it becomes or leaves alone.
+    """A file to write and read, beside its target, which it becomes or leaves untouched.
 
     Attributes:
         file: the file.
-        path: the target as it was given, for messages.
-        target: the path that the file may take: what ``path`` names where it is a symbolic link.
+        path: the target as given, for messages.
+        target: the path that the file may take: what ``path`` leads to if it is a symbolic link.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -61,21 +60,21 @@ class Draft:
         self._name: Path | None = None
         self._kept: Path | None = None
         with named(path):
-            self.target = target = Path(os.path.realpath(path))  # a circle of links is no error here
+            self.target = target = Path(os.path.realpath(path))  # a circle of links isn't an error here
             clear_dead(target.parent)
             self._mode = target.stat().st_mode & MODE_BITS if target.exists() else None
             mode = NEW_MODE if self._mode is None else OWN_MODE
             handle = _unnamed(target.parent, mode)
             if handle is None:
-                self._name = _draft_of(target)  # before it is there: a signal may come at any time
+                self._name = _draft_of(target)  # before the file exists: a signal may come at any time
                 handle = os.open(self._name, NAMED, mode)
             self.file = io.BufferedRandom(_NamingFile(handle, path), BUFFER)
             _lock(handle)
 
     def finish(self) -> None:
-        """Bring all that was written to the disk, with the permissions of the target.
+        """Flush everything written to the disk, and set the permissions of the target.
 
-        Without locks, the file is closed: an open file can take no name there.
+        Without locks, the file is closed: an open file cannot take a name there.
         """
         with named(self.path):
             self.file.flush()
@@ -87,10 +86,10 @@ class Draft:
                 self.file.close()
 
     def take(self) -> None:
-        """Become the target, where there is none.
+        """Become the target, if none exists.
 
         Raises:
-            FileExistsError: there is one.
+            FileExistsError: it exists.
         """
         with named(self.path):
             if self._name is None:
@@ -98,7 +97,7 @@ class Draft:
                 return
             try:
                 self.target.hardlink_to(self._name)
-            except OSError:  # the target is there, or the file system has no links: the next call tells
+            except OSError:  # the target exists, or the file system has no links: the next call shows which
                 self._take_without_links(self._name)
 
     def _take_without_links(self, name: Path) -> None:
@@ -113,7 +112,7 @@ class Draft:
         self._name = None
 
     def keep(self) -> None:
-        """Keep the file that is the target under a draft's name, for :meth:`give_back`."""
+        """Keep the present target under a draft's name, for :meth:`give_back`."""
         with named(self.path):
             self._kept = _draft_of(self.target)
             try:
@@ -122,7 +121,7 @@ class Draft:
                 shutil.copy2(self.target, self._kept)
 
     def replace(self) -> None:
-        """Become the target in the place of the file that it is; only a file with a name can do so."""
+        """Replace the present target; only a file with a name can do so."""
         with named(self.path):
             if self._name is None:
                 self._name = _draft_of(self.target)
@@ -131,14 +130,14 @@ class Draft:
         self._name = None
 
     def is_target(self) -> bool:
-        """Whether the file, which is finished, has become the target."""
+        """Whether the finished file has become the target."""
         try:
             return os.path.samestat(self.target.stat(), self._status)
         except OSError:
             return False
 
     def give_back(self) -> None:
-        """Let the target be what it was before this became it: the file that was kept, or none."""
+        """Restore the target as it was before: the file that was kept, or none."""
         if not self.is_target():
             return
         with named(self.path):
@@ -148,8 +147,8 @@ class Draft:
                 self._kept.replace(self.target)
 
     def close(self) -> None:
-        """Close the file; what has not become the target is gone."""
-        with suppress(OSError):  # of bytes that are not written yet, and are not wanted any more
+        """Close the file; unless it became the target, it is gone."""
+        with suppress(OSError):  # of bytes that are not written yet and no longer wanted
             self.file.close()
         for name in (self._name, self._kept):
             if name is not None:
@@ -159,7 +158,7 @@ class Draft:
 
 
 class _NamingFile(io.FileIO):
-    """A file whose errors name the target, as it was given."""
+    """A file whose errors name the target as given."""
 
     def __init__(self, handle: int, path: Path) -> None:
         super().__init__(handle, "r+")
@@ -183,7 +182,7 @@ def _lock(handle: int) -> None:
 
 
 def _unnamed(folder: Path, mode: int) -> int | None:
-    """The descriptor of a new file without a name; None where there are no such files."""
+    """The descriptor of a new file without a name; None if such files are not supported."""
     if not hasattr(os, "O_TMPFILE"):
         return None
     try:
@@ -204,12 +203,12 @@ def _path_of(handle: int) -> Path:
 
 def _link(handle: int, name: Path) -> None:
     """Give an unnamed file a name that no file has."""
-    # Python has the system follow the link only if a folder's descriptor is given, be it for nothing.
+    # Python makes the system follow the link only if a folder's descriptor is given, though it is unused.
     os.link(_path_of(handle), name, src_dir_fd=handle, follow_symlinks=True)
 
 
 def _renamed(name: Path, free: Path) -> bool:
-    """Whether a file could be renamed in one step; False where the system replaces what has the new name.
+    """Whether a file could be renamed in one step; False if the system would replace what has the new name.
 
     Raises:
         FileExistsError: a file has the new name.
@@ -218,7 +217,7 @@ def _renamed(name: Path, free: Path) -> bool:
 
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, TypeError):  # not Linux; Windows has no library without a name either
+    except (AttributeError, TypeError):  # not Linux; on Windows, a library needs a name
         return False
     if not rename(THIS_FOLDER, os.fsencode(name), THIS_FOLDER, os.fsencode(free), EXCLUSIVE):
         return True
@@ -230,15 +229,15 @@ def _renamed(name: Path, free: Path) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def clear_dead(folder: Path) -> None:
-    """Remove the drafts that killed processes have left in a folder; once a process and folder."""
+    """Remove the drafts that killed processes left in a folder; once per process and folder."""
     remove_dead(folder)
 
 
 def remove_dead(folder: Path | int) -> int:
-    """Remove the drafts that killed processes have left in a folder, and count them.
+    """Remove the drafts that killed processes left in a folder, and count them.
 
     Args:
-        folder: its path; or the descriptor of one that is open, which no link leads away from.
+        folder: its path; or an open descriptor of it, which no link can redirect.
     """
     removed = 0
     handle = folder if isinstance(folder, int) else None
@@ -252,8 +251,8 @@ def remove_dead(folder: Path | int) -> int:
 
 
 def _remove_dead(path: str, pid: int, handle: int | None) -> bool:
-    """Remove a draft unless its process lives; whether it is gone."""
-    if fcntl is None:  # no open file can be removed; and to ask for a process there would end it
+    """Remove a draft unless its process lives; return whether it is gone."""
+    if fcntl is None:  # no open file can be removed; and probing a process there would end it
         os.unlink(path, dir_fd=handle)
         return True
     if _is_alive(pid):
@@ -278,14 +277,14 @@ def _is_alive(pid: int) -> bool:
 
 
 def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) -> os.stat_result:
-    """Write a file whole, in the place of whatever has its name: a link, too, which is not followed.
+    """Write a complete file in place of whatever has its name: even a link, which is not followed.
 
-    Its draft has a name; one of a process that was killed stays until :func:`remove_dead`.
+    Its draft has a name; if the process is killed, it stays until :func:`remove_dead`.
 
     Args:
         data: its content.
         path: the file.
-        handle: the descriptor of its folder, which no link leads away from; None where there is none.
+        handle: the descriptor of its folder, which no link can redirect, or None.
         mode: its permissions; by default those of any new file.
 
     Returns:

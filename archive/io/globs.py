@@ -1,8 +1,8 @@
-"""Globs of paths, all sought at once: each folder is read once, however many globs there are.
+"""Globs of paths, all matched at once: each folder is read once, however many globs there are.
 
-``*`` and ``?`` stay within a part of a path, ``[ab]`` is one of these characters, and a part ``**`` stands
-for any number of folders. Globs are a tree of their parts, and a path has reached a set of places in it so
-far. So a name takes no more steps than the tree has places, and nothing is tried twice.
+``*`` and ``?`` stay within a part of a path, ``[ab]`` is one of these characters, and a part ``**`` is any
+number of folders. All globs form one trie of path parts. Walking keeps the set of trie nodes (*places*)
+reached so far, so each name takes at most one step per place, without backtracking.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MOST_GLOBS = 1_000
 LONGEST = 1_000
-"""Characters of a glob."""
+"""Most characters of a glob."""
 MOST_CHARACTERS = 100_000
-"""Characters of all globs that are sought at once."""
+"""Most characters of all globs that are matched at once."""
 ANY_FOLDERS = "**"
 
 
@@ -42,21 +42,21 @@ def check_amount(globs: Sequence[str], place: str) -> None:
 
 
 def wild(pattern: str) -> re.Pattern[str]:
-    """A pattern with ``*``, ``?`` and ``[ab]`` for a whole text; matching goes back over no ``*``."""
-    closed, bracket, rest = pattern.rpartition("]")  # fnmatch seeks the end of each "[" up to the end
+    """A pattern with ``*``, ``?`` and ``[ab]`` for a whole text; matching never backtracks over a ``*``."""
+    closed, bracket, rest = pattern.rpartition("]")  # fnmatch looks for the end of each "[" up to the end
     return re.compile(translate(closed + bracket + rest.replace("[", "[[]")))
 
 
 class _Place:
-    """A place in the tree: what was read so far of some globs.
+    """A node of the trie: what has been read of some globs so far.
 
     Attributes:
-        names: the places behind parts without patterns.
-        patterns: the places behind parts with patterns, and these.
-        folders: the place behind ``**``; None where no glob goes on so.
+        names: the places after parts without patterns.
+        patterns: the places after parts with patterns, and these.
+        folders: the place after ``**``; None if no glob continues so.
         numbers: the globs that end here.
-        is_loop: whether it stands behind ``**``, so that any folder leads back to it.
-        searches: whether a ``**`` is before it, or is it.
+        is_loop: whether it follows ``**``, so that any folder leads back to it.
+        searches: whether there is a ``**`` before it, or it is one.
     """
 
     __slots__ = ("_wild", "folders", "is_loop", "names", "numbers", "part", "patterns", "searches")
@@ -71,8 +71,8 @@ class _Place:
         self.searches = searches or self.is_loop
         self._wild: re.Pattern[str] | None = None
 
-    def behind(self, part: str) -> _Place:
-        """The place behind a part; it is made."""
+    def after(self, part: str) -> _Place:
+        """The place after a part, created if needed."""
         if part == ANY_FOLDERS:
             if self.is_loop:  # any folders, and any folders
                 return self
@@ -82,18 +82,18 @@ class _Place:
         return known.setdefault(part, _Place(part, searches=self.searches))
 
     def fits(self, name: str) -> bool:
-        """Whether the part before this place, which is a pattern, fits a name."""
+        """Whether the pattern before this place fits a name."""
         self._wild = self._wild or wild(self.part)
         return self._wild.match(name) is not None
 
 
 class Globs:
-    """Globs that are sought at once.
+    """Globs that are matched at once.
 
     Args:
         globs: each in its parts.
-        as_shell: as a shell has it, ``*`` and ``**`` are for no name that begins with a dot, and links to
-            folders are followed up to the first ``**``. Else they are for all names, and no link is followed.
+        as_shell: as in a shell, ``*`` and ``**`` match no name that begins with a dot, and links to folders
+            are followed up to the first ``**``. Otherwise they match all names, and no link is followed.
     """
 
     def __init__(self, globs: Iterable[Sequence[str]], *, as_shell: bool = False) -> None:
@@ -102,7 +102,7 @@ class Globs:
         for number, parts in enumerate(globs):
             place = self._root
             for part in parts:
-                place = place.behind(part)
+                place = place.after(part)
             place.numbers.append(number)
 
     def fitting(self, path: Iterable[str]) -> set[int]:
@@ -115,7 +115,7 @@ class Globs:
     def found(self, top: str | Path) -> Iterator[tuple[str, set[int]]]:
         """The files and folders below a folder that globs fit, each with the numbers of these globs.
 
-        A folder that may not be listed has none. A link to a folder is not found where it is not followed,
+        A folder that may not be listed has none. A link to a folder is not found where it isn't followed,
         because it may lead in circles.
 
         Args:
@@ -135,7 +135,7 @@ class Globs:
                 is_folder = os.path.isdir(path)  # noqa: PTH112
                 is_link = is_folder and os.path.islink(path)  # noqa: PTH114
                 following = self._next(places, name, is_file=not is_folder, is_link=is_link)
-                if name == os.pardir:  # from each folder the same one
+                if name == os.pardir:  # the same one from each folder
                     reached = os.path.realpath(path), tuple(following)
                     if reached in above:
                         continue
@@ -154,11 +154,11 @@ class Globs:
     def _next(
         self, places: Iterable[_Place], name: str, *, is_file: bool = False, is_link: bool = False
     ) -> list[_Place]:
-        """The places behind some places and a name, each once; none behind a link that is not followed."""
+        """The places after some places and a name, without duplicates; none after an unfollowed link."""
         reached = self._reached(places, name)
         if is_link:  # to a folder
             reached = [place for place in reached if self._as_shell and not place.searches]
-        # A shell has no ``**`` behind a file.
+        # In a shell, ``**`` does not match after a file.
         return reached if is_file and self._as_shell else list(dict.fromkeys(_with_folders(reached)))
 
     def _reached(self, places: Iterable[_Place], name: str) -> list[_Place]:
@@ -166,9 +166,9 @@ class Globs:
         for place in places:
             if name in place.names:
                 reached[place.names[name]] = None
-            for part, behind in place.patterns.items():
-                if self._may(part, name) and behind.fits(name):
-                    reached[behind] = None
+            for part, after in place.patterns.items():
+                if self._may(part, name) and after.fits(name):
+                    reached[after] = None
             if place.is_loop and self._may("", name):
                 reached[place] = None
         return list(reached)
@@ -182,13 +182,13 @@ class Globs:
         names = {name for place in places for name in place.names}
         names = {name for name in names if os.path.lexists(os.path.join(folder, name))}  # noqa: PTH118
         if any(place.patterns or place.is_loop for place in places):
-            with suppress(OSError):  # no folder, or one of others
+            with suppress(OSError):  # not a folder, or somebody else's
                 names |= set(os.listdir(folder or os.curdir))  # noqa: PTH208
         return sorted(names)
 
 
 def _with_folders(places: Iterable[_Place]) -> Iterator[_Place]:
-    """Places, and those behind ``**``, which may stand for no folder."""
+    """Places, and those after ``**``, which may match no folder."""
     for place in places:
         yield place
         if place.folders is not None:

@@ -1,8 +1,8 @@
-"""Places elsewhere, on the file systems of fsspec: what is there, in which version, and one error for all.
+"""Remote places, on fsspec's file systems: what is there, in which version, and one error for all.
 
-fsspec knows ``s3://``, ``gs://``, ``https://``, ``memory://`` and more; the package of a scheme is the user's
-to install. Whatever a file system raises becomes one error that names the URL, without what may be secret.
-How long a request may take, :mod:`~archive.io.patience` says.
+fsspec knows ``s3://``, ``gs://``, ``https://``, ``memory://`` and more; users install the package of a
+scheme. Whatever a file system raises becomes one error that names the URL, without secrets. How long a
+request may take is decided by :mod:`~archive.io.patience`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
 UNTOLD = (LookupError, AttributeError, TypeError, NotImplementedError)
-"""What file systems raise for URLs that they did not expect; their words are for programmers."""
+"""What file systems raise for URLs that they did not expect; their messages are for programmers."""
 NO_PLACES = {"data"}
-"""Schemes of URLs that hold bytes, and name no place."""
+"""Schemes of URLs that contain bytes rather than name a place."""
 VERSION_FACTS = (
     "size",
     "ETag",
@@ -46,20 +46,20 @@ VERSION_FACTS = (
     "VersionId",
     "sha",
 )
-"""Facts by which file systems of fsspec tell the versions of a file."""
+"""Fields of fsspec's ``info`` that identify a file's version."""
 LISTED = 1 << 22
-"""Bytes that a list has time for, where nobody knows how many of them came: ten minutes."""
+"""Bytes that a listing gets time for, since nobody knows how many have arrived: ten minutes."""
 CERTAIN_FACTS = {"ETag", "etag", "Content-MD5", "Digest", "generation", "md5Hash", "VersionId", "sha"}
-"""Those that are others for each version. Times may be of a second, in which two versions were written."""
+"""Those that differ between any two versions. Times may not: two versions may share a second."""
 
 
 class Version(NamedTuple):
-    """A version of a file elsewhere.
+    """A version of a remote file.
 
     Attributes:
         file_system: a number for it and its options.
         path: the file's path in it.
-        facts: those that tell versions apart.
+        facts: those that identify a version.
     """
 
     file_system: int
@@ -73,7 +73,7 @@ class Version(NamedTuple):
 
 
 class Location:
-    """A place of a file system of fsspec.
+    """A place on one of fsspec's file systems.
 
     Args:
         source: a URL, or a file that fsspec opened.
@@ -96,12 +96,12 @@ class Location:
         self.schemes = {protocol} if isinstance(protocol, str) else set(protocol)
 
     def ask(self, method: str, *arguments: object, moved: int = 0, **named: object) -> Any:  # noqa: ANN401 (of fsspec)
-        """What a method of the file system gives, within the time that a request may take.
+        """The result of a method of the file system, within the time that a request may take.
 
         Args:
             method: its name.
             arguments: its own.
-            moved: bytes that are sent or received, at most.
+            moved: most bytes that are sent or received.
             named: its own, by name.
 
         Raises:
@@ -115,7 +115,7 @@ class Location:
 
     @property
     def is_local(self) -> bool:
-        """Whether the path is one of this machine."""
+        """Whether the path is on this machine."""
         return "file" in self.schemes
 
     @property
@@ -125,7 +125,7 @@ class Location:
 
     @property
     def is_s3(self) -> bool:
-        """Whether S3 has the file, or what speaks its language."""
+        """Whether S3, or something that speaks its protocol, has the file."""
         return "s3" in self.schemes
 
     def facts(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Location:
         """The files below this folder, by their paths, with what the file system says of them.
 
         Args:
-            depth: folders inside one another, at most.
+            depth: most folders inside one another.
 
         Raises:
             SilentError: they are not listed in time.
@@ -153,7 +153,7 @@ class Location:
         return files
 
     def kind(self) -> str:
-        """``file``, ``directory``, or "" where there is neither; raises whatever the file system raises."""
+        """``file``, ``directory``, or "" if there is neither; raises whatever the file system raises."""
         try:
             return str(self.facts()["type"])
         except FileNotFoundError:

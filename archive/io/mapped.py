@@ -1,12 +1,11 @@
-"""The bytes of a source: mapped if it is a file on disk, fetched if it is elsewhere, else read as a whole.
+"""The bytes of a source: mapped if it is a file on disk, fetched if it is remote, else read as a whole.
 
 A *source* is a path, a URL, bytes, a binary file, or a :class:`Mapped` that is open. :func:`placed` says
-whether it is on this machine or elsewhere. :class:`Mapped` has all of its bytes at hand: a file elsewhere is
-copied first. :func:`by_ranges` gives a :class:`Fetched` for a file elsewhere, of which only what is asked for
-is read.
+whether it is on this machine or remote. :class:`Mapped` has all of its bytes at hand: a remote file is copied
+first. :func:`by_ranges` returns a :class:`Fetched` for a remote file, of which only what is asked for is read.
 
-A mapped file must not become shorter while it is in use: the system ends a process that touches a page behind
-the file's end (SIGBUS). :func:`in_memory` reads a file instead, which costs its size in memory.
+A mapped file must not become shorter while it is in use: the system ends a process that touches a page after
+the file's end (SIGBUS). :func:`in_memory` reads a file instead, which takes its size in memory.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ if TYPE_CHECKING:
     Source: TypeAlias = "str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase | Mapped"
 
 CLAIMED = 1 << 24
-"""Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
+"""A remote file's allowance of memory is computed from at most this many of its bytes."""
 SMALL_BYTES = 1 << 24
-"""Bytes of a list, or of a file of settings or secrets, at most."""
+"""Most bytes of a list, or of a file of settings or secrets."""
 UNRETURNED = 1 << 22
-"""Bytes of mapped files that are read before their memory is given back."""
+"""Bytes of mapped files that are read before their memory is returned."""
 PIECE = 1 << 16
 """Bytes that are compared at once."""
 UNNAMED = "archive in memory"
-"""How messages call bytes, which have no name."""
+"""What messages call bytes, which have no name."""
 
 
 def placed(source: Source) -> tuple[Source, Location | None]:
-    """A source, and its place if it is elsewhere: None on this machine, where a ``file://`` URL is a path."""
+    """A source, and its place if it is remote, else None; a ``file://`` URL becomes a local path."""
     if not is_elsewhere(source):
         return source, None
-    from archive.io.location import Location  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.location import Location  # noqa: PLC0415 (remote files only)
 
     place = Location(source)
     return (place.path, None) if place.is_local else (source, place)
@@ -73,8 +72,8 @@ class Mapped:
 
         Args:
             source: a path or URL, a bytes-like object, or a binary file, read as a whole from its beginning
-                where it can seek. Files on disk are mapped, those elsewhere are copied first. Of one that is
-                mapped already, the same bytes: nothing is opened beside them.
+                where it can seek. Files on disk are mapped, remote ones are copied first. Of one that
+                is mapped already, the same bytes: nothing else is opened.
             name: the file's name; by default the source's own.
         """
         self.name = one_line(name or _label(source))
@@ -84,7 +83,7 @@ class Mapped:
 
     @property
     def weight(self) -> int:
-        """Bytes of file that its allowance of memory follows from."""
+        """Bytes of file from which its allowance of memory is computed."""
         return len(self.data)
 
     def whole(self) -> Mapped:
@@ -92,7 +91,7 @@ class Mapped:
         return self
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None where there is no file or no folder."""
+        """Open a file by its path below this one's folder; None if there is no file or no folder."""
         here = self._source if isinstance(self._source, (str, os.PathLike)) else _path(self._source)
         if here is None:
             return None
@@ -102,7 +101,7 @@ class Mapped:
         return None
 
     def check_unchanged(self) -> None:
-        """Refuse a mapped file that was written to since; one that has lost its name is as it was."""
+        """Refuse a mapped file that was written to since; one that lost its name counts as unchanged."""
         if self._map is None:
             return
         now = None
@@ -122,7 +121,7 @@ class Mapped:
 
 
 class Fetched:
-    """The bytes of a file elsewhere, read by ranges when they are asked for.
+    """The bytes of a remote file, read by ranges when they are asked for.
 
     Attributes:
         data: the bytes.
@@ -145,9 +144,9 @@ class Fetched:
             file: the file.
             name: for messages; by default its URL.
             source: what it was opened from.
-            most: bytes that are fetched of each file that is opened beside it.
+            most: most bytes fetched of each file that is opened beside it.
         """
-        from archive.io.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.ranged import RangedBytes  # noqa: PLC0415 (remote files only)
 
         self.name = one_line(name) if name else file.name
         self._source, self._most = source, most
@@ -157,26 +156,26 @@ class Fetched:
 
     @property
     def weight(self) -> int:
-        """Bytes of file that its allowance of memory follows from: its size, a claim, only up to a bound."""
+        """Bytes of file from which its allowance of memory is computed: its claimed size, up to a bound."""
         return min(len(self.data), CLAIMED)
 
     def whole(self) -> Mapped:
         """The whole file, copied; this one is closed."""
-        from archive.io.remote import copied  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.remote import copied  # noqa: PLC0415 (remote files only)
 
         with copied(self._file) as copy:
             self.close()
             return Mapped(copy, self.name)
 
     def beside(self, path: str) -> Mapped | Fetched | None:
-        """Open a file by its path below this one's folder; None where none is there, or this has no URL."""
+        """Open a file by its path below this one's folder; None if there is none, or this one has no URL."""
         if is_url(self._source):
             with suppress(FileNotFoundError):
                 return by_ranges(_joined(self._source, path), most=self._most)
         return None
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened."""
+        """Refuse a file that is no longer the version that was opened."""
         self._file.check_unchanged()
 
     def close(self) -> None:
@@ -186,34 +185,34 @@ class Fetched:
 
 
 def by_ranges(source: Source, name: str | None = None, *, most: int | None = None) -> Mapped | Fetched:
-    """A source whose bytes are at hand, or if it is elsewhere, read when they are asked for.
+    """A source whose bytes are at hand or, if it is remote, read when they are asked for.
 
     Args:
         source: the source.
         name: the file's name, for messages; by default the source's own.
-        most: bytes of a file elsewhere that are fetched; more are refused when they are asked for.
+        most: most bytes fetched of a remote file; more are refused when they are asked for.
     """
     source, place = placed(source)
     if place is None:
         return Mapped(source, name)
-    from archive.io.remote import CappedFile, opened_remote  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.remote import CappedFile, opened_remote  # noqa: PLC0415 (remote files only)
 
     file = opened_remote(place)
     return Fetched(file if most is None else CappedFile(file, most), name, source, most)
 
 
 def _path(source: Source) -> str | None:
-    """The path of an opened file, or of one in memory; None where it has none."""
+    """The path of an opened file, or of one in memory; None if it has none."""
     name = getattr(source, "name", None)
     has_path = isinstance(source, FileInMemory) or _is_on_disk(source)
     return name if has_path and isinstance(name, str) else None
 
 
 def _joined(file: str, path: str) -> str:
-    """A path below the folder of a file; a URL's query, which is about that file, is left out."""
+    """A path below the folder of a file; a URL's query, which concerns that file, is left out."""
     if not is_url(file):
         return os.path.join(os.path.dirname(file), *path.split("/"))  # noqa: PTH118, PTH120 (a Path would lose "./")
-    from urllib.parse import quote  # noqa: PLC0415 (files elsewhere only)
+    from urllib.parse import quote  # noqa: PLC0415 (remote files only)
 
     folder, slash, _ = file.partition("?")[0].rpartition("/")
     return folder + slash + (quote(path) if file.startswith("http") else path)
@@ -232,11 +231,11 @@ class FileInMemory(io.BytesIO):
 
 
 class PartsRead:
-    """Parts of mapped files that have been read, whose memory is given back to the system meanwhile.
+    """Parts of mapped files that have been read, whose memory is returned to the system meanwhile.
 
     The pages of a mapped file count as this process's memory once they are read. Whenever `UNRETURNED` bytes
-    have been read, all pages of the files are given back, also those of other parts. They stay in the
-    system's cache, from which those that are read again come back.
+    have been read, all pages of the files are returned, even those of other parts. They stay in the system's
+    cache, from which they come back if read again.
     """
 
     def __init__(self) -> None:
@@ -244,7 +243,7 @@ class PartsRead:
         self._bytes = 0
 
     def add(self, view: memoryview) -> None:
-        """Note a part of a file that has been read; other memory than that of maps is not noted."""
+        """Note a part of a file that has been read; memory other than maps is ignored."""
         mapped = view.obj
         if not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):  # Windows has none
             return
@@ -257,7 +256,7 @@ class PartsRead:
 
 
 def same_bytes(left: bytes | memoryview, right: bytes | memoryview) -> bool:
-    """Whether the same bytes are at two places; piece by piece, as ``bytes``: views are compared slowly."""
+    """Whether two places have the same bytes; compared piece by piece as ``bytes``, since views are slow."""
     return len(left) == len(right) and all(
         bytes(left[at : at + PIECE]) == bytes(right[at : at + PIECE]) for at in range(0, len(left), PIECE)
     )
@@ -267,7 +266,7 @@ def in_memory(source: Source) -> Source:
     """Read a source that would be mapped.
 
     Returns:
-        The content of a file on disk; any other source as it is, and so URLs.
+        The content of a file on disk; any other source, such as a URL, unchanged.
     """
     if is_elsewhere(source):
         return source
@@ -288,11 +287,11 @@ def source_of(file: str | os.PathLike[str], *, mapped: bool) -> Source:
 
 @contextmanager
 def unchanged(*sources: Source) -> Iterator[None]:
-    """Refuse files whose size or time of change is another at the end of the block than at its beginning.
+    """Refuse files whose size or time of change differs between the beginning and the end of the block.
 
     Args:
-        sources: files on disk by path or opened; others are not looked at. Files elsewhere are copied, and
-            of one version in any case.
+        sources: files on disk by path or opened; others are skipped. Remote files are copied, and always of
+            one version.
     """
     before = [_status(source) for source in sources]
     yield
@@ -321,7 +320,7 @@ NO_FILE = _Status((0, 0), 0, 0)
 
 
 def _status(source: Source) -> _Status | None:
-    """The status of a source; None if it is no file on disk."""
+    """The status of a source; None if it isn't a file on disk."""
     if is_elsewhere(source):
         return None
     if isinstance(source, (str, os.PathLike)):
@@ -332,7 +331,7 @@ def _status(source: Source) -> _Status | None:
 
 
 def _is_on_disk(source: Source) -> TypeGuard[BinaryIO]:
-    """Whether a source is an opened file on disk; the ``fileno()`` of a GzipFile is another file's."""
+    """Whether a source is an opened file on disk; the ``fileno()`` of a GzipFile belongs to another file."""
     return isinstance(getattr(source, "raw", source), io.FileIO)
 
 
@@ -356,7 +355,7 @@ def _load(source: Source) -> _Loaded:
         return _Loaded(source.data[:])
     source, place = placed(source)
     if place is not None:
-        from archive.io.remote import copied, opened_remote  # noqa: PLC0415 (files elsewhere only)
+        from archive.io.remote import copied, opened_remote  # noqa: PLC0415 (remote files only)
 
         with closing(opened_remote(place)) as remote, copied(remote) as file:
             return _map(file)
@@ -365,7 +364,7 @@ def _load(source: Source) -> _Loaded:
             return _map(opened)
     try:
         return _Loaded(_bytes(memoryview(cast("ReadableBuffer", source))))
-    except TypeError:  # no buffer, so a file
+    except TypeError:  # not a buffer, so a file
         file = cast("BinaryIO", source)
     if _is_on_disk(file):
         return _map(file)
@@ -383,9 +382,9 @@ def regular_file(path: str | os.PathLike[str]) -> io.FileIO:
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a small file beside those that a command is about: a list, settings, secrets.
+    """All bytes of a small file that a command needs besides its inputs: a list, settings, secrets.
 
-    Of a pipe, all bytes up to its end; none where nobody writes into it.
+    For a pipe, all bytes up to its end; none if nobody writes to it.
     """
 
     def opened(path: str, flags: int) -> int:
@@ -415,7 +414,7 @@ def _map(file: BinaryIO | io.FileIO) -> _Loaded:
 
 
 def _read(file: BinaryIO | io.FileIO) -> bytes:
-    """All that is left in a file; errors name it."""
+    """The rest of a file; errors name it."""
     with named(_label(file)):
         return file.read() or b""
 

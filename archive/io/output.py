@@ -1,10 +1,10 @@
 """Writes files: complete or not at all, and never over another one unasked.
 
 Only regular files are written and replaced. If a target is a symbolic link, the file that it names is
-written, and the link stays. Without ``force``, a name that is taken is refused, be it by a link to nothing,
-and once more at the moment in which the file takes it: of two processes that write one target, one fails.
-With ``force``, the last file that is complete stays. Of several targets, the first ones become what they were
-if a later one cannot be written; a process that is killed in between leaves some old, some new.
+written, and the link stays. Without ``force``, an existing name is refused, even a dangling link; this is
+checked again atomically when the file is put in place: of two processes that write one target, one fails.
+With ``force``, the last complete file stays. With several targets, the first ones are restored if a later one
+cannot be written; a process that is killed in between leaves some old, some new.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ KINDS = {
     stat.S_IFSOCK: "socket",
     stat.S_IFLNK: "link",
 }
-"""What a path may be that is no regular file."""
+"""What a path may be other than a regular file."""
 _MAY_REPLACE: ContextVar[Callable[[str], None] | None] = ContextVar("_MAY_REPLACE", default=None)
 
 
 def check_target(path: Target, *, force: bool) -> None:
-    """Refuse a target that is no regular file, or exists, unless it may be replaced."""
+    """Refuse a target that isn't a regular file, or that exists, unless it may be replaced."""
     from archive.io.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
 
     given, place = placed(path)
@@ -72,12 +72,12 @@ def check_target(path: Target, *, force: bool) -> None:
             "`-o -` writes a single file to standard output",
             file=os.fspath(path),
         )
-    if not force and os.path.lexists(path):  # a link to nothing, too
+    if not force and os.path.lexists(path):  # even a dangling link
         raise ExistsError(EXISTS, file=os.fspath(path), in_python=REPLACES)
 
 
 def _draft(path: Target) -> Draft | Upload:
-    """A draft of a file, here or elsewhere."""
+    """A draft of a file, here or remote."""
     from archive.io.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
 
     given, place = placed(path)
@@ -85,7 +85,7 @@ def _draft(path: Target) -> Draft | Upload:
         from archive.io.drafts import Draft  # noqa: PLC0415 (only those who write files pay for it)
 
         return Draft(cast("Target", given))
-    from archive.io.uploads import Upload  # noqa: PLC0415 (files elsewhere only)
+    from archive.io.uploads import Upload  # noqa: PLC0415 (remote files only)
 
     return Upload(place)
 
@@ -95,7 +95,7 @@ def replacing_only(check: Callable[[str], None]) -> Iterator[None]:
     """Within the block, call a check right before a file is replaced.
 
     Args:
-        check: takes the target as it was given; it raises an error if the file there may not be replaced.
+        check: takes the target as given; it raises an error if the file there may not be replaced.
     """
     token = _MAY_REPLACE.set(check)
     try:
@@ -175,7 +175,7 @@ def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) ->
                     draft.keep()
                 draft.replace()
     except BaseException:
-        if not last.is_target():  # else all have their names, whatever came then
+        if not last.is_target():  # else all have their names, whatever happened then
             for draft in first:
                 draft.give_back()
         raise
@@ -187,7 +187,7 @@ def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     from archive.io.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
 
     if is_url(beside):
-        import tempfile  # noqa: PLC0415 (files elsewhere only)
+        import tempfile  # noqa: PLC0415 (remote files only)
 
         with tempfile.TemporaryFile() as file:
             yield cast("BinaryIO", file)
@@ -202,7 +202,7 @@ def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
 
 
 def write_all(data: memoryview, file: BinaryIO) -> None:
-    """Write bytes in pieces, so that a file which keeps them needs no second copy at once.
+    """Write bytes in pieces, so that a file that keeps them needs no second copy at once.
 
     A file without a buffer (``python -u``, the last bytes of a disk) may take a part of a piece.
     """

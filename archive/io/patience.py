@@ -1,12 +1,12 @@
-"""How long a request to a place elsewhere may take: the one bound of silence, and of slowness.
+"""How long a request to a remote place may take: the bound on silence, and on slowness.
 
-A request has a minute, for all tries that its file system makes. Each 8 KiB that are received give it a
-second more, up to a minute from then. So a server that falls silent is left after a minute, and one that
-drips soon after; over a line of 64 kbit/s, a file of any size is read. Of what is sent nobody knows how much
-has arrived: such a request has the time of all its bytes from the start.
+A request has a minute, for all tries that its file system makes. Each 8 KiB received give it another second,
+up to a minute from then. So a silent server is given up after a minute, and one that drips soon after; over a
+line of 64 kbit/s, a file of any size can be read. Uploads report no progress, so an upload gets the time for
+all its bytes at once.
 
-Where fsspec is configured to wait longer for one try, that is the time in place of the minute. File systems
-that are not asynchronous (SFTP, SMB) have no bounds but those of their libraries.
+If fsspec is configured to wait longer for one try, that time replaces the minute. File systems that are not
+asynchronous (SFTP, SMB) only have the bounds of their libraries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 """Seconds that a request may be silent."""
 SLOWEST = 1 << 13
-"""Bytes of a second: with fewer, a place is too slow."""
+"""Bytes a second: with fewer, a place is too slow."""
 LONGER = {
     "s3": """FSSPEC_S3='{"config_kwargs": {"read_timeout": 600}}'""",
     "http": "FSSPEC_HTTP_TIMEOUT=600",
@@ -38,12 +38,12 @@ class SilentError(Exception):
 
 
 def prolonged(left: float, count: int, most: float) -> float:
-    """The seconds that a request has left, with those that bytes give which came, or went."""
+    """The seconds that a request has left, with those for bytes received or sent."""
     return min(left + count / SLOWEST, most)
 
 
 def too_slow(seconds: float) -> str:
-    """What is said of a request that took too long."""
+    """What errors say of a request that took too long."""
     return f"no answer in {round(seconds, 1):,g} s, or less than {SLOWEST >> 10} KiB a second"
 
 
@@ -52,7 +52,7 @@ class Patience:
 
     Args:
         fs: the file system of fsspec, an asynchronous one.
-        moved: bytes that it sends or receives, where nobody gives them (:meth:`give`).
+        moved: bytes that it sends or receives, if nobody reports them (:meth:`give`).
     """
 
     def __init__(self, fs: Any, moved: int = 0) -> None:  # noqa: ANN401 (fsspec has no types)
@@ -61,7 +61,7 @@ class Patience:
         self._end: asyncio.Timeout
 
     def run(self, work: Callable[..., Awaitable[T]], *arguments: object, **named: object) -> T:
-        """What work in the file system's loop gives.
+        """The result of work in the file system's loop.
 
         Raises:
             SilentError: it takes too long.
@@ -73,7 +73,7 @@ class Patience:
         return result
 
     async def _bounded(self, work: Callable[..., Awaitable[T]], *arguments: object, **named: object) -> T:
-        from asyncio import timeout  # noqa: PLC0415 (costs start-up, and few read what is elsewhere)
+        from asyncio import timeout  # noqa: PLC0415 (costs start-up, and few read remote files)
 
         try:
             async with timeout(seconds_left(self._seconds)) as self._end:
@@ -102,7 +102,7 @@ class Patience:
         return b"".join(whole)
 
     def give(self, size: int) -> None:
-        """Give the request the time of bytes that were received.
+        """Give the request time for bytes that were received.
 
         Raises:
             LateError: the deadline of the work has passed.
@@ -115,7 +115,7 @@ class Patience:
 
 
 def _configured(fs: Any) -> list[float]:  # noqa: ANN401 (of fsspec)
-    """The seconds that one try may take, where fsspec is configured to say so."""
+    """The seconds that one try may take, if fsspec is configured with such a time."""
     options = fs.storage_options
     told = (
         options.get("timeout"),

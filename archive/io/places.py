@@ -1,7 +1,7 @@
-"""Where files lie: all that a batch asks of a file system, one function a question.
+"""Where files are: everything that a batch asks of a file system, one function per question.
 
-A place is a path of this machine, or a URL, for which the file systems of fsspec answer. A URL that ends with
-a slash is a folder's. HTTP knows no other folders: to ask would read whatever is there.
+A place is a path of this machine, or a URL, for which fsspec's file systems answer. A URL that ends with a
+slash is a folder's. HTTP knows no other folders: asking would read whatever is there.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Fingerprint(NamedTuple):
 
 
 class Measured(io.RawIOBase):
-    """A file that keeps nothing of what is written to it but the fingerprint.
+    """A file that keeps only the fingerprint of what is written to it.
 
     Args:
-        stream: takes what is written, too.
+        stream: also gets what is written.
     """
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
@@ -71,7 +71,7 @@ class Measured(io.RawIOBase):
         return len(piece)
 
     def flush(self) -> None:
-        """Hand on what was written so far."""
+        """Flush what was written so far."""
         if self._stream is not None:
             self._stream.flush()
 
@@ -85,7 +85,7 @@ class Measured(io.RawIOBase):
 
 
 def exists(place: str) -> bool:
-    """Whether the name is taken, even by a link to nothing."""
+    """Whether the name is taken, even by a dangling link."""
     if not is_url(place):
         return os.path.lexists(place)
     location = Location(place)
@@ -119,8 +119,8 @@ def joined(folder: str, name: str) -> str:
 
 
 def beside(folder: str, ending: str) -> str:
-    """The place beside a folder that has its name and an ending; "" beside a root or a bucket."""
-    if is_url(folder):  # nothing lies beside a bucket
+    """The place beside a folder with its name and an ending; "" for a root or a bucket."""
+    if is_url(folder):  # nothing is beside a bucket
         path = folder.rstrip("/") if "/" in Location(folder).path.rstrip("/") else ""
     else:
         path = os.path.normpath(folder)
@@ -130,17 +130,17 @@ def beside(folder: str, ending: str) -> str:
 
 
 def last_part(place: str) -> str:
-    """The name of a file without its folder; of a URL, without what may be secret."""
+    """The name of a file without its folder; for a URL, without secrets."""
     return name_of(place).rpartition("/")[2].partition("?")[0] if is_url(place) else Path(place).name
 
 
 def folder_of(place: str) -> str:
-    """The folder that a file lies in; a URL keeps its slash."""
+    """The folder of a file; a URL keeps its slash."""
     return place[: place.rindex("/") + 1] if is_url(place) else str(Path(place).parent)
 
 
 def absolute(place: str) -> str:
-    """The place wherever one is; links stay."""
+    """The absolute place; links stay."""
     return place if is_url(place) else os.path.abspath(place)  # noqa: PTH100 (links stay)
 
 
@@ -178,7 +178,7 @@ def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
 
 
 def look(place: str) -> Fingerprint | None:
-    """The fingerprint of a regular file; None where there is none, or it cannot be read."""
+    """The fingerprint of a regular file; None if there is none, or it cannot be read."""
     try:
         return fingerprint(place)
     except (ArchiveError, OSError):
@@ -186,33 +186,33 @@ def look(place: str) -> Fingerprint | None:
 
 
 def content(url: str) -> bytes:
-    """All bytes of a file elsewhere, as they are now."""
+    """All bytes of a remote file, as they are now."""
     with closing(opened_remote(Location(url))) as remote:
         return remote.read(0, remote.size)
 
 
 def make_folder_of(place: str) -> None:
-    """Make the folder that a file is to lie in."""
-    if not is_url(place):  # elsewhere, a put makes it
+    """Make the folder that a file is to be in."""
+    if not is_url(place):  # for remote files, a put makes it
         Path(place).parent.mkdir(parents=True, exist_ok=True)
 
 
 def check_folder_of(place: str) -> None:
-    """Refuse a place whose folder is not there and could not be made, or takes no files."""
+    """Refuse a place whose folder is missing and cannot be made, or takes no files."""
     if is_url(place):
         Location(place).check_writable()
         return
     parent = Path(os.path.abspath(place)).parent  # noqa: PTH100 (links may lead in a circle)
     while not parent.exists() and parent != parent.parent:
         parent = parent.parent
-    with os.scandir(parent):  # an error names what is no folder
+    with os.scandir(parent):  # an error names what isn't a folder
         pass
     if not os.access(parent, os.W_OK | os.X_OK):
         raise PermissionError(13, "Permission denied", str(parent))
 
 
 def copy(place: str, target: Sink, *, force: bool) -> None:
-    """Copy a file's content, complete or not at all; a new file gets its mode, too.
+    """Copy a file's content, complete or not at all; a new file also gets its mode.
 
     Args:
         place: the file.
@@ -229,11 +229,11 @@ def copy(place: str, target: Sink, *, force: bool) -> None:
             os.chmod(out.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))  # noqa: PTH101 (no name yet)
 
 
-# --- folders elsewhere
+# --- remote folders
 
 
 def below(folder: str) -> Iterator[tuple[str, str]]:
-    """The URLs of all files in a folder elsewhere, sorted, each with its path from there."""
+    """The URLs of all files in a remote folder, sorted, each with its path from there."""
     location = Location(folder)
     with location.naming_errors("listed"):
         paths = sorted(location.files())

@@ -1,7 +1,7 @@
-"""The bytes of a file by place: a map, or a file elsewhere of which only what is asked for is fetched.
+"""The bytes of a file by place: a map, or a remote file of which only what is asked for is fetched.
 
-A :class:`memoryview` has all bytes of a file at hand. :class:`RangedBytes` fetches them in blocks, and gives
-the same slices. It never gives bytes that were not fetched.
+A :class:`memoryview` has all bytes of a file at hand. :class:`RangedBytes` fetches them in blocks, and
+returns the same slices. It never returns bytes that were not fetched.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 BLOCK = 1 << 16
-"""Bytes that are fetched at least."""
+"""Fewest bytes that are fetched."""
 KEPT = 1 << 25
-"""Bytes of blocks that are kept."""
+"""Most bytes of blocks that are kept."""
 AT_ONCE = 1 << 24
-"""Bytes of one request at most."""
+"""Most bytes of one request."""
 
 
 class Bytes(Protocol):
@@ -27,18 +27,18 @@ class Bytes(Protocol):
     def __getitem__(self, places: slice, /) -> memoryview: ...
 
     def release(self) -> None:
-        """Let go of them; slices stay valid."""
+        """Release them; slices stay valid."""
 
 
 class RangedBytes:
     """The bytes of a file that is read by ranges.
 
     Args:
-        read: gives the bytes from one place to another, all of them, or raises.
+        read: returns all bytes from one place to another, or raises.
         size: of the file, in bytes.
-        head: its first bytes, where they are known.
-        block: bytes that are fetched at least.
-        kept: bytes of blocks that are kept; the blocks used last.
+        head: its first bytes, if known.
+        block: fewest bytes that are fetched.
+        kept: most bytes of blocks that are kept, the last used ones.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RangedBytes:
         if last - first >= self._most // 2:
             return self._long(start, stop)
         numbers = range(first, last + 1)
-        for number in numbers:  # the last used ones: none of them is forgotten for the others
+        for number in numbers:  # the last used ones: none of them is evicted for the others
             if number in self._blocks:
                 self._blocks[number] = self._blocks.pop(number)
         self._fetch([number for number in numbers if number not in self._blocks])
@@ -80,10 +80,10 @@ class RangedBytes:
         return whole[start - low : stop - low]
 
     def prefetch(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Fetch what will be asked for in few requests; no more than half of what is kept.
+        """Fetch what will be asked for in few requests; at most half of what is kept.
 
         Args:
-            spans: first byte of each, and the one behind its last.
+            spans: first byte of each, and the byte after its last.
         """
         most = self._most // 2
         wanted = {
@@ -96,7 +96,7 @@ class RangedBytes:
         self._fetch(sorted(wanted)[:most])
 
     def release(self) -> None:
-        """Let go of all blocks; slices stay valid."""
+        """Release all blocks; slices stay valid."""
         self._blocks.clear()
 
     def _long(self, start: int, stop: int) -> memoryview:
@@ -108,13 +108,13 @@ class RangedBytes:
         return memoryview(whole).toreadonly()
 
     def _fetch(self, numbers: list[int]) -> None:
-        """Fetch blocks that are not kept, those next to each other in one request."""
+        """Fetch blocks that are not kept, adjacent ones in one request."""
         for first, last in _runs(numbers, AT_ONCE // self._block):
             start, stop = first * self._block, min((last + 1) * self._block, self._size)
             self._keep(first, self._read(start, stop))
 
     def _keep(self, first: int, data: bytes) -> None:
-        """Keep blocks, each in memory of its own, and forget those that were used longest ago."""
+        """Keep blocks, each in memory of its own, and forget the least recently used ones."""
         for at in range(0, len(data), self._block):
             self._blocks[first + at // self._block] = memoryview(data[at : at + self._block])
         for number in list(self._blocks)[: -self._most]:
@@ -122,7 +122,7 @@ class RangedBytes:
 
 
 def _runs(numbers: list[int], most: int) -> Iterator[tuple[int, int]]:
-    """First and last of each run of at most ``most`` ascending numbers; a gap of one number ends no run."""
+    """Split ascending numbers into runs of at most ``most``, by first and last; a gap of one ends no run."""
     begin = 0
     for at, number in enumerate(numbers):
         following = numbers[at + 1] if at + 1 < len(numbers) else None

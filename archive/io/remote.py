@@ -1,15 +1,15 @@
-"""Files elsewhere: their bytes by ranges, each of the version that was opened, and copies of them here.
+"""Remote files: their bytes by ranges, all of the version that was opened, and local copies of them.
 
-A file that is opened stays one version. Each answer must be whole, and of the version that was opened. An
-HTTP server names the version (ETag, Last-Modified, size) in the answer itself, and so does S3; elsewhere the
+An open file stays at one version. Each answer must be complete, and of the version that was opened. An HTTP
+server names the version (ETag, Last-Modified, size) in the answer itself, and so does S3; for others the
 file's facts are asked for again after each range.
 
 From HTTP servers, one request for a range brings the size of the file, its version and its first bytes. So
-presigned URLs, which are for one method, serve; and so do servers without HEAD.
+presigned URLs, which are for one method, work; and so do servers without HEAD.
 
 Work that reads all of a file copies it into an unnamed file in the folder for temporary files. The last
-copies are kept as long as the process runs, so that a file that is read twice, or read back after it was put,
-is fetched once. A kept copy is used only if the file elsewhere still is of its version.
+copies are kept as long as the process runs, so that a file that is read twice, or read back after a put, is
+fetched once. A kept copy is used only if the remote file is still of its version.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from archive.io.location import Location, Version
 
 WHOLE = 1 << 26
-"""Bytes of a file, at most, that is read whole where an HTTP server knows no ranges."""
+"""Most bytes of a file that is read as a whole if an HTTP server knows no ranges."""
 PARTIAL, UNSATISFIABLE = 206, 416
 """Status of an HTTP answer with a range, and of one that says that the file has no such bytes."""
 CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 KEPT_BYTES, KEPT_FILES = 1 << 30, 8
-"""Bytes of all copies that are kept, and their number."""
+"""Most bytes of all copies that are kept, and their number."""
 
 
 def check_whole(name: str, data: bytes, size: int) -> None:
@@ -53,8 +53,8 @@ class RemoteFile(Protocol):
     Attributes:
         name: its URL for messages.
         size: in bytes.
-        head: its first bytes, as far as they are known.
-        version: that which was opened.
+        head: its first bytes, as far as known.
+        version: the one that was opened.
     """
 
     name: str
@@ -66,23 +66,23 @@ class RemoteFile(Protocol):
         """The bytes from one place to another, all of them."""
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened."""
+        """Refuse a file that is no longer the version that was opened."""
 
     def close(self) -> None:
         """Close it."""
 
 
 def opened_remote(place: Location) -> RemoteFile:
-    """Open a file, which costs one or two requests."""
+    """Open a file, which takes one or two requests."""
     return HttpFile(place) if place.is_http else _StoredFile(place)
 
 
 class CappedFile:
-    """A file of which no more than some bytes are fetched.
+    """A file of which at most some bytes are fetched.
 
     Args:
         file: the file.
-        most: so many bytes.
+        most: this many bytes.
     """
 
     def __init__(self, file: RemoteFile, most: int) -> None:
@@ -90,14 +90,14 @@ class CappedFile:
         self._file, self._most, self._left = file, most, most
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes from one place to another, all of them; refuses what would be too many together."""
+        """The bytes from one place to another, all of them; refuses too many bytes in total."""
         if stop - start > self._left:
-            raise ArchiveError(f"takes more than {self._most:,} bytes of a file elsewhere", file=self.name)
+            raise ArchiveError(f"takes more than {self._most:,} bytes of a remote file", file=self.name)
         self._left -= stop - start
         return self._file.read(start, stop)
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened."""
+        """Refuse a file that is no longer the version that was opened."""
         self._file.check_unchanged()
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class CappedFile:
 
 
 class _StoredFile:
-    """A file of any file system of fsspec but HTTP."""
+    """A file on any of fsspec's file systems except HTTP."""
 
     head = b""
 
@@ -147,7 +147,7 @@ class _StoredFile:
         return cast("bytes", place.ask("cat_file", place.path, start=start, end=stop, moved=size))
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened."""
+        """Refuse a file that is no longer the version that was opened."""
         with self._place.naming_errors():
             now = self._place.version(self._place.facts())
         if now != self.version:
@@ -165,8 +165,8 @@ class _Answer:
 
     Attributes:
         start: first byte; 0 for the file as a whole.
-        size: of the whole file, in bytes; None where the server does not say.
-        facts: ETag and Last-Modified, where the server tells them.
+        size: of the whole file, in bytes; None if the server does not say.
+        facts: ETag and Last-Modified, if the server sends them.
         data: the bytes.
     """
 
@@ -213,7 +213,7 @@ class HttpFile:
         return answer.data
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened; one that was read whole is at hand."""
+        """Refuse a file that is no longer the version that was opened, unless it was read as a whole."""
         if self._whole is None and self.size:
             self.read(0, 1)
 
@@ -255,10 +255,10 @@ class HttpFile:
 
 
 class CopyCache:
-    """The copies that are kept, by the version of the file, in the order of their last use.
+    """The kept copies, by the version of the file, in the order of their last use.
 
     Args:
-        room: bytes of all copies.
+        room: most bytes of all copies.
         most: how many copies.
     """
 
@@ -268,7 +268,7 @@ class CopyCache:
         """The descriptor and the size of each."""
 
     def opened(self, version: Version) -> BinaryIO | None:
-        """The copy of a version, opened; None where none is kept."""
+        """The copy of a version, opened; None if none is kept."""
         if version not in self._kept:
             return None
         self._kept[version] = self._kept.pop(version)
@@ -277,7 +277,7 @@ class CopyCache:
         return file
 
     def keep(self, version: Version, file: BinaryIO, size: int) -> None:
-        """Keep a file under a descriptor of its own, if it is not too large and its version is certain."""
+        """Keep a file under its own descriptor, if it is not too large and its version is certain."""
         if not version.is_certain or size > self._room or version in self._kept:
             return
         self._kept[version] = (os.dup(file.fileno()), size)
@@ -291,7 +291,7 @@ KEPT = CopyCache(KEPT_BYTES, KEPT_FILES)
 
 @contextmanager
 def copied(remote: RemoteFile) -> Iterator[BinaryIO]:
-    """A copy of a file elsewhere, to be mapped."""
+    """A copy of a remote file, to be mapped."""
     kept = KEPT.opened(remote.version)
     if kept is not None:
         with kept:

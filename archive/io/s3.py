@@ -1,6 +1,6 @@
-"""What S3 is asked for piece by piece, since pieces show that it is alive: ranges of an object, and lists.
+"""Requests to S3 that are read piece by piece, since pieces show that it is alive: ranges and lists.
 
-Each answer must name the version that was opened. An answer that breaks off is asked for again, as often as
+Each answer must name the version that was opened. An answer that breaks off is requested again, as often as
 s3fs tries. Lists come in pages of a thousand; a list without end is not read to its end.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BYTES_LISTED = 512
 """Bytes of an object in a list, about."""
 MOST_FILES = 1 << 20
-"""Files of a list."""
+"""Most files of a list."""
 TOO_MANY = f"more than {MOST_FILES:,} files"
 
 
@@ -71,7 +71,7 @@ def files_below(fs: Any, path: str, depth: int | None, name: str) -> dict[str, d
     Args:
         fs: the file system of s3fs.
         path: of the folder.
-        depth: folders inside one another, at most.
+        depth: most folders inside one another.
         name: its URL, for messages.
 
     Raises:

@@ -12,7 +12,7 @@ NAME = "pyproject.toml"
 TOOL = "debug-archive"
 TABLES = ["budgets", "leaks"]
 MOST_STEPS = 1 << 24
-"""Steps that reading a file may take, of which a key with dots takes many."""
+"""Steps that reading a file may take; a key with dots takes many."""
 
 TableName = Literal["budgets", "leaks"]
 
@@ -22,7 +22,7 @@ class Table(NamedTuple):
 
     Attributes:
         path: of the TOML file.
-        values: what stands in the table.
+        values: the table's contents.
     """
 
     path: str
@@ -33,13 +33,13 @@ def nearest(name: TableName) -> Table | None:
     """The table of the nearest ``pyproject.toml`` that has it: here, or in a folder above."""
     try:
         folder, below = os.getcwd(), ""  # noqa: PTH109 (pathlib costs start-up)
-    except FileNotFoundError:  # somebody has removed it
+    except FileNotFoundError:  # somebody removed it
         return None
     while folder != below:
         path = os.path.relpath(os.path.join(folder, NAME))  # noqa: PTH118 (the same)
         if os.path.lexists(path):
             if not os.path.isfile(path):  # noqa: PTH113 (the same)
-                raise ArchiveError("is no regular file", file=path)
+                raise ArchiveError("isn't a regular file", file=path)
             if (values := _values(path, name)) is not None:
                 return Table(path, values)
         folder, below = os.path.dirname(folder), folder  # noqa: PTH120 (the same)
@@ -69,7 +69,7 @@ def _values(path: str, name: TableName) -> dict[str, Any] | None:
 
         table: Any = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"is no TOML: {error}", file=path) from None
+        raise ArchiveError(f"isn't TOML: {error}", file=path) from None
     for key in ("tool", TOOL, name):
         if key not in table:
             return None
@@ -83,7 +83,7 @@ def _values(path: str, name: TableName) -> dict[str, Any] | None:
 
 
 def _steps(data: bytes) -> int:
-    """Steps that ``tomllib`` takes at most: for each part of a key, all parts before it and of the header."""
+    """Most steps that ``tomllib`` takes: for each part of a key, all parts before it and of the header."""
     lines = data.split(b"\n")
     above = max((line.count(b".") for line in lines if line.lstrip().startswith(b"[")), default=0)
     dots = (line.count(b".") for line in lines)

@@ -1,10 +1,10 @@
-"""Targets elsewhere, by fsspec URLs: written to a file on this machine first, and put there in one go.
+"""Remote targets, by fsspec URLs: first written to a file on this machine, then put there in one go.
 
-A put is atomic where a store of objects takes it (S3, Google Cloud Storage, Azure): the target is the old
-object or the new one. File servers (SFTP, FTP, SMB) may show a part of a file for a time. S3 and Google Cloud
-Storage refuse a put over an object that came meanwhile; elsewhere, one that came between the last look and
-the put is replaced. The file on this machine has a name in the folder for temporary files, and loses it at
-the end; a process that is killed leaves it.
+A put is atomic for object stores (S3, Google Cloud Storage, Azure): the target is the old object or the new
+one. File servers (SFTP, FTP, SMB) may show a part of a file for a time. S3 and Google Cloud Storage reject
+the upload if the object appeared meanwhile; other stores overwrite an object that appeared between the last
+check and the put. The file on this machine has a name in the folder for temporary files, and loses it at the
+end; a process that is killed leaves it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 
 
 class Upload:
-    """A file to write and read on this machine, which becomes a target elsewhere or leaves it alone.
+    """A file to write and read on this machine, which becomes a remote target or leaves it untouched.
 
     Attributes:
         file: the file.
@@ -45,10 +45,10 @@ class Upload:
         self.file.flush()
 
     def take(self) -> None:
-        """Become the target, where there is none.
+        """Become the target, if none exists.
 
         Raises:
-            FileExistsError: there is one.
+            FileExistsError: it exists.
         """
         place = self._place
         with place.naming_errors("written"):
@@ -57,14 +57,14 @@ class Upload:
             self._put(self.file.name, {"mode": "create"} if place.schemes & EXCLUSIVE else {})
 
     def keep(self) -> None:
-        """Keep a copy of the file that is the target, for :meth:`give_back`."""
+        """Keep a copy of the present target, for :meth:`give_back`."""
         self._kept = _named_file()
         with closing(opened_remote(self._place)) as remote, copied(remote) as copy:
             shutil.copyfileobj(copy, self._kept)
         self._kept.flush()
 
     def replace(self) -> None:
-        """Become the target in the place of the file that it is."""
+        """Replace the present target."""
         with self._place.naming_errors("written"):
             self._put(self.file.name, {})
 
@@ -84,7 +84,7 @@ class Upload:
         return self._version is not None
 
     def give_back(self) -> None:
-        """Let the target be what it was before this became it, unless it is another file by now."""
+        """Restore the target as it was before, unless it is another file by now."""
         place = self._place
         with place.naming_errors("written"):
             if self._version is None or place.version(place.facts()) != self._version:
@@ -99,7 +99,7 @@ class Upload:
         """Close the file on this machine, which vanishes."""
         for file in (self.file, self._kept):
             if file is not None:
-                with suppress(OSError):  # of bytes that are not wanted any more
+                with suppress(OSError):  # of bytes that are no longer wanted
                     file.close()
 
 

@@ -1,6 +1,6 @@
-r"""Paths that are URLs: ``s3://bucket/model.pt``. ``C:\x`` and ``a:b`` are none, for only ``://`` makes one.
+r"""Paths that are URLs: ``s3://bucket/model.pt``. ``C:\x`` and ``a:b`` are not: only ``://`` makes one.
 
-URLs may carry passwords and tokens. :func:`shown` gives a URL without them, for messages.
+URLs may contain passwords and tokens. :func:`shown` returns a URL without them, for messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_url(path: object) -> TypeGuard[str]:
 
 
 def shown(url: str) -> str:
-    """A URL, or a text with URLs, without what may be secret: users, passwords and queries.
+    """A URL, or a text with URLs, without possible secrets: users, passwords and queries.
 
     >>> shown("https://me:secret@host/model.pt?token=1")
     'https://host/model.pt?…'

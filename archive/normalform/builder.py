@@ -1,12 +1,12 @@
-"""A normal form in the making: from tables, or while it is changed.
+"""A normal form under construction: from tables, or while it is changed.
 
-The source ranges of a whole archive, to columns. :mod:`~archive.normalform.form` is the way back.
+The source ranges of a whole archive, to columns. :mod:`~archive.normalform.form` is the inverse.
 
-Records repeat ranges, sources and texts by the hundreds; columns have each of them once:
+Records repeat ranges, sources and texts hundreds of times; columns have each of them once:
 
 - a *row* is an offset and a range;
-- a *range* is a source, start, end and tag. Equal ranges are one, numbered by first appearance;
-- a *source* is a text, filename and starting line, and whether it is null. Equal sources are one, unless a
+- a *range* is a source, start, end and tag. Equal ranges are merged, and numbered by first appearance;
+- a *source* is a text, filename and starting line, and whether it is null. Equal sources are merged, unless a
   record has both: PyTorch writes equal sources twice if they were different objects;
 - a *text* is a node in a tree of lines: see :mod:`archive.normalform.texts`.
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # --- ranges
 
 LINE_BYTES = 250
-"""Bytes of memory that a line costs while texts become a tree of lines."""
+"""Bytes of memory that a line takes while texts become a tree of lines."""
 USE_BYTES = 24
 """The same for each further source that has the line."""
 
@@ -55,12 +55,12 @@ def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
     record = np.zeros(len(sources), np.int64)
     record[table.source] = np.repeat(np.arange(len(table.names)), per_row)
     null = sources.is_null.astype(np.int64)
-    # Equal sources become one, over all records; but the second equal one of a record is another source, and
-    # so is equal only to the second ones of other records.
+    # # Equal sources are merged, over all records; but a second equal one in a record is a different source,
+    # equal # only to the second ones of other records.
     content = (text, filename, sources.line, null)
     known, known_at = numbered(*content, ordinals(record, *content))
     span, span_at = numbered(known[table.source], table.start, table.end, table.tag)
-    # Sources, then texts, are numbered again, by the first range that needs them; what no range needs goes.
+    # Sources, then texts, are renumbered by the first range that needs them; unneeded ones are dropped.
     used, used_at = numbered(known[table.source[span_at]])
     source_at = known_at[known[table.source[span_at]]][used_at]
     there = np.flatnonzero(text[source_at] >= 0)
@@ -111,13 +111,13 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
     ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
     ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
     kept = length > 0
-    # The quick way: each piece is a line already, as in string tables.
+    # The fast path: each piece is already a line, as in string tables.
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
     if single and (ended[kept] | last).all():
         allowance.take(LINE_BYTES * len(at) + USE_BYTES * len(piece), "lines of sources")
         return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
-    # The plain way: texts are put together and cut into lines, each list of pieces once.
+    # The general path: texts are joined and cut into lines, each list of pieces once.
     newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
     counts, numbers = [], []
     known: dict[bytes, list[int]] = {}
@@ -138,7 +138,7 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
 # --- builder
 
 ROW_BYTES, HANDLE_BYTES, FRAME_BYTES, METHOD_BYTES, VALUE_BYTES = 60, 220, 120, 180, 60
-"""Bytes of memory while a row, handle, frame, method, and handle or path of one become columns."""
+"""Bytes of memory while a row, handle, frame, method, and a method's handle or path become columns."""
 
 
 @dataclass(eq=False)
@@ -146,9 +146,9 @@ class FormBuilder:
     """The columns of a normal form and the pool of its strings; both may grow.
 
     Attributes:
-        columns: by name; whoever changes a column replaces it.
+        columns: by name; to change a column, replace it.
         pool: the strings that columns refer to.
-        allowance: the memory that the form may cost.
+        allowance: the memory that the form may take.
     """
 
     columns: Columns
@@ -165,14 +165,14 @@ class FormBuilder:
         *,
         allowance: Allowance | None = None,
     ) -> Self:
-        """A form of an archive's tables.
+        """A form from an archive's tables.
 
         Args:
             ranges: the source ranges of all records.
             handles: the call-stack map, if there is one.
             methods: the debug handles of each method's instructions, if they are recorded.
             paths: the module paths of each method's operators, if they are recorded.
-            allowance: the memory that the form may cost; without bounds if none is given.
+            allowance: the memory that the form may take; unbounded by default.
         """
         allowance = allowance or unbounded()
         pool = Pool(allowance)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 CHECKED_BYTES = 56
-"""Bytes of memory that each row of the longest column costs while columns are checked."""
+"""Bytes of memory that each row of the longest column takes while columns are checked."""
 FEWER_ROWS = {"row.column", "handle.place"}
 """The columns that have fewer rows than their tables while they are modelled."""
 
@@ -45,7 +45,7 @@ PARTS: dict[ColumnName, ColumnName] = {
 }
 """Columns that count how many rows of another column belong to each of their own rows."""
 STRING_TABLES = {"string", "template", "number"}
-"""Tables of the strings themselves; each layout of companions has other ones."""
+"""Tables of the strings themselves; each layout of companions has its own."""
 BEFORE: tuple[ColumnName, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
 BEFORE += ("origin.inner", "origin.next")
 """Columns of exported programs whose values are rows before their own."""
@@ -84,12 +84,12 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
 
 
 def _check_order(columns: Columns) -> None:
-    """Refuse handles, and tags that are said to be in order, which are not: look-ups bisect them."""
+    """Refuse handles, and tags declared as ordered, that are not sorted: look-ups bisect them."""
     tags: ColumnName = "range.tag"
     ordered = columns["file.ordered"][0] if "file.ordered" in columns else 0
     for name in (*(("handle.handle",) if "handle.handle" in columns else ()), *((tags,) if ordered else ())):
         values = columns[name]
-        falls = np.flatnonzero(values[1:] < values[:-1])  # no difference, which may need 65 bits
+        falls = np.flatnonzero(values[1:] < values[:-1])  # not a difference, which may need 65 bits
         if len(falls):
             raise ArchiveError(
                 place=f"{name}, row {falls[0] + 1}", expected="values in order", found="a lower one"
@@ -97,7 +97,7 @@ def _check_order(columns: Columns) -> None:
 
 
 def _check_rows(columns: Columns) -> None:
-    """Refuse rows and tags where a record has none, ranges that no row has, and null sources with content."""
+    """Refuse rows and tags where a record has none, unused ranges, and null sources with content."""
     layout = columns["record.layout"]
     filled = np.flatnonzero((layout == RANGE_LAYOUTS.index(RangeLayout.EMPTY)) & (columns["record.rows"] > 0))
     if len(filled):
@@ -122,7 +122,7 @@ def _check_rows(columns: Columns) -> None:
 
 
 def _check_names(columns: Columns) -> None:
-    """Refuse names of operators and functions where the rows of the call-stack map have no place for them."""
+    """Refuse names of operators and functions if the rows of the call-stack map have no place for them."""
     if "file.callstacks" not in columns or columns["file.callstacks"][0] != CALLSTACK_LAYOUTS.index(
         Generation.CALLSTACK_3
     ):
@@ -155,7 +155,7 @@ def _expect(columns: Columns, name: ColumnName) -> None:
 
 
 def _sizes(columns: Columns) -> dict[str, int]:
-    """The number of rows of each table; refuses tables whose columns differ in it."""
+    """The number of rows of each table; refuse tables whose columns differ in it."""
     sizes: dict[str, int] = {}
     for column in COLUMNS:
         values = columns.get(column.name)
@@ -185,14 +185,14 @@ def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
 
 
 def _check_before(name: ColumnName, columns: Columns) -> None:
-    """Refuse references that do not lead to a row before their own: none comes back to itself."""
+    """Refuse references that do not lead to an earlier row: so there are no cycles."""
     later = np.flatnonzero(columns[name] >= np.arange(len(columns[name])))
     if len(later):
-        raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="one behind")
+        raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="a later one")
 
 
 def _check_stacks(name: ColumnName, columns: Columns, allowance: Allowance) -> None:
-    """Refuse call stacks that are too long or come back to themselves: each round looks twice as far."""
+    """Refuse call stacks that are too long or cyclic: each round looks twice as far."""
     following = columns[name]
     ahead, length = following.copy(), np.ones(len(following), np.int64)
     rounds = 0
@@ -207,7 +207,7 @@ def _check_stacks(name: ColumnName, columns: Columns, allowance: Allowance) -> N
 
 
 def _check_programs(columns: Columns, allowance: Allowance) -> None:
-    """Refuse what is no tree in exported programs, or too deep, and graphs whose holder is elsewhere."""
+    """Refuse exported programs that aren't trees or are too deep, and graphs whose holder is in another."""
     for name in BEFORE:
         _check_before(name, columns)
         if name != "origin.next":

@@ -1,7 +1,7 @@
 """The columns of the normal form: each one's name, meaning, bounds, and number in a companion file.
 
-A column's name is ``table.field``. The columns of a table are equally long: they have a value for each row.
-:func:`column_lines` makes the specification's list of them.
+A column's name is ``table.field``. All columns of a table have the same length: a value for each row.
+:func:`column_lines` makes the list in the specification.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CALLSTACK_LAYOUTS = [Generation.CALLSTACK_3, Generation.CALLSTACK_4]
 """The layouts of call-stack maps; ``file.callstacks`` is an index into them."""
 
 STRINGS = 1
-"""Section of the strings' bytes, one string behind the other."""
+"""Section of the strings' bytes, concatenated."""
 
 RAW = 2
-"""Section of the raw records' bytes, one record behind the other."""
+"""Section of the raw records' bytes, concatenated."""
 
 SOLID = 3
 """Section that holds all others, in small packed companions."""
@@ -47,15 +47,15 @@ PAGES = 4
 """Section of the pages' checksums, in mapped companions."""
 
 OBJECTS = 5
-"""Section of what stood behind the segments of shared objects, one behind the other."""
+"""Section of the bytes after the segments of shared objects, concatenated."""
 
 MOST_MARKED = 1 << 16
-"""Columns of a terminal that a part of a mark stays below; a wider mark is part of the code's text."""
+"""Terminal columns that a part of a mark stays below; a wider mark is part of the code's text."""
 PROGRAM_TABLES = (
     *("scope", "site", "call", "line", "inside", "instance", "maker", "made", "origin", "address", "keyset"),
     *("key", "kept"),
 )
-"""Tables of exported programs, beside ``program``."""
+"""Tables of exported programs, besides ``program``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Column:
         number: its number in a companion file.
         name: ``table.field``.
         meaning: of a value.
-        refers: the table whose rows the values are; None where they are plain numbers.
-        low: the least value; None where every 64-bit integer is possible.
-        high: the bound that values stay below, where the column refers to no table but has one.
-        optional: whether the column may be missing where its table is present.
+        refers: the table whose rows the values are; None if they are plain numbers.
+        low: the least value; None if every 64-bit integer is possible.
+        high: the bound that values stay below, if the column refers to no table but has a bound.
+        optional: whether the column may be missing even if its table is present.
     """
 
     number: int
@@ -89,7 +89,7 @@ class Column:
 PROGRAM_COLUMNS = (
     Column(112, "program.name", "name of an exported program", "string"),
     Column(113, "program.sites", "how many nodes it has"),
-    Column(114, "program.scopes", "how many graphs are inside of its own"),
+    Column(114, "program.scopes", "how many graphs are inside its own"),
     Column(116, "scope.parent", "graph around this one; -1 for the program's own", "scope", low=NO_ROW),
     Column(117, "scope.holder", "node that holds the graph", "site"),
     Column(118, "scope.name", "name of the graph", "string"),
@@ -127,7 +127,7 @@ PROGRAM_COLUMNS = (
     ),
     Column(141, "line.before", "tildes before the carets of the mark", high=MOST_MARKED),
     Column(142, "line.carets", "carets of the mark", high=MOST_MARKED),
-    Column(143, "line.after", "tildes behind the carets", high=MOST_MARKED),
+    Column(143, "line.after", "tildes after the carets", high=MOST_MARKED),
     Column(144, "inside.outer", "instance around this one; -1 for the outermost", "inside", low=NO_ROW),
     Column(145, "inside.instance", "the module", "instance"),
     Column(
@@ -149,12 +149,12 @@ PROGRAM_COLUMNS = (
     Column(161, "origin.number", "number at the end of that name; -1 if there is none", low=NO_ROW),
     Column(162, "origin.target", "what that node calls", "string"),
     Column(163, "origin.graph", "id of that graph", "address"),
-    Column(164, "origin.pass", "pass that made a node of it", "string"),
+    Column(164, "origin.pass", "pass that made a node from it", "string"),
     Column(165, "origin.action", "what the pass did", "string"),
     Column(
         166,
         "origin.inner",
-        "first of the nodes that it was made from itself; -1 if none",
+        "first of the nodes that it was itself made from; -1 if none",
         "origin",
         low=NO_ROW,
     ),
@@ -168,7 +168,7 @@ PROGRAM_COLUMNS = (
     Column(168, "address.value", "id of an object in the process that exported", low=None),
     Column(172, "keyset.count", "how many keys of metadata the set has"),
     Column(174, "key.name", "key of metadata: stack_trace", "string"),
-    Column(176, "kept.site", "node whose text is kept as it stands", "site"),
+    Column(176, "kept.site", "node whose text is kept as it is", "site"),
     Column(177, "kept.key", "its key", "string"),
     Column(178, "kept.text", "the text", "string"),
 )
@@ -187,9 +187,7 @@ COLUMNS = (
         18, "file.method_version", "bytecode version in mobile_debug_handles.pkl", low=None, optional=True
     ),
     Column(19, "file.path_version", "bytecode version in mobile_debug.pkl", low=None, optional=True),
-    Column(
-        20, "file.digest", "digest of the archive, if a join gives its bytes again", low=None, optional=True
-    ),
+    Column(20, "file.digest", "digest of the archive, if a join restores its bytes", low=None, optional=True),
     Column(21, "file.qualified_top", "qualified name of the top module's class", "string"),
     Column(22, "file.ordered", "1 if the values of range.tag never fall", high=2, optional=True),
     Column(
@@ -239,7 +237,7 @@ COLUMNS = (
     Column(43, "row.column", "bytes before it in that line", low=None),
     Column(48, "range.source", "source that the range is part of", "source"),
     Column(49, "range.start", "first byte of the range in the source's text"),
-    Column(50, "range.end", "byte behind the last one"),
+    Column(50, "range.end", "byte after the last one"),
     Column(51, "range.tag", "number of the range in the archive; -1 without tags", low=None),
     Column(56, "source.text", "text; -1 if it is empty", "text", low=NO_ROW),
     Column(57, "source.filename", "file of the text; -1 if none is recorded", "string", low=NO_ROW),
@@ -253,7 +251,7 @@ COLUMNS = (
     Column(74, "handle.op", "name of the operator; -1 if none is recorded", "string", low=NO_ROW),
     Column(75, "handle.stack", "outermost call; -1 for an operation of the top method", "frame", low=NO_ROW),
     Column(76, "handle.place", "handle in the n-th row of the call-stack map", "handle"),
-    Column(80, "frame.next", "call inside of this one; -1 in the innermost", "frame", low=NO_ROW),
+    Column(80, "frame.next", "call inside this one; -1 in the innermost", "frame", low=NO_ROW),
     Column(81, "frame.module", "module whose method is called; -1 for a function", "module", low=NO_ROW),
     Column(82, "frame.tag", "tag of the call's range in the caller; -1 if unknown", low=None),
     Column(83, "frame.function", "name of what is called; -1 if none is recorded", "string", low=NO_ROW),
@@ -268,7 +266,7 @@ COLUMNS = (
     Column(98, "step.path", "module path of the operator", "string"),
     Column(104, "raw.name", "name of a raw record", "string"),
     Column(105, "raw.length", "bytes of the raw record"),
-    Column(106, "object.length", "bytes of a shared object that stand behind its segments"),
+    Column(106, "object.length", "bytes of a shared object after its segments"),
     Column(107, "object.start", "byte that its section headers begin at"),
     Column(108, "object.sections", "how many section headers it has", high=1 << 16),
     Column(109, "object.names", "number of the section that has the names of sections", high=1 << 16),
@@ -278,7 +276,7 @@ BY_NUMBER = {column.number: column for column in COLUMNS}
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 
 ALWAYS = ("file", "record", "row", "range", "source", "text", "node")
-"""Tables that every companion has, if only without rows."""
+"""Tables that every companion has, even without rows."""
 TOGETHER = {
     "handle": ("frame", "module"),
     "code": ("digest",),
@@ -286,7 +284,7 @@ TOGETHER = {
     "pathed": ("step",),
     "program": PROGRAM_TABLES,
 }
-"""Tables that a table needs beside it."""
+"""Tables that a table requires."""
 RECORD_FACT: dict[str, ColumnName] = {
     "handle": "file.callstacks",
     "method": "file.method_version",

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from archive.normalform.metadata import Metadata
 
 HANDLE_BYTES = 160
-"""Bytes of memory that a debug handle costs in a table: 32 in columns, the others once all are listed."""
+"""Bytes of memory that a debug handle takes in a table: 32 in columns, the rest once all are listed."""
 
 
 @dataclass(frozen=True, eq=False)
 class NormalForm:
-    """The debug information of an archive as columns, each fact once, whatever layouts its records have.
+    """The debug information of an archive as columns, each fact only once, whatever layouts its records have.
 
-    It holds the same as the archive's tables, which are made of it when they are asked for;
+    It holds the same as the archive's tables, which are made from it on demand;
     :class:`~archive.normalform.records.DebugRecords` are its records, to the byte. A
-    :class:`~archive.normalform.builder.FormBuilder` makes a form of tables.
+    :class:`~archive.normalform.builder.FormBuilder` makes a form from tables.
 
     Attributes:
         columns: by name: see :mod:`archive.normalform.columns`.
         strings: what columns of names refer to.
-        allowance: the memory that tables and records may cost.
+        allowance: the memory that tables and records may take.
     """
 
     columns: Columns
@@ -47,7 +47,7 @@ class NormalForm:
 
     @property
     def range_table(self) -> RangeTable:
-        """The source ranges, laid out as the records have them."""
+        """The source ranges, laid out as in the records."""
         return self.range_records.table
 
     @cached_property
@@ -70,11 +70,11 @@ class NormalForm:
 
     @cached_property
     def metadata(self) -> Metadata:
-        """The metadata of exported programs, which it has."""
+        """The metadata of its exported programs."""
         from archive.normalform.metadata import Metadata  # noqa: PLC0415 (few archives have programs)
 
         return Metadata(self.columns, self.strings, self.allowance)
 
     def with_columns(self, columns: Columns) -> NormalForm:
-        """Another form, of the same strings."""
+        """Another form with the same strings."""
         return replace(self, columns=columns)

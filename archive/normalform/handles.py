@@ -60,10 +60,10 @@ def _visited(stack: Ints, following: Ints) -> Ints:
 
     Args:
         stack: the first frame of each stack (h).
-        following: the frame behind each frame (f).
+        following: the frame after each frame (f).
 
     Returns:
-        Frames that some stack has, ordered by the first such stack, and in it by depth.
+        Frames of any stack, ordered by the first such stack, and within it by depth.
     """
     step = np.append(following, -1)
     never = np.iinfo(np.int64).max
@@ -79,7 +79,7 @@ def _visited(stack: Ints, following: Ints) -> Ints:
 
 
 def unpack_handles(columns: Columns, strings: StringTable) -> HandleTable:
-    """The call-stack map of some columns, rows in the record's order."""
+    """The call-stack map from some columns, rows in the record's order."""
     order = columns["handle.place"]
     return HandleTable(
         strings,

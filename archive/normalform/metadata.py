@@ -1,4 +1,4 @@
-"""The metadata of exported programs, made of columns: the texts of each node, to the byte."""
+"""The metadata of exported programs, made from columns: the texts of each node, to the byte."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 PIECE = 250
-"""Bytes of memory that a part of a text costs besides its own: of a frame, of an instance, of an origin."""
+"""Bytes of memory that a part of a text takes besides its own: a frame, an instance, an origin."""
 PATHS = 5
-"""Times that the path of an instance stands in memory: itself, in its key, and in texts of both."""
+"""How many times the path of an instance is in memory: itself, in its key, and in texts of both."""
 ESCAPED = 6
-"""Characters of JSON that a character takes at most."""
+"""Most characters of JSON that a character takes."""
 MUCH = 1 << 62
 
 
@@ -163,7 +163,7 @@ class Metadata:
             call, own_key = self._list("inside.call")[inside], self._list("instance.key")[instance]
             name = self.text(self._list("instance.name")[instance])
             whole = not outer or self._list("instance.whole")[instance]
-            # Paths grow with each instance, so each is asked for before it is made.
+            # Paths grow with each instance, so memory for each is asked for before it is made.
             self._allowance.take(PIECE + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
             outer = name if whole else f"{outer}.{name}"
             key = Key(
@@ -192,7 +192,7 @@ class Metadata:
 
     @cached_property
     def _origin_costs(self) -> list[int]:
-        """The memory of the text of each row and all that it leads to: rows are shared, texts are not."""
+        """The memory of the text of each row and of those it leads to: rows are shared, texts are not."""
         costs: list[int] = []
         rows = zip(
             *(self._list(f"origin.{part}") for part in ("base", "target", "pass", "action")),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The strings of a whole archive, each once, numbered by first use; and names of records."""
+"""The strings of a whole archive, without duplicates, numbered by first use; and names of records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 STRING_BYTES, STRING_COPIES = 160, 3
-"""Bytes of memory that a string costs besides its own, and how often these are there: in the pool, on the
-way, and in the table that is made of it."""
+"""Bytes of memory that a string takes besides its own, and how many copies exist: in the pool, in transit,
+and in the table that is made from it."""
 
 RECORD_BYTES = 400
-"""Bytes of memory that a record costs besides its name."""
+"""Bytes of memory that a record takes besides its name."""
 NAME_COPIES = 5
 """Bytes of memory for each byte of a name: itself, and as text up to four."""
 MANY = 1 << 10
@@ -33,7 +33,7 @@ class Pool:
     """Distinct strings, each with a number; string 0 is "".
 
     Args:
-        allowance: the memory that the strings may cost; without bounds if none is given.
+        allowance: the memory that the strings may take; unbounded by default.
     """
 
     def __init__(self, allowance: Allowance | None = None) -> None:
@@ -77,8 +77,8 @@ def record_names(strings: Strings, numbers: Iterable[int], allowance: Allowance)
 
     Args:
         strings: a companion's.
-        numbers: those of the names; one may be there several times.
-        allowance: the memory that the names may cost.
+        numbers: those of the names; one may occur several times.
+        allowance: the memory that the names may take.
     """
     names = []
     for number in numbers:

@@ -1,9 +1,9 @@
 """The metadata of exported programs to columns.
 
 A stack trace is a path in the tree of calls, from the innermost to the outermost; module stacks, and the
-functions that made a node, are paths in trees of their own. An instance is named relative to the module
-around it, so that the layers of a model share their instances. Rows are numbered by first use. A text that
-its build function does not give again is kept as it stands, in the table ``kept``.
+functions that made a node, are paths in separate trees. An instance is named relative to the module around
+it, so that the layers of a model share their instances. Rows are numbered by first use. A text that its build
+function cannot rebuild is kept as it is, in the table ``kept``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_MARK = (-1, 0, 0, 0)
 
 
 class UniqueRows:
-    """The rows of a table, each once."""
+    """The rows of a table, without duplicates."""
 
     def __init__(self, table: str, *fields: str) -> None:
         self._table, self._fields = table, fields
@@ -59,12 +59,12 @@ class UniqueRows:
         return number
 
     def add(self, *row: int) -> int:
-        """Add a row, whether or not there is one like it; its number."""
+        """Add a row, even if an equal one exists; return its number."""
         self._rows.append(row)
         return len(self._rows) - 1
 
     def path(self, rows: Iterable[tuple[int, ...]]) -> int:
-        """The number of the last of some rows, each of which begins with the number of the one before it."""
+        """The number of the last of some rows, each of which begins with the previous one's number."""
         at = NO_ROW
         for row in rows:
             at = self.number(at, *row)
@@ -213,7 +213,7 @@ class ProgramPacker:
         return self.inside.path(rows), 0
 
     def _name(self, name: str) -> tuple[int, int]:
-        """The string of a name without the number at its end, and the number; -1 where there is none."""
+        """The string of a name without the number at its end, and the number; -1 if there is none."""
         match = NUMBERED.fullmatch(name)
         if match is None:
             return self._text(name), NO_ROW

@@ -1,14 +1,14 @@
-"""Source ranges of a normal form as records, each to the byte, or as the table that parsing these gives.
+"""Source ranges of a normal form as records, each to the byte, or as the table that parsing them gives.
 
-They are as PyTorch lays them out: texts whole or in lines, string tables in its order.
+They are laid out as in PyTorch: texts as a whole or in lines, string tables in its order.
 
-PyTorch's string table begins with "". Then follow, source by source in the order of the rows, the lines of
-the text ("" behind a last line that has a line feed) and the filename. Each string is there once, where it is
-first needed. A record writes each of its sources once.
+PyTorch's string table begins with "". Then follow, for each source in the order of the rows, the lines of the
+text ("" after a last line that has a line feed) and the filename. Each string occurs once, where it is first
+needed. A record writes each of its sources once.
 
-Texts are in lines for records with a string table, else each in one piece. Sources of one text share it: a
-traced model has a source for each operation, whose texts are a few call stacks. A record with a string
-table has texts of its own; all others share theirs.
+Texts are in lines in records with a string table, otherwise each is one piece. Sources with the same text
+share it: a traced model has a source for each operation, whose texts are a few call stacks. Each record with
+a string table has its own texts; all others share theirs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 # --- record texts
 
 LINE_BYTES = 64
-"""Bytes of memory that a line of a text costs while the text is laid out, of those laid out at once."""
+"""Bytes of memory that a line of a text takes while the text is laid out, among those laid out at once."""
 TEXT_COPIES = 2
-"""Copies of a text in memory while it is put together of its lines."""
+"""Copies of a text in memory while it is joined from its lines."""
 LINES = 1 << 12
 """Lines that are copied at once."""
 
@@ -53,9 +53,9 @@ class LaidOutTexts:
     """The pieces of t texts.
 
     Attributes:
-        strings: the form's strings, and behind them the texts that are one piece.
+        strings: the form's strings, followed by the texts that are one piece.
         first: the first piece of each text (t + 1).
-        piece: strings; a text in lines ends with "" behind a last line that has a line feed.
+        piece: strings; a text in lines ends with "" after a last line that has a line feed.
     """
 
     strings: StringTable
@@ -75,7 +75,7 @@ class RecordTexts:
     Attributes:
         of: the text of each source (s).
         at: the first source of each text (t).
-        in_lines: whether the text is one of a record with a string table (t).
+        in_lines: whether the text belongs to a record with a string table (t).
     """
 
     def __init__(self, columns: Columns, record: Ints, source: Ints, in_lines: np.ndarray) -> None:
@@ -88,7 +88,7 @@ class RecordTexts:
 
     @cached_property
     def _first(self) -> Ints:
-        """Where each text's lines begin, one text behind the other (t + 1)."""
+        """Where each text's lines begin in their concatenation (t + 1)."""
         return line_bounds(self._node, self._parent)
 
     def pieces(self, strings: StringTable, allowance: Allowance) -> LaidOutTexts:
@@ -104,7 +104,7 @@ class RecordTexts:
             return self._pieces(strings, first)
 
     def _pieces(self, strings: StringTable, first: Ints) -> LaidOutTexts:
-        """The pieces, whose places are known; a window of texts is put together at once."""
+        """The pieces, whose places are known; a window of texts is joined at once."""
         piece = np.full(int(first[-1]), nothing(strings), np.int64)
         alone = np.flatnonzero(~self.in_lines)
         piece[first[alone]] = len(strings) + np.arange(len(alone))
@@ -144,13 +144,13 @@ def nothing(strings: StringTable) -> int:
 # --- relayout
 
 ROW_BYTES, SOURCE_BYTES, NODE_BYTES, STRING_BYTES, PIECE_BYTES = 48, 128, 40, 40, 64
-"""Bytes of memory that a row, a source, a line of the tree, a string and a piece of a text cost meanwhile; of
-pieces, those that are looked at at once."""
+"""Bytes of memory that a row, a source, a line of the tree, a string and a piece of a text take meanwhile;
+only pieces that are processed at once count."""
 NEVER, FIRST = 1 << 62, -1
-"""The turn of a string that a record does not need, and that of the first one, which is ""."""
+"""The turn of a string that a record does not need, and of the first one, which is ""."""
 STRING_TABLE = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE)
 KEPT_ROW_BYTES, KEPT_SOURCE_BYTES = 4, 32
-"""Bytes of memory that a row and a source cost from then on."""
+"""Bytes of memory that a row and a source take from then on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class LaidOut:
         source: the form's source that each one is (s).
         text: the text of each source, int32 (s).
         pieces: the texts' pieces; those of texts in lines are places in ``table``.
-        name: the place of the filename in ``table``; where there is no string table, string or -1 (s).
+        name: the place of the filename in ``table``; without a string table, string or -1 (s).
         in_lines: whether the record of a text has a string table (t).
         table_first: where each record's string table begins in ``table`` (r + 1).
         table: the string tables' strings, in their order.
@@ -188,7 +188,7 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
     Args:
         columns: by name.
         strings: what columns of names refer to; "" among them.
-        allowance: the memory that this may cost.
+        allowance: the memory that this may take.
     """
     span = columns["row.range"]
     allowance.take(KEPT_ROW_BYTES * len(span), "source ranges")
@@ -236,8 +236,8 @@ def _string_tables(
 class _StringTables:
     """Makes the string tables of records, one after another.
 
-    A string has a *turn* at which it is needed first. Turns are ascending: of each source come the pieces of
-    its text, if it is the first with that text, and then its filename. No two are the same.
+    Strings are numbered by first use: each has a *turn*. For each source in order come the pieces of its text
+    (unless an earlier source had that text), then its filename. No two turns are the same.
 
     Args:
         texts: of all records.
@@ -276,7 +276,7 @@ class _StringTables:
         return self._place[names], table
 
     def _windows(self, some: range) -> Iterator[tuple[slice, Ints]]:
-        """The pieces of some texts, and the turns at which they are needed, a window at a time."""
+        """The pieces of some texts, and their turns, a window at a time."""
         first = self._first[some.start : some.stop + 1]
         for low, high in windows(first - first[0]):
             at = slice(int(first[low]), int(first[high]))
@@ -292,12 +292,12 @@ SHORTEST_INTEGER = 2
 
 @dataclass(frozen=True, eq=False)
 class RangeRecords:
-    """The records of source ranges that some columns stand for.
+    """The records of source ranges that some columns represent.
 
     Attributes:
         columns: by name.
         strings: what columns of names refer to.
-        allowance: the memory that records and their table may cost.
+        allowance: the memory that records and their table may take.
     """
 
     columns: Columns
@@ -342,7 +342,7 @@ class RangeRecords:
         }
         with self.allowance.part() as meanwhile:
             meanwhile.take(VALUE_BYTES * (len(span) + 4 * (own.stop - own.start)), "source ranges")
-            # What the texts of the sources take at least in a record with a string table.
+            # The least that the texts of the sources take in a record with a string table.
             pieces = np.diff(laid.pieces.first)[laid.text[own]]
             with meanwhile.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
                 pass
@@ -403,7 +403,7 @@ class RangeRecords:
 
 
 def _repeated(values: Ints, first: Ints, counts: Ints) -> Ints:
-    """Runs of values, one behind the other, in windows: ``counts[i]`` of them from ``first[i]`` on."""
+    """Concatenated runs of values, in windows: ``counts[i]`` of them from ``first[i]`` on."""
     begin = firsts(counts)
     runs = np.empty(int(begin[-1]), np.int64)
     for low, high in windows(begin):

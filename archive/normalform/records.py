@@ -22,7 +22,7 @@ class DebugRecords(Mapping[str, bytes]):
 
     Args:
         form: the debug information.
-        raw: records that are taken as they are, whether or not the form would give them.
+        raw: records that are taken unchanged, whether or not the form could rebuild them.
 
     Attributes:
         raw: the same.
@@ -31,7 +31,7 @@ class DebugRecords(Mapping[str, bytes]):
 
     def __init__(self, form: NormalForm, raw: Mapping[str, memoryview | bytes] | None = None) -> None:
         self.raw = raw or {}
-        self._makers: dict[str, Callable[[], bytes]] = {}  # none holds `self`: a circle would stay in memory
+        self._makers: dict[str, Callable[[], bytes]] = {}  # none holds `self`: a cycle would stay in memory
         self.range_names = form.range_records.names
         for number, name in enumerate(self.range_names):
             if not holds_ranges(name):

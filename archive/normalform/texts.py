@@ -1,8 +1,8 @@
 """Texts as paths in a tree of lines, so that stacks of frames share their outer frames.
 
 A traced operation's text is its Python stack, innermost frame first, so the texts of one model end alike.
-Each line is a *node*, and its parent the line that follows it (-1 behind the last one). A text is the node of
-its first line::
+Each line is a *node*, and its parent is the line that follows it (-1 after the last one). A text is the node
+of its first line::
 
     text 0: "f", "g", "main"        main (0) <- g (1) <- f (2)      text 0 is node 2
     text 1: "h", "g", "main"                        ^--- h (3)      text 1 is node 3
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
 
 DEEPEST_SHARED = 20_000
-"""Lines from a text's end that may be shared; beyond, sharing would cost more time than it saves bytes."""
+"""Lines from a text's end that may be shared; beyond, sharing takes too much time for the bytes it saves."""
 FEW = 32
-"""Texts that are followed one by one."""
+"""Up to this many texts are followed one by one."""
 
 
 def pack_texts(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
@@ -93,7 +93,7 @@ def roots(parent: Ints) -> Ints:
 
 
 def line_bounds(node: Ints, parent: Ints) -> Ints:
-    """Where the lines of each text begin, one text behind the other, and those of the last one end (t + 1).
+    """Where the lines of each text begin in their concatenation, and those of the last one end (t + 1).
 
     Args:
         node: of each text, -1 for those without lines (t).
@@ -103,10 +103,10 @@ def line_bounds(node: Ints, parent: Ints) -> Ints:
 
 
 def unpack_texts(first: Ints, node: Ints, parent: Ints, line: Ints) -> Ints:
-    """The lines of some texts, one text behind the other (first[-1]).
+    """The concatenated lines of some texts (first[-1]).
 
     Args:
-        first: their bounds, of :func:`line_bounds` (t + 1).
+        first: their bounds, from :func:`line_bounds` (t + 1).
         node: as there (t).
         parent: as there (k).
         line: of each node (k).
@@ -125,7 +125,7 @@ def unpack_texts(first: Ints, node: Ints, parent: Ints, line: Ints) -> Ints:
 
 
 def _follow(node: int, parent: memoryview, line: memoryview, lines: memoryview) -> None:
-    """Write the lines from a node on: for few texts quicker than a round for each line of the longest."""
+    """Write the lines from a node on: for few texts faster than a round for each line of the longest."""
     at = 0
     while node >= 0:
         lines[at] = line[node]

@@ -33,7 +33,7 @@ def float_of(data: bytes) -> float:
 
 
 class Argument(IntEnum):
-    """The layout of the bytes behind an opcode. Numbers are little-endian, except F64."""
+    """The layout of the bytes after an opcode. Numbers are little-endian, except F64."""
 
     NONE = 0
     U8 = 1
@@ -80,7 +80,7 @@ HOLDERS = frozenset(
 
 
 class Takes(IntEnum):
-    """How many values an opcode takes off the stack, where that is no fixed number from 0 to 3."""
+    """How many values an opcode takes off the stack, where that isn't a fixed number from 0 to 3."""
 
     TO_MARK = -1  # all above the last MARK
     TARGET_TO_MARK = -2  # all above it, into the container below the MARK, which stays
@@ -90,7 +90,7 @@ class Opcode(NamedTuple):
     """One opcode.
 
     Attributes:
-        name: as Python's ``pickletools`` has it.
+        name: as in Python's ``pickletools``.
         code: its byte.
         argument: the layout of its argument.
         takes: a number of values, or one of ``Takes``.
@@ -177,7 +177,7 @@ def _table(value: dict[int, int], dtype: type[np.generic]) -> np.ndarray:
 
 
 SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.uint8)
-"""Bytes of an instruction, by code; 0 where the argument decides, and for unknown opcodes."""
+"""Bytes of an instruction, by code; 0 if the argument decides, and for unknown opcodes."""
 
 LAYOUT = _table({op.code: op.argument for op in OPCODES}, np.uint8)
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)

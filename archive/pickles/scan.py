@@ -9,16 +9,16 @@ integers and nothing is built. ``(7, ("a", "b"), None)``::
     owner 4, size 2, part 2 3;   owner 6, size 3, part 1 4 5;   root 6
 
 The loop reads only what it needs to go on: opcodes, lengths and memo indices. A value read from the memo is
-the node that was written there, so a shared object is one node with several parents. What it finds are
-columns; numpy then finds where each instruction begins, looks up the numbers behind all opcodes at once, and
-lays the parts of each owner side by side. Texts are jumped over, never copied.
+the node that was written there, so a shared object is one node with several parents. The results are columns;
+numpy then finds where each instruction begins, looks up the numbers after all opcodes at once, and puts the
+parts of each owner side by side. Texts are skipped, never copied.
 
-Two things are less plain than they could be, for speed:
+Two things are less simple than they could be, for speed:
 
-- Each MARK opens a stack of its own, so that no instruction reaches a value below it, and none needs to look.
-  ``IndexError`` and ``KeyError`` tell what is missing, and become an error with its byte.
-- What the loop finds is collected in lists. Every ``WINDOW`` bytes they move to the columns, and the
-  memory in use is asked for.
+- Each MARK opens a new stack, so that no instruction reaches a value below it, and none needs to check.
+  ``IndexError`` and ``KeyError`` show what is missing, and become an error with its byte.
+- What the loop finds is collected in lists. Every ``WINDOW`` bytes they move to the columns, and the memory
+  in use is asked for.
 
 The same with Python objects: ``load`` in ``tests/support/slow_reader.py``.
 """
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 WINDOW = 1 << 11
-"""Bytes after which lists become columns. What lists cost meanwhile is not asked for: at most 200 KB."""
+"""Bytes after which lists become columns. Memory for the lists is not asked for: at most 200 KB."""
 LARGE = 1 << 30
 """Bytes of pickles from which on positions in them, and the numbers of values and children, take 64 bits."""
 JOINED = 1 << 16
@@ -79,14 +79,14 @@ VALUE_BYTES, MARK_BYTES, ENTRY_BYTES = 49, 121, 64
 """Bytes of memory of a value on the stack, which may be moved with all others at once; of an open MARK with
 its stack; and of the two integers of a memo entry."""
 STATE_BYTES = 128
-"""Bytes of memory that an object's state costs."""
+"""Bytes of memory that an object's state takes."""
 STEP_BYTES = 44
 """Bytes of memory of an instruction that takes values, and of each value, while they are sorted by owner."""
 PROTOCOL = 2
 NOTHING = ValueKind.NOTHING
 INT64 = range(-(1 << 63), 1 << 63)
 
-# --- what the loop asks of an opcode
+# --- what the loop needs to know of an opcode
 LEAF = tuple(
     FIXED_SIZE.get(op.argument, 0) if op and not op.takes and op.kind not in (NOTHING, ValueKind.GET) else 0
     for op in map(BY_CODE.get, range(256))
@@ -107,7 +107,7 @@ FILLS = {op.code: op.takes - 1 for op in OPCODES if op.fills and op.takes > 0 an
 KINDS = tuple(KIND.tolist())
 OBJECTS = (ValueKind.OBJECT, ValueKind.REDUCE)
 HEADS = {BINUNICODE: 5, BINUNICODE8: 9, LONG1: 2}
-"""Bytes of an instruction that must be there before its argument tells its length."""
+"""Bytes of an instruction that are needed to read its length."""
 FORMS = {
     Argument.U8: "u1",
     Argument.U16: "<u2",
@@ -117,7 +117,7 @@ FORMS = {
     Argument.TEXT64: "<i8",
     Argument.F64: ">i8",
 }
-"""The number behind an opcode, by the layout of its argument, where that is a plain one."""
+"""The type of the number after an opcode, by the layout of its argument, if that is a plain one."""
 _u32, _u64 = (Struct(form).unpack_from for form in ("<I", "<Q"))
 
 
@@ -130,16 +130,16 @@ class Pickle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The instructions of several pickles, one after the other.
+    """The instructions of several pickles, concatenated.
 
     Attributes:
         pickles: the records (p).
-        base: where each pickle would start if all stood in one buffer, in bytes (p + 1).
+        base: where each pickle would start if all were in one buffer, in bytes (p + 1).
         first: index of each pickle's first token (p + 1).
         op: opcode (n tokens).
         at: position of the opcode in that one buffer (n).
         arg: the opcode's argument (n): an integer's value, a memo index, a text's length in bytes, a
-            float's bits, or the bytes of a global's two lines; of 32 bits where that suffices. That of a
+            float's bits, or the bytes of a global's two lines; of 32 bits if that suffices. That of a
             value with children is their number in ``ScannedValues.bounds``.
     """
 
@@ -151,7 +151,7 @@ class Tokens:
     arg: np.ndarray
 
     def place(self, token: int) -> tuple[str, int]:
-        """The record's name and the byte inside it at which a token stands."""
+        """The record's name and the byte in it where a token is."""
         pickle = int(np.searchsorted(self.first, token, "right")) - 1
         return self.pickles[pickle].name, int(self.at[token] - self.base[pickle])
 
@@ -185,7 +185,7 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
 
     Args:
         pickles: records with their bytes.
-        allowance: the memory that they may cost, and the length of names.
+        allowance: the memory that they may take, and the length of names.
     """
     base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))
     scanned = _Scanned("i" if base[-1] < LARGE else "q", allowance)
@@ -217,12 +217,12 @@ class _Scanned:
 
     Args:
         code: of the columns of positions and nodes: "i" or "q".
-        allowance: the memory that they may cost, and the length of names.
+        allowance: the memory that they may take, and the length of names.
 
     Attributes:
         op: opcode of each token (n).
-        anchor: each token whose opcode does not tell its length, and each pickle's last one; behind each the
-            byte of its pickle at which it begins.
+        anchor: each token whose opcode does not determine its length, and each pickle's last one; each
+            followed by the byte of its pickle at which it begins.
         owner: the nodes that were given values, once for each time (m), and how many they were: ``size`` (m).
         part: these values, nodes (sum of ``size``).
         states: the state of each object, by node.
@@ -246,7 +246,7 @@ class _Scanned:
             values.clear()
 
     def settle(self, working: int, record: str, at: int) -> None:
-        """Ask for the memory of the columns and so many bytes besides, or say that there are fewer now."""
+        """Ask for the memory of the columns and ``working`` bytes more, or return what is no longer used."""
         columns = (self.anchor, self.owner, self.size, self.part, self.longs)
         used = sum(len(column) * column.itemsize for column in columns) * 17 // 16  # an array grows by a 16th
         used += len(self.op) * 9 // 8 + len(self.op) * self.part.itemsize + working  # positions are to come
@@ -389,7 +389,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
             scanned.add(anchors, owners, sizes, parts)
             values = below + len(stack)
             working = VALUE_BYTES * values + MARK_BYTES * len(levels) + ENTRY_BYTES * len(memo)
-            working += getsizeof(memo) * 3 // 2  # a dict that grows stands beside the old one
+            working += getsizeof(memo) * 3 // 2  # a growing dict exists beside the old one
             scanned.settle(working, name, begin)
             if root >= 0:
                 scanned.settle(0, name, 0)
@@ -411,7 +411,7 @@ def _check_kind(name: str, at: int, op: int, made: int) -> None:
 
 
 def _missing(name: str, data: memoryview, at: int, error: Exception, *, is_marked: bool) -> ArchiveError:
-    """What an instruction needs that is not there; ``error``: from looking for it."""
+    """What an instruction needs that is missing; ``error``: from looking for it."""
     op = data[at]
     if at + (HEADS.get(op) or int(SIZE[op])) > len(data):
         return _fault(name, len(data), CUT)
@@ -430,18 +430,18 @@ def _fault(record: str, at: int, problem: str) -> ArchiveError:
 
 
 def _global_size(name: str, data: memoryview, at: int, most: int) -> int:
-    """Bytes of a GLOBAL: the opcode, and two lines with their newlines, of at most so many bytes."""
+    """Bytes of a GLOBAL: the opcode, and two lines with their newlines, of at most ``most`` bytes."""
     lines = bytes(data[at + 1 : at + 1 + most])
     size = lines.find(b"\n", lines.find(b"\n") + 1) + 2
     if lines.count(b"\n", 0, size) == 2:  # noqa: PLR2004 (two lines)
         return size
     if len(lines) == most:
         raise LimitError("name_bytes", most, most + 1, record=name, place=f"byte {at}")
-    raise _fault(name, at, "expected two lines behind GLOBAL")
+    raise _fault(name, at, "expected two lines after GLOBAL")
 
 
 def _positions(op: np.ndarray, anchor: np.ndarray) -> np.ndarray:
-    """Where each token begins in its pickle (n): as far before the next anchor as opcodes tell."""
+    """Where each token begins in its pickle (n): as far before the next anchor as opcodes determine."""
     node, place = anchor[::2], anchor[1::2]
     at = np.zeros(len(op), anchor.dtype)
     at[1:] = lookup(SIZE, op[:-1])
@@ -451,7 +451,7 @@ def _positions(op: np.ndarray, anchor: np.ndarray) -> np.ndarray:
 
 
 def _arguments(tokens: Tokens, longs: array[int]) -> np.ndarray:
-    """The numbers behind the opcodes (n)."""
+    """The numbers after the opcodes (n)."""
     arg = np.zeros(len(tokens.op), np.int32)
     for begin, end in _neighbours(tokens.base):
         pickles = tokens.pickles[begin:end]
@@ -461,13 +461,13 @@ def _arguments(tokens: Tokens, longs: array[int]) -> np.ndarray:
             high = min(low + NUMBERED, last)
             numbers = _numbers(data, tokens.op[low:high], tokens.at[low:high] - int(tokens.base[begin]))
             arg = _put(arg, slice(low, high), numbers)
-    names = np.flatnonzero(tokens.op == GLOBAL)  # none is the last token of all
+    names = np.flatnonzero(tokens.op == GLOBAL)  # none of them is the very last token
     arg[names] = tokens.at[names + 1] - tokens.at[names] - 1
     return _put(arg, np.flatnonzero(tokens.op == LONG1), np.array(longs))
 
 
 def _neighbours(base: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Neighbouring pickles that are small together: the first one, and the one behind the last."""
+    """Neighbouring pickles that are small together: the first one, and the one after the last."""
     begin = 0
     for end in range(1, len(base)):
         if end + 1 == len(base) or base[end + 1] - base[begin] > JOINED:
@@ -476,7 +476,7 @@ def _neighbours(base: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _numbers(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The plain numbers behind some opcodes (n); 0 where there is none."""
+    """The plain numbers after some opcodes (n); 0 where there is none."""
     layout = lookup(LAYOUT, op)
     numbers = np.zeros(len(op), np.int64)
     there = np.bincount(layout, minlength=len(Argument))
@@ -489,7 +489,7 @@ def _numbers(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _put(column: np.ndarray, where: slice | np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """A column with some numbers in it: in 32 bits if all have their place there."""
+    """A column with some numbers in it: in 32 bits if all fit."""
     narrow = numbers.astype(column.dtype)
     if not np.array_equal(narrow, numbers):
         column, narrow = column.astype(np.int64), numbers

@@ -1,7 +1,8 @@
 """The values of pickles as columns: the kind and the children of each.
 
 A value is named by the number of the token that made it: its *node*. A shared object is one node with several
-parents. Plainly, as Python objects made by a stack machine: ``load`` in ``tests/support/slow_reader.py``.
+parents. The same, plainly, as Python objects made by a stack machine: ``load`` in
+``tests/support/slow_reader.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 TEXT_BYTES = 32
-"""Bytes of memory that a text's place costs, besides its opcode."""
+"""Bytes of memory that a text's place takes, besides its opcode."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +34,7 @@ class Tree:
         roots: the outermost value of each pickle (p nodes).
         bounds: where the children of each node that has some begin in ``children``, by its number, and where
             the last ones end (h + 2).
-        children: nodes: the items of a tuple or list; the keys and values of a dict in turn; callee and
+        children: nodes: the items of a tuple or list; the keys and values of a dict alternately; callee and
             arguments of an object.
         states: the state that an object was built with, by node.
         strings: the texts, in the order of their tokens.
@@ -75,7 +76,7 @@ class Tree:
         return first, self.bounds[number] - first
 
     def parts(self, node: int) -> np.ndarray:
-        """The children of a node as they lie in the tree: a list would take ten times the memory."""
+        """The children of a node as stored in the tree: a list would take ten times the memory."""
         if not HOLDS[self.tokens.op[node]]:
             return self.children[:0]
         number = self.value[node]
@@ -101,8 +102,8 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
 
     Args:
         pickles: records with their bytes.
-        borrowed: for each record, whether its bytes lie in the mapped file.
-        allowance: the memory that they may cost, and the length of names.
+        borrowed: for each record, whether its bytes are in the mapped file.
+        allowance: the memory that they may take, and the length of names.
     """
     with allowance.part() as meanwhile:
         values = scan(pickles, meanwhile)

@@ -1,6 +1,6 @@
 """Values -> pickle bytes, exactly as PyTorch's own pickler lays them out.
 
-Its rules stand in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``pushString``, ``pushGlobal``,
+Its rules are in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``pushString``, ``pushGlobal``,
 ``pushTuple``, ``pushSpecializedList``). What PyTorch 1.4 to 2.13 wrote re-encodes to the same bytes:
 
 - ``PROTO 2`` first, ``STOP`` last.
@@ -8,8 +8,8 @@ Its rules stand in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``
 - Texts: BINUNICODE and a memo entry, memoised by value; globals likewise, by name. Later: a memo read.
 - Memo indices count up from 0; above 255 LONG_BINPUT and LONG_BINGET.
 - Tuples: EMPTY_TUPLE; 1 to 3 items without MARK, closed by TUPLE1 to 3; more: MARK … TUPLE.
-- A container gets a memo entry if PyTorch holds more than one reference to it (``pushIValue``). Which ones
-  that are follows from the code that makes the record; :mod:`archive.formats.schema.pickled` declares it.
+- A container gets a memo entry if PyTorch holds more than one reference to it (``pushIValue``). Which ones do
+  follows from the code that makes the record; :mod:`archive.formats.schema.pickled` declares it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.base.strings import Strings
 
     class Sliced(Protocol):
-        """A column, or what makes parts of one when they are asked for."""
+        """A column, or something that makes parts of one on demand."""
 
         def __getitem__(self, part: slice, /) -> np.ndarray: ...
 
@@ -51,13 +51,13 @@ PART = 1 << 16
 FEW = 64
 """Integers that become instructions one by one."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
-"""Bytes of memory that a value that others refer to costs, and a text besides its length."""
+"""Bytes of memory that a value that others refer to takes, and a text besides its length."""
 WRITER_BYTES = 2_048
 """Bytes of memory that it takes to write anything."""
 FRAMED = 4
 """The first protocol with short texts and long ones."""
 LONG = 256
-"""Bytes of the shortest text that is known by its digest, so that it is not there once more."""
+"""Bytes of the shortest text that is known by its digest, so that it isn't stored again."""
 BYTE = 256
 """Integers and memo indices below this take one byte."""
 SMALL_INTEGERS = [_BININT1 + bytes([value]) for value in range(BYTE)]
@@ -101,12 +101,12 @@ class Integers:
 
 
 class Run(NamedTuple):
-    """What is written for each row without a look at the memo: an integer, and fixed bytes around it.
+    """What is written for each row without using the memo: an integer, and fixed bytes around it.
 
     Attributes:
         head: the bytes before the integer.
         values: the integers (n).
-        tail: the bytes behind it.
+        tail: the bytes after it.
     """
 
     head: bytes
@@ -115,7 +115,7 @@ class Run(NamedTuple):
 
 
 def rows_of(runs: Sequence[Run], begin: int, end: int) -> list[bytes]:
-    """The bytes of some rows, of all runs one behind the other."""
+    """The bytes of some rows, with all runs concatenated."""
     columns = [run.values[begin:end] for run in runs]
     if end - begin == 1:
         numbers = [integer(int(column[0])) for column in columns]
@@ -142,7 +142,7 @@ def _integers(
     """The instructions for some integers, and where each of them ends (n).
 
     Args:
-        around: fixed bytes before and behind each integer, in turn.
+        around: fixed bytes before and after each integer, alternately.
     """
     size = np.full(len(values), 10, np.int64)
     for width, low, high in ((5, -(1 << 31), 1 << 31), (3, 0, 1 << 16), (2, 0, BYTE)):
@@ -195,8 +195,8 @@ class Writer:
     """Writes one pickle.
 
     Args:
-        strings: what texts are given by.
-        allowance: the memory that the writing may cost.
+        strings: the table by which texts are given.
+        allowance: the memory that the writing may take.
         receive: takes the bytes, a part at a time; without it ``finish`` returns all of them.
 
     Attributes:
@@ -228,12 +228,12 @@ class Writer:
         self._by_value: dict[bytes, int] = {}
 
     def take(self, count: int, each: int) -> None:
-        """Ask for memory for so many values, of so many bytes each."""
+        """Ask for memory for ``count`` values, of ``each`` bytes."""
         self._allowance.take(count * each, "values that are written")
 
     def count(self) -> None:
         """Ask for the memory of what was written since the last call: to be called now and then in a loop."""
-        size = self.out.tell() * 9 // 8  # a buffer that grows is up to an eighth larger
+        size = self.out.tell() * 9 // 8  # a growing buffer is up to an eighth larger
         self.take(self._known + size - self._counted, 1)
         self._counted, self._known = size, 0
         if self._receive is not None and self.out.tell() >= PART:
@@ -276,7 +276,7 @@ class Writer:
         return entry
 
     def once(self, key: bytes, *parts: bytes | memoryview) -> int:
-        """Write an instruction with its memo entry, or the memo read if the same one was written before.
+        """Write an instruction with its memo entry, or the memo read if the same one was already written.
 
         Returns the number of the entry.
 

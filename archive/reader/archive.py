@@ -69,14 +69,14 @@ class Archive(Closing):
     :class:`~archive.ArchiveError`, naming file, record and place, where the record it needs is broken.
 
     Args:
-        container: the zip; None for a companion alone.
-        companion: what the debug information is read from; None where the zip's own records have it.
-        tensor_file: a file of tensors that is no zip, in the place of both.
+        container: the zip; None for a companion without its archive.
+        companion: where debug information is read from; None if the zip's own records have it.
+        tensor_file: a file of tensors that isn't a zip, in place of both.
 
     Attributes:
         companion: as given.
         tensor_file: as given.
-        allowance: the memory and sizes that the file may ask for, and that both may together.
+        allowance: the memory and sizes that the file, or both files together, may ask for.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class Archive(Closing):
         self._names: ModuleClassNames = companion if companion and container is None else self._pickles
 
     def close(self) -> None:
-        """Let go of the file; views in use stay valid."""
+        """Close the file; views in use stay valid."""
         self._source.close()
 
     _repr_html_ = shown_by("of_archive")
 
     def __repr__(self) -> str:
-        """The file and what is known of it so far: nothing is read for it."""
+        """The file and what is known of it so far, without reading more."""
         parts = [f"Archive {self.file!r}"]
         if self.companion:
             parts.append(f"with companion {self.companion.file!r}" if self.has_code else "a companion alone")
@@ -138,12 +138,12 @@ class Archive(Closing):
 
     @property
     def size(self) -> int:
-        """Bytes of the file, without those of a companion that is a file of its own."""
+        """Bytes of the file; those of a separate companion file don't count."""
         return self._source.size
 
     @property
     def has_code(self) -> bool:
-        """Whether it has the model's own records; False for a companion alone."""
+        """Whether it has the model's own records; False for a companion without its archive."""
         return self._container is not None or self.tensor_file is not None
 
     @property
@@ -151,7 +151,7 @@ class Archive(Closing):
         """The zip.
 
         Raises:
-            ArchiveError: there is none: this is a companion alone, or a file of tensors that is no zip.
+            ArchiveError: this is a companion without its archive, or a file of tensors that isn't a zip.
         """
         if self._container is None:
             raise self.recognised.refusal(self.file)
@@ -177,7 +177,7 @@ class Archive(Closing):
 
     @cached_property
     def archive_id(self) -> bytes:
-        """16 bytes that an archive and its companion have in common."""
+        """16 bytes that an archive and its companion share."""
         return self.companion.archive_id if self.companion else self.digests.id
 
     @cached_property
@@ -193,14 +193,14 @@ class Archive(Closing):
             force: replace an existing file.
 
         Raises:
-            ArchiveError: the companion is a file of its own (:func:`archive.join` makes both one), or the
-                target exists and ``force`` is not given, or is no regular file; or the file was written to
-                since it was opened.
-            OSError: the target cannot be written; then it has not been touched.
+            ArchiveError: the companion is a separate file (:func:`archive.join` makes both one); the target
+                isn't a regular file, or exists and ``force`` is not given; or the file was written to since
+                it was opened.
+            OSError: the target cannot be written; it is left untouched.
         """
         if self.companion and self.has_code and not self.is_embedded:
             raise ArchiveError(
-                "read together with a companion, which would be missing; write both as one with archive.join",
+                "this archive was opened with a separate companion; archive.join writes both into one file",
                 file=self.file,
             )
         from archive.io.output import replacing, write_all  # noqa: PLC0415 (only those who write pay)
@@ -209,7 +209,7 @@ class Archive(Closing):
             write_all(self._source.data, file)
             self._source.check_unchanged()
 
-    # The same archive, read otherwise
+    # The same archive, read in another way
 
     def reread(self) -> Archive:
         """The same archive, its debug information parsed from all its records, a companion's too."""
@@ -238,7 +238,7 @@ class Archive(Closing):
 
     @cached_property
     def line_digests(self) -> Mapping[str, LineDigests]:
-        """What is kept of the lines of code that is not at hand, by code record: see :mod:`.line_digests`.
+        """Digests of lines of code that isn't at hand, by code record: see :mod:`.line_digests`.
 
         Raises:
             ArchiveError: the companion is broken.
@@ -256,7 +256,7 @@ class Archive(Closing):
         """The values of some pickle records, as columns, all in one tree.
 
         Raises:
-            ArchiveError: there is no such record, or it is no pickle that PyTorch could have written.
+            ArchiveError: there is no such record, or it isn't a pickle that PyTorch could have written.
         """
         return self._pickles.tree(names)
 
@@ -287,7 +287,7 @@ class Archive(Closing):
 
     @property
     def handle_form(self) -> HandleForm:
-        """The form of the handles in these columns, and of those that the archive prints."""
+        """The form of the handles in these columns, and of those that the model prints."""
         return self._debug.handle_form
 
     @cached_property
@@ -305,13 +305,13 @@ class Archive(Closing):
 
     @property
     def method_records(self) -> Mapping[str, MethodTable]:
-        """Those of these two tables that there are, by the names of their records."""
+        """Whichever of these two tables exist, by the names of their records."""
         return method_records(self.method_table, self.path_table)
 
     # Facts
 
     def ranges(self, name: str) -> RangeRows:
-        """The source ranges of a code record, or of a debug record by its own name.
+        """The source ranges of a code record, or of a debug record given by its own name.
 
         Raises:
             ArchiveError: there is no such record.
@@ -334,7 +334,7 @@ class Archive(Closing):
                 return debug
         known = ", ".join(islice(names, EXAMPLES)) or "none"
         more = ", …" if len(names) > EXAMPLES else ""
-        raise ArchiveError(f"no source ranges for {name!r}; those there are: {known}{more}", file=self.file)
+        raise ArchiveError(f"no source ranges for {name!r}; there are: {known}{more}", file=self.file)
 
     @cached_property
     def handles(self) -> Mapping[int, HandleEntry]:
@@ -362,7 +362,7 @@ class Archive(Closing):
         """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
 
         Returns:
-            The caller's own: it is made anew for each, who may change its lists and dicts.
+            A new object for each caller, who may change its lists and dicts.
 
         Raises:
             ArchiveError: there is no such record, or it cannot be read.
@@ -373,7 +373,7 @@ class Archive(Closing):
     def data(self) -> object:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2).
 
-        It is kept, and shared with the library: who wants to change it asks for ``value("data.pkl")``.
+        It is kept and shared with the library; to change it, ask for ``value("data.pkl")``.
         """
         return self._pickles.data
 
@@ -392,7 +392,7 @@ class Archive(Closing):
         """The tensors by name, read when they are first asked for; a companion has none."""
         from archive.reader.tensors import Tensors  # noqa: PLC0415 (only those who ask for tensors pay)
 
-        # No look at `data.pkl`: all that torch.save wrote has its tensors there, whatever else it is.
+        # `data.pkl` isn't looked at: whatever torch.save wrote has its tensors there.
         kind = COMPANION.kind if self._container is None else recognise_zip(self._container, look=False).kind
         return Tensors(self._source, kind, self._container, self.value, self.tensor_file)
 
@@ -405,8 +405,8 @@ class Archive(Closing):
     def kernels(self) -> Mapping[str, Kernel]:
         """The kernels of all compiled models by their labels.
 
-        A label is a kernel's name and handle, ``cpp_fused_relu_0:2``; the name of its model stands before it,
-        ``encoder:cpp_fused_relu_0:2``, unless that is ``model``, which PyTorch chose.
+        A label is a kernel's name and handle, ``cpp_fused_relu_0:2``, after the name of its model,
+        ``encoder:cpp_fused_relu_0:2``, unless that is PyTorch's default, ``model``.
         """
         return {
             label_in(model.name, kernel.key): kernel
@@ -416,7 +416,7 @@ class Archive(Closing):
 
     @cached_property
     def instructions(self) -> Instructions:
-        """Of an ETRecord: for each method, its instructions by number; empty in other archives."""
+        """The instructions of each method of an ETRecord, by number; empty in other archives."""
         if self.recognised.kind is not FileKind.ETRECORD:
             return {}
         from archive.reader.instructions import read_instructions  # noqa: PLC0415 (few archives have some)
@@ -425,14 +425,14 @@ class Archive(Closing):
 
     @cached_property
     def spare(self) -> Spare:
-        """What the loaders of its compiled models do not need; nothing in other archives."""
+        """What the loaders of its compiled models do not need; empty in other archives."""
         from archive.reader.compiled import Spare  # noqa: PLC0415 (only what writes files asks)
 
         return Spare({} if self._container is None else self._container.records)
 
     @cached_property
     def effects(self) -> EffectTable | None:
-        """The side effects of its methods; None where the archive keeps no such table."""
+        """The side effects of its methods; None where the archive has no such table."""
         if EFFECTS not in self.records:
             return None
         from archive.formats.effects.record import parse_effects  # noqa: PLC0415 (few archives have some)
@@ -458,7 +458,7 @@ class Archive(Closing):
 
     @property
     def classes(self) -> Collection[str]:
-        """The qualified names of all classes in the module tree; of a companion, those in call stacks."""
+        """The qualified names of all classes in the module tree; for a companion, those in call stacks."""
         return self._names.classes
 
     @cached_property
@@ -476,7 +476,7 @@ class Archive(Closing):
         return {name: layouts[name] for name in self.records if name in layouts}
 
     def _lookup(self, handles: Sequence[int]) -> HandleLookup:
-        """Where handles are looked up: of an archive as it was before `split`, unique ones, too."""
+        """Where handles are looked up; for an archive as it was before `split`, unique ones, too."""
         if self.handle_form.prefix or not any(prefix_at_end(str(handle)) for handle in handles):
             return self._debug.known
         return TableLookup(self.handle_table, self.range_table, logged_form(self))
@@ -484,18 +484,18 @@ class Archive(Closing):
     def symbolicate(
         self, handles: int | Sequence[int], style: Style = Style.CURRENT, *, top: str | None = None
     ) -> Symbolication:
-        """Model source behind debug handles.
+        """The model source that debug handles stand for.
 
         Args:
-            handles: one handle, or those of one failure: inner ones first, the outermost last. A unique
-                handle may be given without its prefix, and a handle with it.
-            style: the release whose words are used.
-            top: class of the module in which the outermost call stack starts; that of the top module, if
-                not given.
+            handles: one handle, or those of one failure, from the innermost to the outermost. A unique handle
+                may be given without its prefix, and a handle with it.
+            style: the release whose wording is used.
+            top: class of the module in which the outermost call stack starts; by default that of the top
+                module.
 
         Raises:
             ArchiveError: no handles are given, or a record that is needed is broken.
-            LimitError: a call stack is made up to repeat long texts.
+            LimitError: a call stack was forged to repeat long texts.
         """
         if not isinstance(handles, int) and not handles:
             raise ArchiveError("no handles to symbolicate", file=self.file)
@@ -511,7 +511,7 @@ class Archive(Closing):
 
 
 def shared_value(archive: Archive, name: str) -> object:
-    """A pickle record as :meth:`Archive.value` gives it, for readers within the library, which share it.
+    """A pickle record as :meth:`Archive.value` gives it, shared among readers within the library.
 
     Small ones are made once and kept: nobody changes them.
     """

@@ -1,4 +1,4 @@
-"""What goes into an archive's companion: its debug information, and the records that would not come back."""
+"""What goes into an archive's companion: its debug information, and the records that it cannot rebuild."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 PLACE_BYTES = 32
-"""Bytes of memory that the place of a row in its code costs."""
+"""Bytes of memory that the place of a row in its code takes."""
 MOST_LINES = 200_000
-"""Lines of code of which digests are made: those of larger models would not fit into a store's notes."""
+"""Lines of code of which digests are made at most: more would not fit into a store's notes."""
 LINE_BYTES, NEWLINE = 160, ord("\n")
-"""Bytes of memory for each line while digests are made."""
+"""Bytes of memory for each line while digests are computed."""
 CODE_BYTES = 1 << 20
 """Bytes of generated code whose lines are looked for at once."""
 
@@ -49,13 +49,13 @@ def collect(
     fingerprints: bool = False,
     allowance: Allowance | None = None,
 ) -> Contents:
-    """The contents of an archive's companion. Records that its columns would not give again are in it raw.
+    """The contents of an archive's companion. Records that its columns cannot rebuild are in it raw.
 
     Args:
         archive: the archive.
         others: names of further records to add raw.
         fingerprints: add digests of the lines of its generated code.
-        allowance: the memory that the contents may cost; that of the archive if none is given.
+        allowance: the memory that the contents may take; that of the archive if none is given.
     """
     records = archive.container.records
     form = FormBuilder.of(
@@ -74,13 +74,13 @@ def collect(
         form.columns["code.name"] = form.pool.numbers(map(encoded, lines))
         form.columns["code.lines"] = np.array([len(digests) for digests in lines.values()], np.int64)
         form.columns["digest.line"] = np.concatenate(list(lines.values()))
-    has_classes = archive.recognised.kind in SHRUNK_KINDS  # what torch.save writes may hold any values
+    has_classes = archive.recognised.kind in SHRUNK_KINDS  # torch.save may write any values
     tops = (archive.top, archive.qualified_top) if has_classes else ("", "")
     form.columns["file.top"], form.columns["file.qualified_top"] = (
         form.pool.numbers([encoded(top)]) for top in tops
     )
     raw = _not_regenerated(form, records)
-    if RECORD_NAME in records:  # raw, if PyTorch on Linux would compute another one from these records
+    if RECORD_NAME in records:  # raw, if PyTorch on Linux would compute a different one from these records
         recorded = bytes(records[RECORD_NAME].view())
         if recorded != serialization_id(records.values()).encode():
             raw[RECORD_NAME] = recorded
@@ -113,7 +113,7 @@ def check_debug_info(
         kept_records: names of debug records that are to stay as they are.
 
     Raises:
-        NothingToDoError: it has none, or none but what is to stay.
+        NothingToDoError: it has none, or only what is to stay.
     """
     debug = {name for name in archive.container.records if kind_of(name).is_debug}
     if not debug.issubset(kept_records):
@@ -130,7 +130,7 @@ def check_debug_info(
 def _packed_programs(archive: Archive, form: FormBuilder) -> Collection[str]:
     """Add the metadata of exported programs to a form, and give the names of their records.
 
-    A record that ``json.dumps`` did not write stays as it is: its value would not give its bytes again.
+    A record that ``json.dumps`` did not write stays as it is: its bytes cannot be rebuilt from its value.
     """
     if not archive.programs:
         return set()
@@ -149,7 +149,7 @@ def _packed_programs(archive: Archive, form: FormBuilder) -> Collection[str]:
 def line_digests_of(archive: Archive) -> dict[str, Ints]:
     """The digests of the lines of each code record that has source ranges (n each).
 
-    There are none of an archive without code, or with more than ``MOST_LINES`` lines of it.
+    Empty for an archive without code, or with more than ``MOST_LINES`` lines of it.
     """
     names = (
         [code_of(name) for name in archive.range_records if holds_ranges(name)] if archive.has_code else []
@@ -187,7 +187,7 @@ def _code_places(archive: Archive, allowance: Allowance) -> Columns:
 
 
 def _lines_at(code: memoryview, offset: Ints) -> tuple[Ints, Ints]:
-    """The line of each byte, from 0, and where it begins (n); bytes behind the code are in its last line."""
+    """The line of each byte, from 0, and where it begins (n); bytes past the code count as its last line."""
     order = np.argsort(offset, kind="stable")
     wanted = offset[order]
     line, start = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
@@ -206,7 +206,7 @@ def _lines_at(code: memoryview, offset: Ints) -> tuple[Ints, Ints]:
 
 
 def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
-    """The debug records that the columns do not give again to the byte."""
+    """The debug records that the columns do not rebuild to the byte."""
     with form.allowance.part() as part:
         made = DebugRecords(replace(form, allowance=part).form())
         others = [
@@ -218,7 +218,7 @@ def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[s
 
 
 def _raw(record: Record, allowance: Allowance) -> bytes:
-    """A record's bytes, which will be there a second time among those of all raw records."""
+    """A record's bytes; they will be held twice, once among those of all raw records."""
     allowance.take(2 * record.size, "raw records", record=record.name)
     return bytes(record.view())
 
@@ -233,7 +233,7 @@ def _members(
 
     Args:
         records: by name.
-        raw: those that the companion holds whole.
+        raw: those that the companion holds as a whole.
         packed: those that are exported programs.
         cuts: those that are shared objects, of which it holds a part.
     """

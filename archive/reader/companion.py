@@ -54,7 +54,7 @@ class MadeRecord:
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
-        """The record's bytes, as PyTorch wrote them. Made on the first call, kept from then on."""
+        """The record's bytes, as PyTorch wrote them. Made on the first call, then kept."""
         if self._view is None:
             data = self._records[self.name]
             self._allowance.take(len(data), "bytes of a record", record=self.name)
@@ -73,9 +73,9 @@ class MadeRecord:
 
 
 class Companion(Closing):
-    """A companion file. Its header and directory are read when it is opened, all else when it is asked for.
+    """A companion file. Its header and directory are read when it is opened, the rest when it is asked for.
 
-    It gives all that :class:`~archive.reader.archive.Archive` needs: :class:`~.records.Records`,
+    It provides what :class:`~archive.reader.archive.Archive` needs: :class:`~.records.Records`,
     :class:`~.records.DebugTables` and :class:`~.records.ModuleClassNames`.
 
     Args:
@@ -116,7 +116,7 @@ class Companion(Closing):
         self._mapped.check_unchanged()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._mapped.close()
 
     @property
@@ -126,7 +126,7 @@ class Companion(Closing):
 
     @cached_property
     def redacted_id(self) -> bytes | None:
-        """The archive id of the redacted archive that it is kept beside; None if that has no other one."""
+        """The archive id of the redacted archive that it belongs to; None if that has the same one."""
         if not self._has("file.redacted"):
             return None
         with in_file(self.file):
@@ -134,13 +134,13 @@ class Companion(Closing):
 
     @cached_property
     def replaced(self) -> Mapping[str, str]:
-        """The records that a redacted archive has under other names, by these, and the names here."""
+        """The records that a redacted archive has under other names: its name → the name here."""
         with in_file(self.file):
             return self.contents.replaced if self._has("replaced.name") else {}
 
     @cached_property
     def salt(self) -> bytes:
-        """The key of the hashes that the redacted archive has for names; b"" where it has none."""
+        """The key of the hashes that stand for names in the redacted archive; b"" where it has none."""
         if not self._has("file.salt"):
             return b""
         with in_file(self.file):
@@ -189,7 +189,7 @@ class Companion(Closing):
 
     @property
     def known(self) -> HandleLookup:
-        """Where single handles and tags are looked up, without reading the others."""
+        """Looks up single handles and tags without reading the others."""
         return self.opened.lookup
 
     @property
@@ -276,7 +276,7 @@ class Companion(Closing):
             return self.opened.places.of_line(name + RANGES_SUFFIX, line, column)
 
     def check_fits(self, records: Mapping[str, Record], file: str) -> None:
-        """Refuse an archive that this is not the companion of."""
+        """Refuse an archive that this companion doesn't belong to."""
         own = archive_id(records, allowance=self.allowance)
         known = [self.archive_id, *([] if self.redacted_id is None else [self.redacted_id])]
         if own not in known:

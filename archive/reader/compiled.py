@@ -24,10 +24,10 @@ METADATA = ".wrapper_metadata.json"
 
 
 class CompiledModel:
-    """A model that AOTInductor compiled. Each fact raises :class:`~archive.ArchiveError` where it is broken.
+    """A model that AOTInductor compiled. Properties raise :class:`~archive.ArchiveError` for broken records.
 
     Args:
-        name: of the model: ``model``, where ``aoti_compile_and_package`` chose it.
+        name: of the model: ``model`` if ``aoti_compile_and_package`` made it.
         records: its files, each with the record's name.
         source: the archive's records.
 
@@ -71,7 +71,7 @@ class CompiledModel:
 
     @cached_property
     def named(self) -> Mapping[str, Sequence[Kernel]]:
-        """The kernels by name, without handle: as many as there are places that call one."""
+        """The kernels by name, without handle: one for each place that calls it."""
         kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
         for kernel in self.kernels.values():
             kernels[kernel.name].append(kernel)
@@ -79,7 +79,7 @@ class CompiledModel:
 
     @cached_property
     def profiled(self) -> Mapping[str, set[str]]:
-        """The names of kernels by those that PyTorch's profiler shows, in order of the latter."""
+        """The names of kernels by the names that PyTorch's profiler shows, sorted by the latter."""
         kernels: defaultdict[str, set[str]] = defaultdict(set)
         for file in self.sources:
             for shown, kernel in self.code(file).profiled.items():
@@ -102,7 +102,7 @@ class CompiledModel:
         """The C++ code of one of its files.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such file.
         """
         from archive.formats.compiled.code import CppCode  # noqa: PLC0415 (the same)
 
@@ -128,7 +128,7 @@ class CompiledModel:
         """The bytes of one of its files.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such file.
         """
         return self._record(file).view()
 
@@ -183,7 +183,7 @@ class Spare:
 
     @cached_property
     def cuts(self) -> dict[str, Cut]:
-        """The shared objects that have bytes which are never mapped, each in two parts, by name."""
+        """The shared objects with bytes that are never mapped, each in two parts, by name."""
         from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (few archives have some)
 
         cuts = {record.name: cut_of(record) for record in self._objects}
@@ -191,7 +191,7 @@ class Spare:
 
     @cached_property
     def whole(self) -> dict[str, str]:
-        """Why shared objects stay whole that may have bytes which are never mapped, in words, by name."""
+        """By name, why a shared object that may have bytes that are never mapped stays whole, in words."""
         from archive.formats.compiled.spare import why_whole  # noqa: PLC0415 (few archives have some)
 
         reasons = {record.name: why_whole(record.view()) for record in self._objects}
@@ -215,5 +215,5 @@ class Spare:
         return {*self.records.values(), *({SpareKind.OBJECT} if self.cuts else ())}
 
     def left(self, kinds: Collection[str]) -> dict[str, bytes]:
-        """What is left of shared objects, by name; nothing where these are among the kinds to keep."""
+        """What is left of shared objects, by name; empty if they are among the kinds to keep."""
         return {} if "object" in kinds else {name: cut.left for name, cut in self.cuts.items()}

@@ -1,4 +1,4 @@
-"""The facts by which a failure names its model: few bytes that say much while the file is not at hand."""
+"""The facts by which a failure names its model: a few bytes that say much when the file isn't at hand."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 OWNERS_KEPT = 1 << 12
 """Handles whose owners are kept, a bit for each model."""
 MAX_ID = 64
-"""Bytes of a serialization id that is read."""
+"""Bytes of a serialization id that are read at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about a model that say whether a failure may be its own.
+    """The facts about a model that say whether a failure may come from it.
 
     Attributes:
         archive_id: the archive id, in hexadecimal digits.
@@ -39,9 +39,9 @@ class Facts:
         top: the class of the top module.
         qualified_top: the same with its module.
         handles: its debug handles without a prefix, as ascending ranges.
-        code: the code records that a traceback may name; of a companion, those with source ranges. Those of a
-            redacted archive are among them.
-        redacted_id: the archive id of the redacted archive, in the same digits; "" where it has no other one.
+        code: the code records that a traceback may name, those of a redacted archive among them; for a
+            companion, those with source ranges.
+        redacted_id: the archive id of the redacted archive, in the same digits; "" if that is the same.
     """
 
     archive_id: str
@@ -55,7 +55,7 @@ class Facts:
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids that stand for this model alone."""
+        """The ids that stand for this model only."""
         prefix = str(self.prefix) if self.prefix else ""
         return frozenset({self.archive_id, self.redacted_id, prefix, self.serialization_id}) - {""}
 
@@ -66,10 +66,10 @@ class Facts:
         return frozenset({path.name, path.stem, path.name.partition(".")[0], *classes}) - {""}
 
     def may_have_handles(self, digits: str) -> bool:
-        """Whether digits can be split into handles of the model; nothing else is asked of these.
+        """Whether digits can be split into handles of the model; nothing else is checked.
 
         Args:
-            digits: handles as they are printed, one behind the other.
+            digits: handles as they are printed, concatenated.
         """
         whole, (digits, unique) = digits, HandleForm(self.prefix).split(digits)
         if not unique and not may_be_plain(whole, self.prefix):
@@ -86,15 +86,16 @@ class Facts:
 
 
 def having_all(digits: str, most: int, having: Callable[[int], int]) -> int:
-    """Who has all handles of digits, split in any way.
+    """The members that have all handles of some digits, split in any way.
 
     Args:
-        digits: plain handles, one behind the other.
+        digits: plain handles, concatenated.
         most: the digits of the longest handle.
-        having: who has a handle: a set, each member a bit.
+        having: handle → the members that have it: a set, a bit for each.
 
     Returns:
-        The set of those who have every handle of one of the ways; of no digits, that is everyone.
+        The set of members that have every handle of one of the ways to split; everyone, if there are no
+        digits.
     """
     if not (digits + "0").isdecimal():
         return 0
@@ -109,7 +110,7 @@ def having_all(digits: str, most: int, having: Callable[[int], int]) -> int:
 
 
 class HandleOwners:
-    """Tells which of many models may have printed some digits: asks the facts of all of them at once.
+    """Which of many models may have printed some digits, by the facts of all of them at once.
 
     Args:
         facts: of each model; None where they are not known.
@@ -129,7 +130,7 @@ class HandleOwners:
         """The numbers of the models that may have printed plain handles, in order.
 
         Args:
-            digits: the handles, one after the other; no unique ones of these models are among them.
+            digits: the handles, concatenated; no unique ones of these models are among them.
         """
         if not may_be_plain(digits, 0):
             return []
@@ -180,17 +181,17 @@ def _handles(opened: Archive) -> tuple[range, ...]:
 
 
 OF_ONE_FILE = {"file.prefix", "file.digest", "member.kind", "member.modified"}
-"""Columns of a companion that no answer to its handles depends on."""
+"""Columns of a companion that don't affect what it says of its handles."""
 
 
 def handle_digest(opened: Archive) -> bytes:
-    """A digest of all that a companion says of its handles: those with an equal one say the same of each.
+    """A digest of all that a companion says of its handles: equal digests say the same of each handle.
 
-    They are of models that were trained anew, say: their weights differ, and so do ids and prefixes. A unique
-    handle says more, and is of one of them.
+    Models that were merely trained again have equal ones: only their weights, ids and prefixes differ. A
+    unique handle says more: it belongs to one of them.
 
     Returns:
-        16 bytes; none for an archive with code, whose instructions count, too.
+        16 bytes; none for an archive with code, whose instructions matter, too.
     """
     companion = opened.companion
     if companion is None or opened.has_code:

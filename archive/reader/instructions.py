@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Instructions: TypeAlias = "Mapping[str, Mapping[int, Instruction]]"
 BYTES_AN_INSTRUCTION = 512
-"""Bytes of memory that an instruction costs at most, beside the JSON."""
+"""Bytes of memory that an instruction takes at most, besides the JSON."""
 
 
 def read_instructions(source: Records) -> Instructions:
-    """The instructions of each method, by number; none where the record was not finished."""
+    """The instructions of each method, by number; empty where the record was not finished."""
     handles = _map(source, HANDLES, parse_handles)
     delegates = _map(source, DELEGATES, parse_delegates)
     outputs = _map(source, OUTPUTS, parse_outputs)

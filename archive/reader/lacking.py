@@ -57,12 +57,12 @@ def why_no_handles(archive: Archive) -> str:
 
 
 def why_no_ranges(archive: Archive) -> str:
-    """The reason why an archive's code has no source ranges; "" where it has some, or none is known."""
+    """The reason why an archive's code has no source ranges; "" if it has some, or nobody knows."""
     return _taken_out(archive) if _lost_ranges(archive) and not archive.range_records else ""
 
 
 def why_split_off(archive: Archive) -> str:
-    """Where the debug info of a split archive is; "" of other archives, and of one with its companion."""
+    """Where the debug info of a split archive is; "" for other archives, and for one with its companion."""
     return "" if archive.recognised.kind is not FileKind.SPLIT else why_no_ranges(archive)
 
 
@@ -72,7 +72,7 @@ def is_split(archive: Archive) -> bool:
 
 
 def why_no_traces(archive: Archive) -> str:
-    """The reason why no node of its programs has a stack trace; "" where some have one, or none is known."""
+    """The reason why no node of its programs has a stack trace; "" if some have one, or nobody knows."""
     if archive.companion or archive.recognised.kind not in (FileKind.EXPORTED, FileKind.ETRECORD):
         return ""
     sites = (site for program in archive.programs.values() for site in program.sites.values())

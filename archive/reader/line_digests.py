@@ -1,9 +1,9 @@
-"""Digests of the lines of generated code: they tell whether a log shows a model's code, without the code.
+"""Digests of the lines of generated code: they show whether a log quotes a model's code, without the code.
 
 A companion does not hold the code, so a log's excerpt cannot be compared with it. A store that is given the
 archive keeps a digest of each line; ``split --fingerprints`` puts them into the companion. A digest is the
 first ``BYTES`` bytes of the line's blake2b: another line passes for it once in 16,777,216 times. It has no
-key, so that releases of a model share it; whoever guesses a line can tell that the code has it.
+key, so that releases of a model share it; whoever guesses a line can check that the code has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES = 3
 
 
 class LineDigests:
-    """The lines of a code record of which only the digests are known.
+    """The lines of a code record, known only by their digests.
 
     Args:
         digests: of the lines, from the first (n).
@@ -48,12 +48,12 @@ def digests_of(code: bytes) -> Ints:
 
 
 def packed_digests(digests: Ints) -> bytes:
-    """Digests, one behind the other."""
+    """Digests, concatenated."""
     return np.ascontiguousarray(digests, "<u4").view(np.uint8).reshape(-1, 4)[:, :BYTES].tobytes()
 
 
 def unpacked_lines(lines: Mapping[str, bytes]) -> dict[str, LineDigests]:
-    """The lines of each code record, of digests that stand one behind the other."""
+    """The lines of each code record, from their concatenated digests."""
     unpacked = {}
     for name, data in lines.items():
         if len(data) % BYTES:

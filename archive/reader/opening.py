@@ -1,4 +1,4 @@
-"""Opening an archive, a companion, or both together; the content tells which it is."""
+"""Opening an archive, a companion, or both together; the content decides which it is."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
 ) -> Archive:
     """Open a model for reading: an archive, an exported program, a checkpoint, a file of tensors.
 
-    A companion is opened, too; and the index of a model in several files opens all of these.
+    A companion can be opened, too; and the index of a model in several files opens all of them.
 
     Args:
         source: a path, a bytes-like object, or a binary file; an fsspec URL (``s3://bucket/model.pt``), or a
-            file that fsspec opened. Of a file elsewhere, only what is asked for is fetched. Of a folder, or a
-            URL that ends with a slash, the first of ``FOLDER_FILES`` that is there.
-        companion: the companion of an archive whose debug information was split off, likewise.
-        limits: bounds on the memory and work that a hostile file may cost.
+            file that fsspec opened. Only what is needed of a remote file is fetched. In a folder, or a URL
+            that ends with a slash, the first of ``FOLDER_FILES`` that exists is opened.
+        companion: the companion of an archive whose debug information was split off, given likewise.
+        limits: bounds on the memory and work that a hostile file may take.
         name: how messages call the file; by default its path.
         mapped: map files on disk. A file that another process cuts short while it is mapped ends this
             process (SIGBUS); False reads it into memory first.
-        kinds: the kinds of files that are opened, beside companions; others are refused. By default all.
+        kinds: the kinds of files that are opened besides companions, by default all; others are refused.
 
     Returns:
         The archive. Only the zip's directory is read yet; everything else is read when it is asked for.
@@ -95,7 +95,7 @@ def open_whole(
     limits: Limits = DEFAULT_LIMITS,
     kinds: Collection[FileKind] = ARCHIVE_KINDS,
 ) -> Archive:
-    """:func:`open` for work that reads all of the archive: files elsewhere are copied first."""
+    """:func:`open` for work that reads all of the archive: remote files are copied first."""
     return _open_files(Mapped(source), None if companion is None else Mapped(companion), limits, kinds)
 
 
@@ -119,7 +119,7 @@ def opened(
 
     Args:
         mapped: the file, mapped or read by ranges.
-        allowance: the memory that it may cost; of a file that was made of another one, what that one may.
+        allowance: the memory that it may take; for a file made from another one, what that one may take.
         kinds: the kinds of archives that are opened; others are refused.
     """
     if is_companion(mapped.data):
@@ -135,7 +135,7 @@ def opened(
 
 
 def _tensor_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -> Archive:
-    """A file of tensors that is no zip, or the shards that an index names."""
+    """A file of tensors that isn't a zip, or the shards that an index names."""
     from archive.reader.tensor_files import ShardedModel, model_file  # noqa: PLC0415 (others do without)
 
     if kind is not FileKind.SHARDED:
@@ -148,7 +148,7 @@ def _tensor_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance)
 
 
 def _in_folder(source: Source) -> Source:
-    """The model's file in a folder; another source itself, and so a folder with none, for messages."""
+    """The model's file in a folder; any other source, or a folder without one (for messages), as it is."""
     if is_url(source):
         return (
             next(filter(_exists, map(source.__add__, FOLDER_FILES)), source)
@@ -186,7 +186,7 @@ def _rejoined(container: Container, mapped: Mapped) -> Archive:
     from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
     companion = Companion(mapped, container.allowance)
-    # For the archive id, all of an archive elsewhere is fetched; unique handles, if it has some, do as well.
+    # The archive id takes all of a remote archive; unique handles, if it has any, serve as well.
     prefix = companion.handle_form.prefix if container.is_elsewhere else 0
     if not prefix or PickleRecords(container).handle_form.prefix != prefix:
         companion.check_fits(container.records, container.file)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT = 1 << 20
-"""Bytes of memory of the values that are kept: most are asked for twice, and most are small."""
+"""Bytes of memory for values that are kept: most are asked for twice, and most are small."""
 
 
 class PickleRecords:
@@ -61,7 +61,7 @@ class PickleRecords:
         return self._tree(names, self._allowance)
 
     def _tree(self, names: Sequence[str], allowance: Allowance) -> Tree:
-        """The same, charged to an allowance; the records themselves stay in memory in any case."""
+        """The same, charged to an allowance; the records themselves stay in memory either way."""
         missing = [name for name in names if name not in self._source.records]
         if missing:
             raise ArchiveError("no such record", file=self._source.file, record=missing[0])
@@ -77,7 +77,7 @@ class PickleRecords:
             return self._read(name, _value, part)
 
     def shared_value(self, name: str) -> object:
-        """The same for readers within the library, which share it: none of them changes it."""
+        """The same, shared among readers within the library, none of which changes it."""
         if name == DATA and "data" in vars(self):  # it stays in memory
             return self.data
         if name in self._values:
@@ -91,7 +91,7 @@ class PickleRecords:
         return value
 
     def _read(self, name: str, read: Callable[[Tree, Allowance], T], allowance: Allowance) -> T:
-        """Read something from a record's tree; only what was read stays charged to the allowance."""
+        """Read something from a record's tree; only the result stays charged to the allowance."""
         with in_file(self._source.file), allowance.part() as meanwhile:
             return read(self._tree([name], meanwhile), allowance)
 

@@ -26,12 +26,12 @@ class Programs(Mapping[str, "Program"]):
 
     Those of an ETRecord have the names of their records: ``edge_dialect_exported_program/forward``.
 
-    Looking one up raises :class:`~archive.ArchiveError`, with the JSON path, where its record is no program.
+    Looking one up raises :class:`~archive.ArchiveError`, with the JSON path, if its record isn't a program.
 
     Args:
         source: the archive's records.
-        companion: what the metadata of nodes is read from; None where the records have it. A companion alone
-            has names and targets, but not what nodes are called with.
+        companion: where the metadata of nodes is read from; None where the records have it. A companion alone
+            has names and targets, but not the arguments of nodes.
     """
 
     def __init__(self, source: Records, companion: Companion | None = None) -> None:
@@ -56,7 +56,7 @@ class Programs(Mapping[str, "Program"]):
 
     @cached_property
     def left(self) -> dict[str, bytes]:
-        """The records of programs without metadata; of those that ``json.dumps`` wrote."""
+        """The records of programs without metadata, if ``json.dumps`` wrote them."""
         if not self.records:
             return {}
         from archive.formats.exported.program import without_metadata  # noqa: PLC0415 (few have programs)
@@ -67,14 +67,14 @@ class Programs(Mapping[str, "Program"]):
                 data = without_metadata(self._tree(record), self._source.records[record].view())
             except LimitError:
                 raise
-            except ArchiveError:  # `verify` tells
+            except ArchiveError:  # `verify` reports it
                 continue
             if data is not None:
                 left[record] = data
         return left
 
     def left_with(self, kinds: Collection[StrEnum]) -> Mapping[str, bytes]:
-        """The same with some kinds of metadata, as far as nodes have them; other kinds do not matter."""
+        """The same with some kinds of metadata, as far as nodes have them; any other kinds are ignored."""
         if not kinds:
             return self.left
         from archive.formats.exported.program import with_metadata  # noqa: PLC0415 (few have programs)
@@ -87,7 +87,7 @@ class Programs(Mapping[str, "Program"]):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """The records of the other programs: no value of theirs would give their bytes again."""
+        """The records of the other programs: their bytes cannot be rebuilt from their values."""
         return tuple(record for record in self.records.values() if record not in self.left)
 
     @cached_property
@@ -135,7 +135,7 @@ class Programs(Mapping[str, "Program"]):
 
 
 def _sites(metadata: Metadata, rows: range) -> dict[str, NodeSite]:
-    """The sites of a program that a companion alone knows."""
+    """The sites of a program, as far as a companion alone knows them."""
     from archive.formats.exported.sites import NodeSite, Scope  # noqa: PLC0415 (few archives have programs)
 
     sites = {}

@@ -1,12 +1,12 @@
-"""The PyTorch releases that may have written an archive, by the evidence of all its records.
+"""The PyTorch releases that may have written an archive, judged by all its records.
 
 Each record is written by some releases and not by others. No single one is trusted, because archives are
 edited, migrated and shrunk. So each record votes for the releases that write it. The longest run of releases
-with the most votes wins; among equally long runs, the newest. Records that did not vote for all of the run
-are reported, because they show a change.
+with the most votes wins; among equally long runs, the newest. Records that did not vote for the whole run are
+reported, because they show a change.
 
-``torch.save`` and ``torch.package`` write their zips by the same C++ code, so version, ``byteorder`` and id
-are signs there, too. Those of ``torch.save`` have more, in their folder and their storages, ``data/KEY``:
+``torch.save`` and ``torch.package`` write their zips with the same C++ code, so version, ``byteorder`` and id
+are evidence there, too. What ``torch.save`` writes has more, in its folder and its storages, ``data/KEY``:
 
 ==========  ==================  =========  ==========  ===================================
 releases    folder              keys       sorted as   records
@@ -18,9 +18,9 @@ releases    folder              keys       sorted as   records
 2.7 - 2.13  as the file's name  0, 1, 2 …  numbers     those of ``SAVED_RECORDS`` as well
 ==========  ==================  =========  ==========  ===================================
 
-All releases call the folder ``archive`` in what is saved to a stream, so that is no sign. Before 1.6 zips
-were an option, with the version first. Source: ``_save`` of ``torch/serialization.py`` in each release from
-1.4 to 2.13; seen in files of 1.5, 1.6, 1.8, 1.12, 1.13, 2.0, 2.6, 2.7 and 2.13.
+All releases call the folder ``archive`` in what is saved to a stream, so that name proves nothing. Before 1.6
+zips were an option, with the version first. Source: ``_save`` of ``torch/serialization.py`` in each release
+from 1.4 to 2.13; seen in files of 1.5, 1.6, 1.8, 1.12, 1.13, 2.0, 2.6, 2.7 and 2.13.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ NAMED_RELEASES = {
 VERSION_RELEASES = {"1": (RELEASE_NUMBERS[0], (1, 4)), "2": ((1, 5), (1, 5))}
 """The first and last release that writes this archive version. 1.6 and later write higher ones."""
 SAVED_RECORDS = (".format_version", ".storage_alignment")
-"""Records that ``torch.save`` writes since 2.7."""
+"""Records that ``torch.save`` has written since 2.7."""
 ADDRESS = re.compile("[1-9][0-9]{4,19}")
-"""A storage's key up to 1.8: its place in memory, which is never in the first 4 KiB."""
+"""A storage's key up to 1.8: its address in memory, which is never in the first 4 KiB."""
 STREAM_ROOT = "archive"
-"""The folder in what is saved to a stream; up to 1.12 ``torch.save`` opened one for each file."""
+"""The folder in what is saved to a stream; up to 1.12 ``torch.save`` opened a stream for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Evidence:
 
     Attributes:
         record: its name, or a count of several alike.
-        says: the property of it that was looked at.
+        says: the property of it that is evidence.
         first: the first release that writes it so.
         last: the last one.
     """
@@ -105,7 +105,7 @@ class Provenance:
         first: the first release of the run.
         last: the last one.
         evidence: the votes of all records.
-        against: the votes that leave out a release of the run: something has been changed.
+        against: the votes that leave out a release of the run: something was changed.
     """
 
     first: Number
@@ -117,7 +117,7 @@ class Provenance:
         return f"PyTorch {spanned(self.first, self.last)}"
 
     def includes(self, number: Number) -> bool:
-        """Whether a release may have written the archive just as it is."""
+        """Whether a release may have written the archive exactly as it is."""
         return self.first <= number <= self.last and not self.against
 
 
@@ -127,7 +127,7 @@ def provenance(archive: Archive) -> Provenance:
     votes = [sum(vote.first <= number <= vote.last for vote in evidence) for number in RELEASE_NUMBERS]
     wins = [count == max(votes) for count in votes]
     runs = [list(places) for win, places in groupby(range(len(wins)), wins.__getitem__) if win]
-    run = max(reversed(runs), key=len)  # of equally long ones the last
+    run = max(reversed(runs), key=len)  # the last of equally long ones
     first, last = RELEASE_NUMBERS[run[0]], RELEASE_NUMBERS[run[-1]]
     against = tuple(vote for vote in evidence if first < vote.first or vote.last < last)
     return Provenance(first, last, evidence, against)
@@ -169,7 +169,7 @@ def _by_names(archive: Archive) -> Iterator[Evidence]:
 
 
 def _by_version(archive: Archive) -> Iterator[Evidence]:
-    """The archive's version, and its place among the records."""
+    """The archive's version, and its position among the records."""
     records = archive.records
     name = version_record(records)
     if name is None:
@@ -180,7 +180,7 @@ def _by_version(archive: Archive) -> Iterator[Evidence]:
     if DATA in records:
         first = next(iter(records)) == name
         span = writers(version_first=first, legacy=False)
-        yield Evidence(name, "the first record" if first else "behind the others", *span)
+        yield Evidence(name, "the first record" if first else "after the others", *span)
 
 
 def _by_storages(archive: Archive) -> Iterator[Evidence]:

@@ -3,8 +3,8 @@
 An archive needs three things, whatever it was opened from: records by name (:class:`Records`), debug
 information as columns (:class:`DebugTables`), and the class names of the module tree
 (:class:`ModuleClassNames`).
-A zip gives the first, and the others by parsing its records; a companion gives all three. A file of tensors
-that is no zip gives the first alone, and its tensors with it (:class:`TensorRecords`).
+A zip provides the first, and the others by parsing its records; a companion provides all three. A file of
+tensors that isn't a zip provides only the first, and its tensors with it (:class:`TensorRecords`).
 """
 
 from __future__ import annotations
@@ -92,21 +92,21 @@ class Records(Protocol):
         """The records by name, without root, in the file's order."""
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read some records of a file elsewhere in few requests, for use right after; else do nothing."""
+        """Read some records of a remote file in few requests, for use right after; else do nothing."""
 
     def check_unchanged(self) -> None:
         """Refuse a file that was written to since it was mapped."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 INSIDE = "!/"
-"""What stands between a file, or a record that is a zip, and a record in it."""
+"""What separates the name of a file, or of a record that is a zip, from that of a record in it."""
 
 
 class Place(NamedTuple):
-    """Bytes of a record, inflated: its name, the first of them, and how many."""
+    """Bytes of an inflated record: its name, the first byte, and how many."""
 
     record: str
     start: int
@@ -114,7 +114,7 @@ class Place(NamedTuple):
 
 
 class TensorRecords(Records, Protocol):
-    """The records of a file of tensors, or of a model in several files, and what these tell."""
+    """The records of a file of tensors, or of a model in several files, and what these say of it."""
 
     @property
     def recognised(self) -> Recognised:
@@ -122,7 +122,7 @@ class TensorRecords(Records, Protocol):
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The tensors by name. The record of each is a record or a storage of these, or ""."""
+        """The tensors by name. The record of each is one of these records or storages, or ""."""
 
     @property
     def storages(self) -> Mapping[str, tuple[ReadableRecord, Place]]:
@@ -150,11 +150,11 @@ class TensorRecords(Records, Protocol):
 
     @property
     def files(self) -> Mapping[str, int]:
-        """The model's files and their sizes in bytes, its own first."""
+        """The model's files and their sizes in bytes, the main file first."""
 
     @property
     def missing(self) -> Sequence[str]:
-        """Files that it names, and that are not there."""
+        """Files that it names but that do not exist."""
 
     @property
     def padding(self) -> int:
@@ -217,7 +217,7 @@ class ModuleClassNames(Protocol):
 
 
 class Rejoined:
-    """The records of an archive and, behind them, those of its companion.
+    """The records of an archive, followed by those of its companion.
 
     Args:
         archive: the archive without debug information; it is the file that messages name.
@@ -230,19 +230,19 @@ class Rejoined:
 
     @property
     def size(self) -> int:
-        """Bytes of the archive, without those of a companion that is a file of its own."""
+        """Bytes of the archive, without those of a separate companion."""
         return self._archive.size
 
     @property
     def data(self) -> memoryview:
-        """The archive's bytes, without those of a companion that is a file of its own."""
+        """The archive's bytes, without those of a separate companion."""
         return self._archive.data
 
     @cached_property
     def records(self) -> Mapping[str, ReadableRecord]:
-        """The records by name. The companion itself and the serialization id of what was left are none.
+        """The records by name, without the companion itself and the serialization id of what was left.
 
-        Nor are those of a redacted archive that the companion has under their former names.
+        Records of a redacted archive that the companion has under their former names are left out, too.
         """
         there = self._archive.records
         gone = {place_of_companion(there), RECORD_NAME, *self._companion.replaced}
@@ -250,16 +250,16 @@ class Rejoined:
         return stays | dict(self._companion.records)
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Read some records of an archive elsewhere in few requests; those of a companion are at hand."""
+        """Read some records of a remote archive in few requests; those of a companion are at hand."""
         here = self._archive.records
         self._archive.fetch([name for name in names if name in here])
 
     def check_unchanged(self) -> None:
-        """The same of the file whose bytes ``data`` has."""
+        """Refuse an archive that was written to since it was mapped."""
         self._archive.check_unchanged()
 
     def close(self) -> None:
-        """Let go of both files."""
+        """Close both files."""
         self._companion.close()
         self._archive.close()
 

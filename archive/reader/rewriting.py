@@ -1,8 +1,8 @@
 """The rewriting of one file, in the steps that all writers take.
 
 :func:`rewriting` refuses targets that exist, opens the source whole, and hands out a draft of each target.
-The writer fills the drafts, and reads them again by :meth:`Rewriting.reopened`. At the end the source must be
-what it was; only then do the drafts become the targets. After an error all targets are as they were.
+The writer fills the drafts and reads them again with :meth:`Rewriting.reopened`. At the end the source must
+be unchanged; only then do the drafts become the targets. After an error all targets are as they were.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Rewriting:
     """A file that is rewritten.
 
     Attributes:
-        archive: the source, opened whole.
+        archive: the source, opened as a whole.
         drafts: what will be the targets, in their order.
         kinds: the kinds of archives that source and result may be.
     """
@@ -47,7 +47,7 @@ class Rewriting:
 
     @contextmanager
     def reopened(self, name: str, *, embedded: bool = False) -> Iterator[Archive]:
-        """The last draft, opened within the bounds of the source, to be checked.
+        """The last draft, opened for a check, within the bounds of the source.
 
         Args:
             name: what messages call it.
@@ -78,13 +78,13 @@ def rewriting(
 
     Args:
         source: the archive.
-        targets: paths, or binary files; the archive is the last one, a companion stands before it.
+        targets: paths, or binary files; the archive is the last one, after a companion.
         companion: the archive's debug information, if that was split off.
         force: replace existing files.
-        limits: what hostile input may cost.
+        limits: bounds on hostile input.
         kinds: the kinds of archives that are opened; others are refused.
     """
-    paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links are no matter)
+    paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links do not matter)
     if len(set(paths)) < len(paths):
         raise ArchiveError("archive and companion need two names", file=os.fspath(targets[-1]))  # type: ignore[arg-type]
     with (
@@ -99,7 +99,7 @@ def rewriting(
 def rewriting_companion(
     source: Source, target: Sink, *, force: bool, limits: Limits
 ) -> Iterator[tuple[Companion, BinaryIO]]:
-    """The same of a companion: the source, opened, and the draft."""
+    """The same for a companion: the opened source, and the draft."""
     with (
         replacing(target, force=force) as draft,
         unchanged(source),

@@ -1,6 +1,6 @@
-"""The unique handles that `split` makes of an archive's own, computed of the archive as it was.
+"""The unique handles that `split` makes of an archive's own, computed from the original archive.
 
-So whoever kept that archive explains what devices report with `split`'s handles.
+So whoever kept that archive can explain what devices report with `split`'s handles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HandledArchive(Protocol):
-    """What is asked of an archive: see :class:`archive.Archive`."""
+    """What is needed of an archive: see :class:`archive.Archive`."""
 
     @property
     def companion(self) -> object:
@@ -55,7 +55,7 @@ class HandledArchive(Protocol):
 
 
 def prefix_of(opened: HandledArchive, salt: str = "") -> int:
-    """The prefix of an archive's unique handles, as long as it has its debug records.
+    """The prefix of the unique handles of an archive that has its debug records.
 
     Args:
         salt: another text gives another prefix.
@@ -73,10 +73,10 @@ def largest_handle(opened: HandledArchive) -> int:
 
 
 def logged_form(opened: HandledArchive) -> HandleForm:
-    """The form of an archive's handles in logs: it prints them itself, or what `split` leaves of it does.
+    """The form of an archive's handles in logs, which it prints itself, or what `split` leaves of it.
 
-    So whoever kept the archive as it was explains what devices report with `split`'s handles; those of a salt
-    are not known here.
+    So whoever kept the original archive can explain what devices report with `split`'s handles, except those
+    made with a salt, which are not known here.
     """
     form = opened.handle_form
     is_untouched = not form.prefix and opened.companion is None and opened.has_code

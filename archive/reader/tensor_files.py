@@ -1,13 +1,13 @@
-"""Files of tensors that are no zips, read as records and tensors; models in several files, as one.
+"""Files of tensors that aren't zips, read as records and tensors; models in several files, as one.
 
-A model may be in several files: an ONNX model has elements in files beside it, and a model of Hugging Face is
-in *shards* that an index names. All of them are the model: their sizes count, and their records are its own.
-The names of those begin with the file's: ``model-00001-of-00002.safetensors!/data/lm_head.weight``, and
-``weights.bin!/data``, which is such a file as a whole.
+A model may be in several files: an ONNX model has elements in files beside it, and a Hugging Face model is in
+*shards* that an index names. All of them are the model: their sizes count, and their records belong to it.
+The names of these begin with the file's: ``model-00001-of-00002.safetensors!/data/lm_head.weight``, and
+``weights.bin!/data``, which is the whole of such a file.
 
-Files beside the model are opened by the names that it has for them, when it is opened. Only what their
-headers are is read. Where a model has no folder (bytes, a file that someone else opened), and where a file is
-not there, its tensors are described all the same, without a storage.
+Files beside the model are opened by the names that it has for them, together with it. Only their headers are
+read. Where a model has no folder (bytes, a file that someone else opened), and where a file does not exist,
+its tensors are described all the same, without a storage.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ INDEX = "index"
 
 
 class StoredRecord:
-    """A record of a file that is no zip.
+    """A record of a file that isn't a zip.
 
     Args:
         name: of the record.
         told: where it lies.
         data: the bytes of the file.
         file: the file's name, for messages.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
     """
 
     def __init__(self, name: str, told: FileRecord, data: Bytes, file: str, allowance: Allowance) -> None:
@@ -62,12 +62,12 @@ class StoredRecord:
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """The first byte of each stretch in the file, and the one behind its last."""
+        """The first byte of each stretch in the file, and the byte after its last."""
         return self._told.spans
 
     @property
     def is_encoded(self) -> bool:
-        """Whether its bytes are made of others, so that they have no places."""
+        """Whether its bytes are decoded from others, so that they have no places in the file."""
         return bool(self._told.width)
 
     @property
@@ -112,8 +112,8 @@ class ModelFile:
     Args:
         mapped: the file; it is closed with this.
         kind: of the file.
-        told: what it tells of itself.
-        allowance: the memory that it may cost.
+        told: what it says of itself.
+        allowance: the memory that it may take.
 
     Attributes:
         own: the records in the file itself, by name.
@@ -144,7 +144,7 @@ class ModelFile:
         return StoredRecord(name, told, mapped.data, mapped.name, self.allowance)
 
     def _open_others(self) -> None:
-        """Open the files beside this one, and give its tensors there their storages."""
+        """Open the files beside this one, and give the tensors in them their storages."""
         others: dict[str, Mapped | Fetched | None] = {}
         for name, place in self._told.external.items():
             if place.file not in others:
@@ -163,7 +163,7 @@ class ModelFile:
             self.tensors[name] = self.tensors[name].in_storage(storage)
 
     def _opened(self, path: str) -> Mapped | Fetched | None:
-        """A file beside this one, whose bytes are a record; None where it is not there."""
+        """A file beside this one, whose bytes are a record; None where it does not exist."""
         name = f"{path}{INSIDE}data"
         if name in self.records:
             raise ArchiveError(f"a tensor and a file beside it would both be {shown(name)}", file=self.file)
@@ -190,7 +190,7 @@ class ModelFile:
         return self._mapped.data[:]
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Do nothing: what is read of a file elsewhere is its header, and single tensors."""
+        """Do nothing: only the header and single tensors of a remote file are read."""
 
     def check_unchanged(self) -> None:
         """Refuse files that were written to since they were opened."""
@@ -198,7 +198,7 @@ class ModelFile:
             mapped.check_unchanged()
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for mapped in (self._mapped, *self._beside):
             mapped.close()
 
@@ -208,8 +208,8 @@ def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -
 
     Args:
         mapped: the file.
-        kind: one of ``TENSOR_KINDS``, and no index of shards.
-        allowance: the memory that it may cost.
+        kind: one of ``TENSOR_KINDS``, but not an index of shards.
+        allowance: the memory that it may take.
     """
     with ExitStack() as stack:
         stack.callback(mapped.close)
@@ -221,7 +221,7 @@ def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -
 
 
 def _reader(kind: FileKind) -> Callable[[Bytes, Allowance], TensorFile]:
-    """The reader of a kind of files; only its own format is imported."""
+    """The reader of a kind of files; only that format is imported."""
     if kind is FileKind.SAFETENSORS:
         from archive.formats.tensor_files.safetensors import read_safetensors  # noqa: PLC0415 (as said)
 
@@ -259,7 +259,7 @@ class ShardedModel:
     Args:
         mapped: the index; it is closed with this.
         opened: opens a shard.
-        allowance: the memory that all may cost.
+        allowance: the memory that all may take.
     """
 
     root = ""
@@ -329,11 +329,11 @@ class ShardedModel:
 
     @property
     def data(self) -> memoryview:
-        """Bytes of one file, which there are not."""
+        """Always refused: there is no single file."""
         raise ArchiveError("it is in several files: name one of them", file=self.file)
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Do nothing: what is read of a file elsewhere is its header, and single tensors."""
+        """Do nothing: only the header and single tensors of a remote file are read."""
 
     def check_unchanged(self) -> None:
         """Refuse files that were written to since they were opened."""
@@ -342,7 +342,7 @@ class ShardedModel:
             archive._source.check_unchanged()  # noqa: SLF001 (no name of the public class)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         self._mapped.close()
         for archive in self.shards.values():
             archive.close()

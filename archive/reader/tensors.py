@@ -7,14 +7,14 @@ Where an archive has several parts with tensors of their own, the part stands be
 - what ``torch.save`` wrote: ``optimizer.state.0.exp_avg``
 - an exported program: ``encoder.weight``, and ``NAME:encoder.weight`` unless the program is ``model``
 - an older exported program and an ETRecord, which hold files of ``torch.save``: ``RECORD:encoder.weight``
-- a compiled model: as an exported program of its name; of those that are both, the compiled one has the
-  folder before its name: ``data/aotinductor/NAME:encoder.weight``
+- a compiled model: as an exported program of its name; if a name has both, the compiled one has the folder
+  before its name: ``data/aotinductor/NAME:encoder.weight``
 - a torch.package: ``model/model.pkl:encoder.weight``, and ``.data/ts_code/0:encoder.weight`` of TorchScript
-- files of tensors that are no zips: as their formats name them, see :mod:`archive.formats.tensor_files`
+- files of tensors that aren't zips: as their formats name them, see :mod:`archive.formats.tensor_files`
 
-Sample inputs and the states of tracing are no tensors of this list, nor are the weights of a compiled model
-whose C++ code was taken out: nothing else tells their names. A compiled model's bytes are in the shared
-object; where a compiler is still to make that, in an object file; or in a file of their own.
+Sample inputs and the states of tracing are not in this list, nor are the weights of a compiled model whose
+C++ code was taken out, since nothing else has their names. A compiled model's bytes are in the shared object;
+in an object file, if a compiler is still to make that; or in a file of their own.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
 
 
 def parts_of_program(name: str) -> tuple[str, ...]:
-    """The parts that may have the tensors of an exported program, which no other program has."""
+    """The parts that may have the tensors of an exported program and of no other one."""
     if name == ONLY_PROGRAM:
         return ("", *SAVED_INSIDE)
     return (name, *(name + ending for ending in BESIDE[:2]))
@@ -92,8 +92,8 @@ class Tensors(Mapping[str, "Tensor"]):
         source: the archive's records.
         kind: of the file.
         container: the zip; None for a companion alone, which has no tensors.
-        value: gives the inert values of a record that TorchScript pickled.
-        tensor_file: the source, where it is no zip and names its tensors itself.
+        value: returns the inert values of a record that TorchScript pickled.
+        tensor_file: the source, if it isn't a zip and names its tensors itself.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Tensors(Mapping[str, "Tensor"]):
 
     @property
     def parts(self) -> Collection[str]:
-        """The names of the parts that have tensors of their own, also of those without one."""
+        """The names of the parts that may have tensors of their own, even if they have none."""
         _ = self._rows
         return self._part_names
 
@@ -149,7 +149,7 @@ class Tensors(Mapping[str, "Tensor"]):
         return order is not None and bytes(order.view()) == b"big"
 
     def storage(self, record: str) -> memoryview:
-        """The bytes of a storage as they lie in the file: a view of it, unless the record is deflated.
+        """The bytes of a storage as they are in the file: a view of it, unless the record is deflated.
 
         Args:
             record: as :attr:`Tensor.record <archive.formats.tensors.tensor.Tensor.record>` names it.
@@ -178,8 +178,8 @@ class Tensors(Mapping[str, "Tensor"]):
     def elements(self, name: str) -> Iterator[memoryview]:
         """The elements of a tensor as bytes, little-endian and in logical order, in pieces.
 
-        Pieces are views of the file where elements lie in order, and copies of at most 16 MiB elsewhere. Two
-        tensors of equal values give equal bytes, whatever their strides and the machine that saved them.
+        Pieces are views of the file where elements are in order, otherwise copies of at most 16 MiB. Two
+        tensors with equal values give equal bytes, whatever their strides and the machine that saved them.
 
         Raises:
             KeyError: there is no tensor of that name.
@@ -208,7 +208,7 @@ class Tensors(Mapping[str, "Tensor"]):
         return tensors
 
     def _parts(self) -> Iterator[Part]:
-        """The tensors of each part, which has a name unless there is but one."""
+        """The tensors of each part, which has a name unless it is the only one."""
         container, records = self._container, self._source.records
         if self._tensor_file is not None:
             for name, (storage, place) in self._tensor_file.storages.items():
@@ -249,7 +249,7 @@ class Tensors(Mapping[str, "Tensor"]):
         """The record of a storage that a pickle of TorchScript names by a key.
 
         PyTorch puts the storages of a pickle into a folder of its name; those of a lite archive's methods,
-        from 1.9 on, are with the constants; all those of a package are in one folder.
+        from 1.9 on, are with the constants; a package has all of them in one folder.
         """
         folders = (f"{pickle.removesuffix('.pkl')}/", "constants/", PACKAGED)
         places = [f"{folder}{key}" for folder in folders]
@@ -302,7 +302,7 @@ class Tensors(Mapping[str, "Tensor"]):
 # --- compiled models
 
 WEIGHTS = (".so", ".weights.o", "_weights.blob", "_serialized_weights.bin")
-"""How the names of files end that may hold weights."""
+"""Endings of names of files that may hold weights."""
 
 
 class Slice:
@@ -310,7 +310,7 @@ class Slice:
 
     Args:
         record: the record.
-        start: the first byte in the record, which is a part of its name.
+        start: the first byte in the record; its name contains it.
         size: bytes.
     """
 
@@ -345,7 +345,7 @@ def _compiled_tensors(source: Records) -> Iterator[tuple[str, list[tuple[str, Te
         record, start, end = weights
         size = sum(constant.size for constant in constants)
         if size > end - start:
-            expected = f"{size:,} bytes of weights, as its code tells"
+            expected = f"{size:,} bytes of weights, as its code says"
             found = f"{end - start:,}"
             raise ArchiveError(file=source.file, record=record.name, expected=expected, found=found)
         storages = [Slice(record, start + constant.start, constant.size) for constant in constants]
@@ -359,10 +359,10 @@ def _compiled_tensors(source: Records) -> Iterator[tuple[str, list[tuple[str, Te
 
 
 def _weights(source: Records, model: CompiledModel) -> tuple[ReadableRecord, int, int] | None:
-    """The record that holds a model's weights, their first byte, and the one behind the last."""
+    """The record that holds a model's weights, their first byte, and the byte after the last."""
     from archive.formats.elf.weights import weights_span  # noqa: PLC0415 (the same)
 
-    for ending in reversed(WEIGHTS):  # a file of their own first: the object then has no more than their size
+    for ending in reversed(WEIGHTS):  # a file of their own first: the object then only has their size
         for file, name in model.records.items():
             if not file.endswith(ending):
                 continue

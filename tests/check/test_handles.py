@@ -118,7 +118,7 @@ def test_operators_have_names() -> None:
 def test_a_map_without_any_source_ranges_is_one_error() -> None:
     assert said(without(STACK, lambda name: name.endswith(".debug_pkl"))) == [
         "note: no source ranges for any of 6 code records",
-        f"error: {CALLSTACKS}: no source range has a tag, so nothing tells where the handles lead",
+        f"error: {CALLSTACKS}: no source range has a tag, so nothing says where the handles lead",
     ]
 
 

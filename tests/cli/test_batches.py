@@ -30,7 +30,7 @@ SCRIPT = ORACLES / "plain_stack.pt"
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 GARBAGE = b"PK\x03\x04 garbage"
 WITHOUT_END = (
-    "a zip without its end, cut short or with many other bytes behind it: "
+    "a zip without its end, cut short or with many other bytes after it: "
     "copy or download the whole file again"
 )
 LEFT_OUT = "debug-archive: skipped, neither archives nor companions: 1 (unknown: 1)\n"

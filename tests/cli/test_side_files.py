@@ -226,5 +226,5 @@ def test_settings_that_are_no_regular_file_are_refused(
     make = KINDS.get(kind) or (lambda path: path.symlink_to(targets[kind]))
     make(tmp_path / "pyproject.toml")
     done = run(command, ORACLES / "plain_stack.pt")
-    line = f"debug-archive: {Path('..', 'pyproject.toml')}: is no regular file\n"
+    line = f"debug-archive: {Path('..', 'pyproject.toml')}: isn't a regular file\n"
     assert (done.returncode, done.stderr.decode()) == (2, line)

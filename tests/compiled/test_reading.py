@@ -459,7 +459,7 @@ def test_a_damaged_object_has_weights_in_it_or_none() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        (b"data_size = 128", b"data_size = 12800", "12,864 bytes of weights, as its code tells, found 192"),
+        (b"data_size = 128", b"data_size = 12800", "12,864 bytes of weights, as its code says, found 192"),
         (b"shape = {6, 4}", b"shape = {6, x}", r"constants_info_\[1\]"),
         (b"constants_info_[1].stride", b"constants_info_[1].strides", r"constants_info_\[1\]: .*stride"),
     ],

@@ -153,7 +153,7 @@ def test_a_companion_answers_like_the_package(tmp_path: Path) -> None:
 
 STRANGE = {
     "ELF for AArch64, 64 bits, little-endian; only ELF for x86-64 is cut": elf_file(machine=AARCH64).data,
-    "7 bytes behind its end, where a model may look for weights": elf_file(appended=b"weights").data,
+    "7 bytes after its end, where a model may look for weights": elf_file(appended=b"weights").data,
     "Mach-O, 64 bits; only ELF for x86-64 is cut": struct.pack("<I", 0xFEEDFACF) + bytes(100),
     "byte 40: expected bytes within the file's 1,292, found": elf_file().data[:-1],
     "no ELF file": b"text",

@@ -214,7 +214,7 @@ def test_pytorch_loads_an_object_whose_section_headers_are_wrong(tmp_path: Path)
     data = broken(Broken(OBJECT, header(40, *b"\xff" * 8), "", "", ""), tmp_path)
     (found,) = verify(data)
     assert found.severity == "warning"
-    assert "PyTorch 2.13 may take it all the same: the loader passes section headers over" in found.message
+    assert "PyTorch 2.13 may accept it all the same: the loader passes section headers over" in found.message
     assert not refusal(data)
 
 

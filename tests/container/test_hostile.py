@@ -49,11 +49,11 @@ STREAMS = {
     "cut": (deflated(b"text" * 100, 400, stream=STREAM[:-1]), "expected 400 bytes inflated, found an end"),
     "followed by bytes": (
         deflated(b"text" * 100, 400, stream=STREAM + b"\0"),
-        "expected a deflate stream alone, found bytes behind it",
+        "expected only a deflate stream, found bytes after it",
     ),
     "followed by many bytes": (
         deflated(b"text" * 100, 400, stream=STREAM + bytes(100_000)),
-        "expected a deflate stream alone, found bytes behind it",
+        "expected only a deflate stream, found bytes after it",
     ),
     "none": (deflated(b"text" * 100, 400, stream=b"\xff" * 9), "expected a deflate stream, found Error -3"),
     "nothing": (

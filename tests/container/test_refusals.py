@@ -145,15 +145,15 @@ FORGED: dict[str, tuple[bytes, str]] = {
     ),
     "another zip before it": (
         PLAIN + PLAIN,
-        f"several zips, one behind the other, the last one from byte {len(PLAIN):,}: torch.distributed",
+        f"several concatenated zips, the last one from byte {len(PLAIN):,}: torch.distributed",
     ),
     "another zip with a zip64 end record before it": (
         SMALL + SMALL,
-        f"several zips, one behind the other, the last one from byte {len(SMALL):,}: torch.distributed",
+        f"several concatenated zips, the last one from byte {len(SMALL):,}: torch.distributed",
     ),
     "other bytes before it": (
         b"x" * 9 + SMALL,
-        "a zip behind 9 other bytes: this tool wants it without them",
+        "a zip after 9 other bytes: this tool wants it without them",
     ),
     "a zip64 end record elsewhere": (
         put(SMALL, LOCATOR_AT + 8, "Q", 2**64 - 1),
@@ -229,7 +229,7 @@ def test_a_record_inside_of_another() -> None:
     data = written(new_member("outer", inner[: inner.index(b"PK\1\2")]), new_member("inner", b"inner"))
     with Container.open(data) as container:
         hidden = container.records["outer"].place.data
-    message = f"inner, byte {hidden}: expected to start behind outer, at byte "
+    message = f"inner, byte {hidden}: expected to start after outer, at byte "
     assert message in str(refused(put(data, central(data, 1) + POSITION, "I", hidden)))
 
 
@@ -266,12 +266,12 @@ NAMES = {
 def test_names_that_lead_elsewhere(name: bytes) -> None:
     data = written(new_member("data", b""), new_member("v" * (len(name) - 2), b"3\n"))
     error = refused(data.replace(b"m/" + b"v" * (len(name) - 2), name))
-    assert "expected a name inside of the folder 'm'" in str(error)
+    assert "expected a name inside the folder 'm'" in str(error)
     assert str(error).isprintable()
 
 
 def test_a_first_name_without_root_folder() -> None:
-    assert "expected a name inside of a root folder, found 'data'" in str(refused(zipped(data=b"")))
+    assert "expected a name inside a root folder, found 'data'" in str(refused(zipped(data=b"")))
 
 
 def test_a_zip_without_one_root_folder_is_read_where_none_is_needed() -> None:
@@ -286,7 +286,7 @@ def test_a_zip_without_one_root_folder_is_read_where_none_is_needed() -> None:
             assert (container.root, list(container.records)) == (root, records)
     for name in (b"/ata", b"../a"):
         mapped = Mapped(zipped(data=b"3").replace(b"data", name))
-        with pytest.raises(ArchiveError, match="expected a name inside of"):
+        with pytest.raises(ArchiveError, match="expected a name inside"):
             Container(mapped, Limits().allowance(0), rooted=False)
 
 

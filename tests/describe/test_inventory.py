@@ -254,7 +254,7 @@ def test_no_more_than_the_bound_is_fetched_whatever_a_file_asks_for(tmp_path: Pa
         row = inventoried(f"{server.url}/m.ptl")
         assert row.kind is FileKind.LITE
         assert row.elements is None
-        assert any(why.endswith("takes more than 33,554,432 bytes of a file elsewhere") for why in row.unread)
+        assert any(why.endswith("takes more than 33,554,432 bytes of a remote file") for why in row.unread)
         assert server.sent < inventory.FETCHED + MIB
 
 

@@ -327,7 +327,7 @@ def otherwise_counted(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("an element of a set that is no constant", seen=set())
+@refused("an element of a set that isn't a constant", seen=set())
 def tensor_in_a_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.seen.add(x)  # here
     return x
@@ -353,7 +353,7 @@ def first_time(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.last
 
 
-@refused("a hook that is no function of a Python module")
+@refused("a hook that isn't a function of a Python module")
 def hook_without_code(_: Model, x: torch.Tensor) -> torch.Tensor:
     y = x.requires_grad_() * 2
     y.register_hook([].append)  # here
@@ -408,7 +408,7 @@ def hook_that_sets_a_global(_: Model, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-@refused("a hook that uses calls_one_with_state, which cannot be followed on the way back")
+@refused("a hook that uses calls_one_with_state, which cannot be followed in the backward pass")
 def hook_that_calls_what_has_state(_: Model, x: torch.Tensor) -> torch.Tensor:
     y = x.requires_grad_() * 2
     y.register_hook(lambda gradient: calls_one_with_state(gradient) + 1)  # here

@@ -91,13 +91,13 @@ TEMPLATES = (
 )
 REFUSED = [
     (call(GlobalName("os", "system"), ("", ""), Constant("ls")), "a function that no record may call"),
-    (call(PRINT, (" ",)), "its settings are no str, str"),
-    (call(PRINT, (" ", 1)), "its settings are no str, str"),
-    (Effect(Op.CALL, PRINT, Output(0), Made("tuple", ())), "its settings are no"),
+    (call(PRINT, (" ",)), "its settings aren't str, str"),
+    (call(PRINT, (" ", 1)), "its settings aren't str, str"),
+    (Effect(Op.CALL, PRINT, Output(0), Made("tuple", ())), "its settings aren't"),
     (Effect(Op.CALL, PRINT, Constant((" ", "")), Output(0)), "what it prints is missing"),
     (call(LOG, ("model", 20, "m.py", 3, "f")), "what it prints is missing"),
-    (call(WARN, ("SystemExit", "m.py", 3, "m"), Constant("a")), "'SystemExit' is no warning"),
-    (Effect(Op.CALL, SELF, Constant((" ", "")), Made("tuple", ())), "call of what is no global"),
+    (call(WARN, ("SystemExit", "m.py", 3, "m"), Constant("a")), "'SystemExit' isn't one of Python's own"),
+    (Effect(Op.CALL, SELF, Constant((" ", "")), Made("tuple", ())), "call of what isn't a global"),
     *(
         (call(PRINT, (" ", "\n"), template(text)), "no template of its values")
         for text in TEMPLATES

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.torch
 
 Value: TypeAlias = Any
 SETS_A_NAME = "json.effects_outside that is set: what it does outside the model would be lost"
-OF_THIS_PROCESS = "what it does or tells is of this process, and no table has it"
+OF_THIS_PROCESS = "what it does or returns belongs to this process, and no table has it"
 
 
 class Model(torch.nn.Module):

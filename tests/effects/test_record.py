@@ -135,17 +135,17 @@ def test_a_constant_of_another_type_is_refused(literal: Any) -> None:  # noqa: A
 
 
 NONSENSE = [
-    (Effect(Op.NEW, SELF, Constant("m:C")), "new of what is no temporary"),
+    (Effect(Op.NEW, SELF, Constant("m:C")), "new of what isn't a temporary"),
     (Effect(Op.NEW, Temporary(0), Constant("C")), "expected module:qualname"),
     (Effect(Op.SET_ATTRIBUTE, SELF, Constant(1), Output(0)), "setattr, key: expected a text"),
     (Effect(Op.SET_ATTRIBUTE, SELF, None, Output(0)), "setattr, key: expected a text, found nothing"),
     (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a")), "setattr, value: expected a value, found nothing"),
     (Effect(Op.CLEAR, SELF, None, Output(0)), "clear, value: expected nothing"),
-    (Effect(Op.SET_GLOBAL, SELF, None, Output(0)), "setglobal of what is no global"),
-    (Effect(Op.SET_CELL, GlobalName("m", "n"), None, Output(0)), "setcell of what is no cell"),
+    (Effect(Op.SET_GLOBAL, SELF, None, Output(0)), "setglobal of what isn't a global"),
+    (Effect(Op.SET_CELL, GlobalName("m", "n"), None, Output(0)), "setcell of what isn't a cell"),
     (Effect(Op.APPEND, X, None, New(1)), "object 1, which nothing makes"),
     (Effect(Op.APPEND, Attribute(Temporary(2), "a"), None, Output(0)), "temporary 2, which nothing makes"),
-    (Effect(Op.APPEND, X, None, Stored(0)), "stored tensor 0, which is for the state alone"),
+    (Effect(Op.APPEND, X, None, Stored(0)), "stored tensor 0, which only the state may have"),
     (Effect(Op.APPEND, X, None, Output(-1)), "output -1"),
     (
         Effect(Op.APPEND, X, None, Made("bag", ())),

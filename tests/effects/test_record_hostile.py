@@ -273,8 +273,8 @@ def conditions(*, guard: tuple[object, ...] = (), default: tuple[int, int] | Non
         (conditions(guard=("dim", 0, 0, -1, -1)), "guard 0: dim as self"),
         (conditions(guard=("dim", 0, 1, 1, -1)), "guard 0: dim, key"),
         (conditions(default=(9, 1)), "field defaults, row 0, field source: expected a row below 2, found 9"),
-        (conditions(default=(1, 1)), "field defaults, row 0: the default of what is no argument"),
-        (conditions(default=(0, 0)), "the default of 'self': a default that is no constant"),
+        (conditions(default=(1, 1)), "field defaults, row 0: the default of what isn't an argument"),
+        (conditions(default=(0, 0)), "the default of 'self': a default that isn't a constant"),
     ],
 )
 def test_a_broken_condition_is_an_error_with_its_place(data: bytes, problem: str) -> None:

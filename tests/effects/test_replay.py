@@ -278,7 +278,7 @@ def test_effects_that_break_a_rule_are_refused() -> None:
 def test_a_guard_for_each_item_names_the_item_that_breaks_it() -> None:
     guard = Guard(Look.TYPE, At(Each(Attribute(Local("self"), "seen"))), Constant("float"))
     method = MethodEffects("forward", (), Constant(None), (), (guard,))
-    for held, said in (([0.5, 1.5], ""), ([], ""), ([0.5, 2, 1.5], "found int"), (None, "cannot be told")):
+    for held, said in (([0.5, 1.5], ""), ([], ""), ([0.5, 2, 1.5], "found int"), (None, "which is unknown")):
         state = State({"self": SimpleNamespace(seen=held)})
         if not said:
             assert inputs(method, state, {}) == []

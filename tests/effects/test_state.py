@@ -89,13 +89,13 @@ def test_a_fresh_state_has_the_targets_of_effects() -> None:
     [
         (((at("self.t"), Stored(3)),), "self.t: tensor 3 is missing"),
         (((at("self.a"), At(at("self.b"))), (at("self.b"), At(at("self.a")))), "in a circle"),
-        (((at("self.a"), Constant(1)), (at("self.a.b"), Constant(1))), "is no place for 'b'"),
+        (((at("self.a"), Constant(1)), (at("self.a.b"), Constant(1))), "can't hold 'b'"),
         (((at("self.a"), Made("dict", (Made("list", ()), Constant(1)))),), "unhashable"),
         (
             ((at("self.a"), Made("tuple", ())), (at("self.a[0]"), Constant(1))),
             "can change, found a tuple",
         ),
-        (((at("self.a"), Output(1)),), "output 1, which there is not"),
+        (((at("self.a"), Output(1)),), "output 1, which does not exist"),
     ],
 )
 def test_a_contradictory_state_is_refused_with_its_place(rows: tuple[Any, ...], problem: str) -> None:

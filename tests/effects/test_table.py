@@ -191,7 +191,7 @@ def test_a_list_that_holds_itself(table: SideEffects) -> None:
 def test_values_that_no_table_holds(table: SideEffects) -> None:
     thing = table.track(VariableKind.OBJECT, SELF, Thing())
     table.store_attr(thing, "a", {Thing()})
-    with pytest.raises(CaptureError, match="a set whose elements are no constants cannot be kept in a table"):
+    with pytest.raises(CaptureError, match="a set whose elements aren't constants cannot be kept in a table"):
         table.table()
 
 

@@ -145,7 +145,7 @@ def dtype_argument(_: Model, x: torch.Tensor, dtype: torch.dtype) -> torch.Tenso
 
 @unlike(
     call("expected 'y' not in batch", {"x": X, "y": X}),
-    call("expected isinstance(batch['x'], torch.Tensor), which cannot be told", {"z": X}),
+    call("expected isinstance(batch['x'], torch.Tensor), which is unknown", {"z": X}),
     call(RIGHT, {"x": SIX, "z": None}),
     like=({"x": X},),
 )

@@ -88,7 +88,7 @@ def test_profiles_of_dumps_are_saved_and_compared_a_run(tmp_path: Path) -> None:
     warm = file_of(well(*XNNPACK, "--warmup", "1", "--base", before, "--by", "delegate", "--json", "-q"))
     (noted,) = (one for one in warm["changes"] if one["name"] == "XnnpackBackend: Add (ND) #1")
     assert (noted["before"]["self_ns"], noted["after"]["self_ns"]) == (1500, 0)
-    why = "no rows by instruction are saved, as there are of an ETDump with its ETRecord"
+    why = "no rows by instruction are saved, as there are for an ETDump with its ETRecord"
     for words in ([before, "--base", alone], [alone, "--base", before], [alone]):
         assert str(called("profile", *words, "--by", "instruction").exception) == why
     assert "DELEGATE_CALL" in well("profile", alone)  # it has no modules: operators

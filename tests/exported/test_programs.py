@@ -264,7 +264,7 @@ def test_it_is_told_with_what_works_on_it_and_the_way_out(tmp_path: Path) -> Non
     found = recognise(LEGACY)
     assert found.kind is FileKind.LEGACY_EXPORTED
     assert TOLD in str(found)
-    assert "once PyTorch 2.8 or later exports the model anew" in str(found)
+    assert "once PyTorch 2.8 or later exports the model again" in str(found)
     for verb in ("split", "shrink", "restore", "migrate --to latest"):
         done = run(*verb.split(), LEGACY, "-o", tmp_path / "out")
         assert (done.returncode, TOLD in done.stderr.decode()) == (2, True)

@@ -102,7 +102,7 @@ def test_of_records_whose_marks_do_not_match_the_first_is_named(
         (b"(N\x80\x02N\x80\x02t", "byte 4: a pickle starts with PROTO and has no other"),
         (b"(\x00\x01t", "byte 3: expected a pickle opcode that PyTorch knows, found 0x00"),
         (b"(N\x8a\x09" + bytes(8) + b"\x01t", "byte 4: expected an integer of 64 bits, found one of 9 bytes"),
-        (b"(ca\nt", "byte 3: expected two lines behind GLOBAL"),
+        (b"(ca\nt", "byte 3: expected two lines after GLOBAL"),
         (b"(q\x00\x00t", "byte 3: nothing on the stack to put into the memo"),
         (b"(N\x80\x03\x00t", "byte 4: a pickle starts with PROTO and has no other"),
     ],
@@ -384,7 +384,7 @@ def test_a_global_without_its_two_lines_is_refused(value: bytes) -> None:
     for before in (b"", b"(l", text(b"a" * 100)):
         place = f"byte {len(PROTO) + len(before)}"
         error = refused(PROTO + before + value)
-        assert (error.problem, error.place) == ("expected two lines behind GLOBAL", place)
+        assert (error.problem, error.place) == ("expected two lines after GLOBAL", place)
 
 
 # --- deep and unfinished

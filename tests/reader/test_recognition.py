@@ -81,9 +81,9 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
     ("data", "what"),
     [
         (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
-        (b"P", "a zip without its end, cut short or with many other bytes behind it"),
-        (SCRIPT.read_bytes() + b"\0", "a zip with 1 other byte behind its end"),
-        (SCRIPT.read_bytes() + bytes(1000), "a zip with 1,000 other bytes behind its end"),
+        (b"P", "a zip without its end, cut short or with many other bytes after it"),
+        (SCRIPT.read_bytes() + b"\0", "a zip with 1 other byte after its end"),
+        (SCRIPT.read_bytes() + bytes(1000), "a zip with 1,000 other bytes after its end"),
         (lzma.compress(b"PK\3\4"), "an xz file around a zip"),
         (gzip.compress(gzip.compress(b"", mtime=0), mtime=0), "a gzip file around a gzip file"),
         (b"\n<HTML lang=en>", "a web page (HTML)"),
@@ -120,7 +120,7 @@ def test_what_follows_a_whole_zip_is_told_with_the_way_out(tmp_path: Path) -> No
     size = SCRIPT.stat().st_size
     assert done.exit_code == 2  # it is not said to be broken: PyTorch loads it
     assert done.stdout == (
-        f"{tmp_path / 'padded.pt'}: not checked: a zip with 2 other bytes behind its end: "
+        f"{tmp_path / 'padded.pt'}: not checked: a zip with 2 other bytes after its end: "
         f"this tool wants it without them: `head -c {size}`\n"
     )
 

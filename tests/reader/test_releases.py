@@ -184,7 +184,7 @@ def told_in_docstring(release: Release, previous: Release | None) -> list[str]:
     containers = {
         (True, True): "``model.json``",
         (False, True): "``version`` first",
-        (False, False): "``byteorder``, id behind" if release.byteorder else "``version`` last",
+        (False, False): "``byteorder``, id last" if release.byteorder else "``version`` last",
     }
     container = containers[release.legacy, release.version_first]
     if previous and not release.byteorder and not release.version_first and not previous.version_first:
@@ -314,7 +314,7 @@ def test_every_sign_is_told_with_what_it_says() -> None:
         "byteorder: none (1.0 to 2.0)",
         ".data/serialization_id: none (1.0 to 2.0)",
         "version: 3 (1.6 or later)",
-        "version: behind the others (1.6 or later)",
+        "version: after the others (1.6 or later)",
         "1 source-range record: inline rows (1.9 or later)",
         "callstack_debug_map.pkl: call-stack map, 3 elements (1.9)",
         "bytecode.pkl: version 5 (1.9)",
@@ -355,7 +355,7 @@ def test_one_altered_record_does_not_turn_the_answer_around(what: str) -> None:
 
 
 def test_a_version_in_other_digits_says_nothing() -> None:
-    for version, says in ((b"3\n", ["3", "behind the others"]), ("\u0663".encode(), ["behind the others"])):
+    for version, says in ((b"3\n", ["3", "after the others"]), ("\u0663".encode(), ["after the others"])):
         found = of(tampered(NESTED, {"version": version}))
         assert [one.says for one in found.evidence if one.record == "version"] == says
 

@@ -23,14 +23,14 @@ NO_MODULES = "(no modules)"
 NO_SOURCE = "(no source)"
 NO_DELEGATE = "(no backend)"
 INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
-"""Instances in call stacks that are no step of a module's path."""
+"""Instances in call stacks that aren't a step of a module's path."""
 MOST_LINES = 5
-"""Lines of one operation that are listed."""
+"""Most lines of one operation that are listed."""
 STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
 
 
 class ModuleLevel(NamedTuple):
-    """A module on the way to an operation.
+    """A module on the path to an operation.
 
     Attributes:
         path: its path from the top module; for the top module its name in the hierarchy.
@@ -53,7 +53,7 @@ class SourceLine(NamedTuple):
         file: its file.
         number: its number in the file, from 1.
         text: its text without indentation.
-        more: further lines, of an operation that is made of several.
+        more: further lines, if the operation was made from several.
     """
 
     file: str
@@ -67,7 +67,7 @@ class SourceLine(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its text; that of the first of several lines, with a mark."""
+        """Its text; if there are several lines, the first one's, with a mark."""
         return f"{self.text} …" if self.more else self.text
 
 
@@ -81,7 +81,7 @@ class OperationPlace:
         source: the innermost line that is not in PyTorch's source; the innermost one if all are.
         innermost: the innermost line.
         op: the operator's name in the archive.
-        instruction: of ExecuTorch, that runs it: ``forward/0:14``; "" for others.
+        instruction: the ExecuTorch instruction that runs it: ``forward/0:14``; "" for others.
         delegate: the backend that ExecuTorch calls for it; "" for none.
     """
 
@@ -105,11 +105,11 @@ class OperationPlace:
 
 
 UNKNOWN_PLACE = OperationPlace((ModuleLevel(UNKNOWN_NAME, ""),), UNKNOWN_NAME, None, None, UNKNOWN_NAME)
-"""The place of an operation of which nothing is known."""
+"""The place of an operation about which nothing is known."""
 
 
 def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
-    """The place of an operation that is one of several: the modules and lines that all of them have."""
+    """The place of an operation that may be any of several: the modules and lines that all of them share."""
     first = places[0] if places else UNKNOWN_PLACE
     if all(place == first for place in places):
         return first
@@ -131,7 +131,7 @@ def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
 
 
 def joint_place(places: Sequence[OperationPlace]) -> OperationPlace:
-    """The place of an operation that is made of several: the modules that they share, and all their lines."""
+    """The place of an operation made from several: the modules that they share, and all their lines."""
     common = common_place(places)
     source, innermost = (
         joint_line([line for line in lines if line is not None])
@@ -144,7 +144,7 @@ def joint_place(places: Sequence[OperationPlace]) -> OperationPlace:
 
 
 def joint_line(lines: Sequence[SourceLine]) -> SourceLine | None:
-    """Several lines as one, each once; None if there is none."""
+    """Several lines as one, without duplicates; None if there are none."""
     distinct = tuple(dict.fromkeys(lines))
     return distinct[0]._replace(more=distinct[1:]) if distinct else None
 
@@ -179,7 +179,7 @@ def model_line(lines: Sequence[SourceLine]) -> SourceLine | None:
 
 
 def lines_of(span: SourceRange) -> list[SourceLine]:
-    """The line where a range starts. A traced model's source is a Python call stack: then all its lines.
+    """The line where a range starts; all lines of a traced model's source, which is a Python call stack.
 
     Generated source has none.
     """

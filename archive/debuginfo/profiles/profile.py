@@ -1,8 +1,8 @@
 """A profile: a timeline that can be shown as text, and saved for viewers of traces and flame graphs.
 
 As a *table* whose last row sums up the rows that are not shown. Only modules have a total time besides their
-self time: it includes the modules inside them. Memory is shown where it was recorded: that of results, where
-a backend records these, which may be a small part of what operators allocate and free inside; or all of
+self time: it includes the modules inside them. Memory is shown if it was recorded: that of results, if a
+backend records these, which may be a small part of what operators allocate and free inside; or all of
 PyTorch's allocator. As plain text, a table is 100 columns wide, numbers first as in ``perf report``: a name
 that is too long loses its beginning, a text its end.
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 TABLE_WIDTH = 100
 NAME_WIDTH = 26
 WIDTHS = {"self": 10, "share": 6, "total": 10, "calls": 8, "allocated": 11, "results": 11, "at peak": 10}
-"""Of columns of numbers in plain text, by heading."""
+"""Widths of number columns in plain text, by heading."""
 HEADINGS = {
     "module": ("module", "class"),
     "line": ("line", "source"),
@@ -63,7 +63,7 @@ class TableFacts(NamedTuple):
     Attributes:
         head: a line about the whole run.
         numbers: headings of its numbers.
-        names: headings of what a row stands for, and of a text beside it; "" where there is none.
+        names: headings of what a row stands for, and of a text beside it; "" if there is none.
         rows: numbers, name and text of each row.
     """
 
@@ -118,7 +118,7 @@ def _head(timeline: Timeline) -> str:
 def _numbers(rows: Sequence[ProfileRow], total: str) -> tuple[str, ...]:
     """The numbers of one row, or of several together.
 
-    Self times add up. Total times overlap, so the caller gives what to show of them.
+    Self times add up. Total times overlap, so the caller says what to show for them.
     """
     share, calls = sum(row.share for row in rows), sum(row.calls for row in rows)
     own, allocated = sum(row.self_ns for row in rows), sum(row.allocated for row in rows)
@@ -235,7 +235,7 @@ class _Part:
 
 
 class Profile(Timeline):
-    """A recording at the model's source; ``str()`` gives its sums by its first two views as text.
+    """A recording at the model's source; ``str()`` shows its sums by its first two views.
 
     Args:
         recording: the events.
@@ -267,7 +267,7 @@ class Profile(Timeline):
             most: rows to show; the others are summed up in one.
 
         Raises:
-            ValueError: ``by`` is none of these.
+            ValueError: ``by`` isn't one of these.
         """
         facts = table_facts(self, by, most)
         widths = [WIDTHS[heading] for heading in facts.numbers]
@@ -277,7 +277,7 @@ class Profile(Timeline):
     def listing(self) -> str:
         """The functions in which time was spent, those with most first; "" if no source has their lines.
 
-        Sources of traced models are call stacks, in which no line stands as the model has it.
+        Sources of traced models are call stacks, in which no line is as in the model.
         """
         rows = {row.name: row for row in self.by_line()}
         texts = dict.fromkeys(
@@ -331,7 +331,7 @@ class Profile(Timeline):
         return speedscope(self)
 
     def save(self, path: Target, *, force: bool = False) -> None:
-        """Write the profile in the format that the file's name asks for.
+        """Write the profile in the format implied by the file's name.
 
         Args:
             path: the target; takes its name only when complete. ``x.speedscope.json`` is for speedscope,

@@ -1,6 +1,6 @@
 """Profiles that were saved as JSON: read, and compared, without PyTorch.
 
-A saved profile is what ``debug-archive profile --json`` prints, whose only file is::
+A saved profile is what ``debug-archive profile --json`` prints; its only file is::
 
     {"file": "model.ptl", "backend": "lite interpreter", "runs": 1, "operations": 11, "total_ns": 148180,
      "peak_bytes": 6144,
@@ -8,7 +8,7 @@ A saved profile is what ``debug-archive profile --json`` prints, whose only file
                  "allocated": 4096, "at_peak": 0}, …],
      "line": […], "operator": […]}
 
-Of an ETDump with its ETRecord there are ``instruction`` and ``delegate``, too.
+For an ETDump with its ETRecord there are also ``instruction`` and ``delegate``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.io.mapped import Source
 
 MOST_BYTES = 64 << 20
-"""Size of the largest file that is read: of a profile of some 300,000 rows."""
+"""Size of the largest file that is read: a profile of some 300,000 rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class SavedProfile:
 
     @property
     def first_view(self) -> str:
-        """What a row stands for where nobody asks: the first view that has rows."""
+        """What a row stands for by default: the first view that has rows."""
         return next((view for view, rows in self.rows.items() if rows), VIEWS[0])
 
     def rows_by(self, view: str) -> Sequence[SavedRow]:
         """The rows of a view."""
         if view not in self.rows:
             what = f"no rows by {view} are saved"
-            raise ArchiveError(f"{what}, as there are of an ETDump with its ETRecord")
+            raise ArchiveError(f"{what}, as there are for an ETDump with its ETRecord")
         return self.rows[view]
 
 
@@ -97,7 +97,7 @@ class ProfileChange:
 
     @property
     def difference(self) -> float:
-        """The time that the second one takes more, in ns."""
+        """How much longer the second one takes, in ns."""
         return (self.after.self_ns if self.after else 0) - (self.before.self_ns if self.before else 0)
 
 
@@ -112,7 +112,7 @@ def read_profile(source: Source, name: str) -> SavedProfile:
 
     Args:
         source: the file.
-        name: how errors call it.
+        name: what errors call it.
     """
     with closing(Mapped(source)) as mapped:
         if len(mapped.data) > MOST_BYTES:
@@ -125,10 +125,10 @@ def read_profile(source: Source, name: str) -> SavedProfile:
 
 
 def saved_profile(facts: Mapping[str, Any]) -> SavedProfile:
-    """The saved profile of its JSON object.
+    """The saved profile from its JSON object.
 
     Raises:
-        ValueError: a number is not as it should be; other errors are those of missing or other values.
+        ValueError: a number is invalid; other errors come from missing or other values.
     """
     runs, peak = _number(facts["runs"]), facts["peak_bytes"]
     if runs < 1:
@@ -155,7 +155,7 @@ def _number(value: object) -> float:
     """A number that is finite and not negative.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it isn't.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**63:
         raise ValueError(str(value))

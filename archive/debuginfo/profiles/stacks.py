@@ -1,9 +1,9 @@
 """A timeline as stacks: the modules, the line and the operator that run at each time, outermost first.
 
-Times are those of the tables: no stack stands for the time between operations. An operation within another
+Times are those of the tables: no stack represents the time between operations. An operation within another
 one has the stack of its own place.
 
-Folded stacks have self times in ns. A speedscope file has an ``evented`` profile a lane; if memory was
+Folded stacks have self times in ns. A speedscope file has an ``evented`` profile per lane; if memory was
 recorded, a ``sampled`` one of the bytes that operations allocate. Both formats: :mod:`archive.base.stacks`.
 """
 
@@ -45,7 +45,7 @@ def folded_stacks(timeline: Timeline) -> str:
 
 
 def _folded_name(frame: StackFrame) -> str:
-    """How folded stacks name a frame: a line by its place alone."""
+    """How folded stacks name a frame: a line only by its place."""
     return frame.name if frame.file is None else f"{frame.file}:{frame.line}"
 
 
@@ -76,8 +76,8 @@ def speedscope(timeline: Timeline) -> dict[str, Any]:
 def _changes(segments: Sequence[Segment]) -> Iterator[tuple[str, StackFrame, int]]:
     """The frames that open (``O``) and close (``C``), each with its time in ns.
 
-    A frame stays open where the next operation follows at once and has it, too. Each operation has a frame of
-    its own for its operator.
+    A frame stays open if the next operation follows at once and has it, too. Each operation has its own frame
+    for its operator.
     """
     entered: list[tuple[StackFrame, int]] = []
     last = 0

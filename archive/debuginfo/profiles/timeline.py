@@ -1,13 +1,13 @@
 """A recording at the model's source: operations in lanes, and sums by module, line and operator.
 
-- A *module* is named by the path of attributes that leads to it, ``layer1.0.conv1``, as in the model before
-  it was lowered, with lists of modules. ``SELF``, free functions and PyTorch's ``__loweredModule__`` add no
-  step. (Call stacks that PyTorch has written do not name lists.)
-- *Memory* is that of operations' results, or all that PyTorch's allocator gave: see ``Recording``.
-- The *source* of an operation is the innermost line on the way to it that is not PyTorch's own.
+- A *module* is named by the attribute path that leads to it, ``layer1.0.conv1``, as in the model before it
+  was lowered, with lists of modules. ``SELF``, free functions and PyTorch's ``__loweredModule__`` add no
+  step. (Call stacks written by PyTorch do not name lists.)
+- *Memory* is that of operations' results, or all that PyTorch's allocator allocated: see ``Recording``.
+- The *source* of an operation is the innermost line leading to it that isn't PyTorch's own.
 - An operation may run within another one; its time is then not part of the other's *self time*. Operations
-  that overlap otherwise come from several threads; each *lane* holds operations that follow one another or
-  nest.
+  that overlap in another way come from several threads; each *lane* holds operations that follow one another
+  or nest.
 
 All times are counted from the first event.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 View: TypeAlias = Literal["module", "line", "operator", "instruction", "delegate"]
 VIEWS: tuple[View, ...] = ("module", "line", "operator")
-"""What a row stands for, of any run."""
+"""What a row stands for, in any run."""
 RUNTIME_VIEWS: tuple[View, ...] = ("instruction", "delegate")
-"""What else it may stand for, of a run in ExecuTorch."""
+"""What else it may stand for, in a run in ExecuTorch."""
 
 # --- events
 
@@ -48,8 +48,8 @@ class Recording:
         operations: for each operation its start and end (ns), debug handle, and operator's name.
         memory: for each storage of a result, once when it is made and once when it is freed, the time (ns),
             debug handle, bytes (negative when freed), bytes of all results then, and address.
-        of_allocator: whether ``memory`` has, instead, all that PyTorch's allocator gives and takes back,
-            inside operators too.
+        of_allocator: whether ``memory`` instead has everything that PyTorch's allocator allocates and frees,
+            even inside operators.
     """
 
     backend: str
@@ -85,7 +85,7 @@ class MemoryChange:
 
     Attributes:
         time_ns: when, in ns after the profile's first event.
-        handle: debug handle of the operation that made it, or behind which it was freed.
+        handle: debug handle of the operation that made it, or after which it was freed.
         bytes: its size; negative if it was freed.
         total: bytes of all results then.
         address: its address.
@@ -140,7 +140,7 @@ class Timeline:
         backend: the backend's name.
         events: the operations, by start.
         memory: the changes of memory, by time.
-        of_allocator: whether these are all that PyTorch's allocator made, not only those of results.
+        of_allocator: whether these are all of PyTorch's allocator, not only those of results.
         lanes: for each lane its time, cut where the innermost operation changes: start, end (ns), operation.
 
     Raises:
@@ -189,9 +189,9 @@ class Timeline:
         return max((change.total for change in self.memory), default=0)
 
     def _in_use_at_peak(self) -> list[MemoryChange]:
-        """The allocations that are in use when most bytes are for the first time.
+        """The allocations that are in use when, for the first time, most bytes are.
 
-        The bytes of each run are counted from 0 on, so an allocation that is all there is begins a run.
+        The bytes of each run are counted from 0 on, so an allocation equal to the total begins a run.
         """
         last = max(range(len(self.memory)), key=lambda at: self.memory[at].total, default=-1)
         in_use: dict[int, MemoryChange] = {}
@@ -208,7 +208,7 @@ class Timeline:
         """Sums by a view; longest self time first.
 
         Raises:
-            ValueError: it is none of ``views``.
+            ValueError: it isn't one of ``views``.
         """
         if view not in self.views:
             raise ValueError(f"by {view!r}: expected one of {', '.join(self.views)}")
@@ -234,7 +234,7 @@ class Timeline:
         return self._rows(lambda place, name: [(place.instruction, name)])
 
     def by_delegate(self) -> list[ProfileRow]:
-        """Sums by backend that ExecuTorch calls, and what that tells of; longest self time first."""
+        """Sums by backend that ExecuTorch calls, and by what that reports; longest self time first."""
         return self._rows(
             lambda place, name: [(f"{place.delegate}: {name}" if place.delegate else NO_DELEGATE, "")]
         )
@@ -273,7 +273,7 @@ def _lanes(operations: Sequence[tuple[int, int, int, str]]) -> list[int]:
     """For each operation the number of its lane: the first one in which it follows or nests.
 
     Args:
-        operations: start and end (ns), handle and name, sorted by start; of two that start together, the
+        operations: start and end (ns), handle and name, sorted by start; if two start together, the
             longer one first.
 
     Raises:

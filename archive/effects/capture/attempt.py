@@ -1,4 +1,4 @@
-"""One attempt at a capture: the method is called once, on proxies of everything that it can change."""
+"""One attempt at a capture: the method is called once, with proxies of everything that it can change."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def attempt(
     snapshot: Snapshot,
     seen: SeenChanges,
 ) -> Attempt:
-    """Capture one call of a model, which stays as it is, from the values of a snapshot.
+    """Capture one call of a model, which stays unchanged, from the values of a snapshot.
 
-    The changes of this call are added to those that earlier attempts have seen.
+    The changes of this call are added to those seen by earlier attempts.
 
     Raises:
         CaptureError: the call cannot be captured.
@@ -111,7 +111,7 @@ def _wrapped(
         raise CaptureError(f"{method}: {error}") from error
     names, guards = dict(bound.arguments), call.guards
     guards.name_arguments(getattr(type(module), method, None), signature.parameters)
-    if is_hooked:  # hooks get only what a call gives
+    if is_hooked:  # hooks only get what a call passes
         for name, parameter in signature.parameters.items():
             if name not in names and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise CaptureError(f"a module with hooks, which may ask whether {name!r} is given: give it")
@@ -144,8 +144,8 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
     """Call the method.
 
     Raises:
-        CaptureError: the call was refused, even if the model caught the error, or the model failed: then
-            the error has the model's line.
+        CaptureError: the call was refused, even if the model caught the error; or the model failed: then the
+            error has the model's line.
     """
     error: CaptureError | None = None
     result: Any = None
@@ -173,7 +173,7 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def _check_followed(call: CapturedCall, functions: Functions) -> None:
-    """Refuse a change that went past the proxies."""
+    """Refuse a change that bypassed the proxies."""
     for variable, proxy in call.proxies.items():
         if type(proxy) in CONTAINER_PROXIES and not proxy.intact():
             message = f"a {variable.kind} was changed by what is not written in Python"

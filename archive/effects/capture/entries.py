@@ -1,21 +1,21 @@
 """Captures a method of a module: the graph of what it computes, and the table of what it changes.
 
-The method is called with proxies of everything that it can change. The call is repeated until it shows no
-new change: numbers that calls write are then inputs of the graph, and lists that calls change have symbolic
+The method is called with proxies of everything that it can change. The call is repeated until it shows no new
+change: by then, numbers that calls write are inputs of the graph, and lists that calls change have symbolic
 length.
 
-Several *entries* describe a method that does not do the same in each state: each is a graph and a table with
-guards on the state. The first entries are those of the example calls, each from the state that the one before
-leaves; then the same calls again, until they bring nothing new. So the first call, which fills a cache, is
-one entry, and all others are another. Then, where an entry has decided by a number or a length, a state is
-sought in which it decides otherwise, and played from there. Two entries never fit together: their guards tell
-them apart, or the model is refused.
+A method that behaves differently in different states is described by several *entries*: each is a graph and a
+table with guards on the state. The first entries come from the example calls, each made from the state that
+the previous one leaves; the same calls are repeated until they show nothing new. So the first call, which
+fills a cache, is one entry, and all others are another. Then, where a number or a length decided which branch
+an entry took, a state is sought that takes the other branch, and calls are made from there. Two entries never
+both fit a call: their guards exclude each other, or the model is refused.
 
-Reads of anything but tensors' elements and values that calls write become guards: shapes, types, arguments,
-attributes, globals. Each guard names the model's statement that relies on it. Sizes, and numbers that are
-arguments, are numbers of the graph as long as they only flow into other numbers.
+Reads of anything except tensors' elements and values that calls write become guards: shapes, types,
+arguments, attributes, globals. Each guard names the model's statement that relies on it. Sizes, and numbers
+that are arguments, are numbers of the graph as long as they only flow into other numbers.
 
-Values before the first call are read from the real objects, whatever calls have put in their places since.
+Values before the first call are read from the real objects, whatever later calls put in their places.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
         if mine is None or its is None or _shown(mine) != _shown(its):
-            behind = [*nodes[number:], *others[number:]]
-            sites = [node.meta["site"] for node in behind if "site" in node.meta]
+            rest = [*nodes[number:], *others[number:]]
+            sites = [node.meta["site"] for node in rest if "site" in node.meta]
             return [*sites, *flat.sites, *other_flat.sites]
     for before, after in zip_longest(flat.effects.effects, other_flat.effects.effects):
         if before != after:
@@ -90,7 +90,7 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
 
 
 def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
-    """What is not the same in two calls, for a message.
+    """How two calls differ, for a message.
 
     Args:
         first: a call.
@@ -138,7 +138,7 @@ def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
 
 
 class Fact(NamedTuple):
-    """A guard, with a subject that is the same in all calls that look at the same number."""
+    """A guard; its subject is the same in all calls that look at the same number."""
 
     look: Look
     subject: object
@@ -147,7 +147,7 @@ class Fact(NamedTuple):
 
 
 def excluding(first: Attempt, second: Attempt) -> Assumption | None:
-    """A guard of the first call that never holds together with those of the second; None without one."""
+    """A guard of the first call that never holds together with those of the second; or None."""
     numbers: dict[Any, int] = {}
     theirs = list(_facts(second, numbers))
     for guard, mine in zip(first.call.side_effects.guards, _facts(first, numbers), strict=False):
@@ -157,7 +157,7 @@ def excluding(first: Attempt, second: Attempt) -> Assumption | None:
 
 
 def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
-    """The guards of a call; numbers of the graph are known by the operations that make them."""
+    """The guards of a call; numbers of the graph are identified by the operations that make them."""
     by_node: dict[Any, int] = {}
     for node in attempt.graph.graph.nodes:
         parts = tuple(by_node[operand] for operand in node.all_input_nodes)
@@ -178,7 +178,7 @@ def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
 
 
 def _contradict(fact: Fact, other: Fact) -> bool:
-    """Whether two guards never hold together; one of the two orders tells."""
+    """Whether two guards never hold together; it may take both orders to find out."""
     if fact.look is Look.SAME and other.look is Look.APART:
         return {fact.subject, fact.value.source} == {other.subject, other.value.source}
     if fact.subject == other.subject and type(fact.subject) is type(other.subject):
@@ -189,7 +189,7 @@ def _contradict(fact: Fact, other: Fact) -> bool:
         return follows is not None and follows(fact.value, other.key) != other.value
     if not isinstance(fact.subject, SOURCES):
         return False
-    # The places that the other guard looks at, and those that these are in.
+    # The places that the other guard looks at, and the places that contain these.
     subject = other.subject
     places: list[Any] = list(reads(subject)) if isinstance(subject, Computed) else [subject]
     for place in places:
@@ -199,7 +199,7 @@ def _contradict(fact: Fact, other: Fact) -> bool:
 
 
 def _is_missing(fact: Fact, place: object) -> bool:
-    """Whether a guard says that a place is not there."""
+    """Whether a guard says that a place does not exist."""
     if not isinstance(place, Attribute | Item) or place.base != fact.subject:
         return False
     if isinstance(place, Attribute):
@@ -217,21 +217,21 @@ def _is_missing(fact: Fact, place: object) -> bool:
 AGAIN = "a second call, from where the first one ends, does something else"
 MOVED = ", since this puts a module in another place"
 MORE_ROUNDS = 16
-"""Rounds of one call after the steady state, where sizes of results may still lead to another arm."""
+"""Rounds of one call after the steady state, where sizes of results may still lead to another branch."""
 Arguments = tuple[Any, ...]
 
 
 class GrownError(Exception):
-    """A call has shown changes that earlier calls did not know of."""
+    """A call has shown changes that earlier calls had not."""
 
 
 class UnclearError(CaptureError):
-    """Two calls differ, and no guard tells them apart."""
+    """Two calls differ, and no guard distinguishes them."""
 
 
 @dataclass(slots=True)
 class Arm:
-    """One way through a method.
+    """One path through a method.
 
     Attributes:
         first: the call that showed it first.
@@ -245,10 +245,11 @@ class Arm:
 
 
 class Entries:
-    """Finds the entries of a method, at most ``most``; with ``lasting`` the only one must fit all states.
+    """Finds the entries of a method, at most ``most``; with ``lasting``, a single one must fit all states.
 
     Attributes:
-        others: arguments and states in which entries decide otherwise, and from which calls were captured.
+        others: arguments and states that take other branches than entries do, and from which calls were
+            captured.
     """
 
     def __init__(
@@ -271,14 +272,14 @@ class Entries:
         """The first call of each entry.
 
         Raises:
-            CaptureError: the method cannot be captured, or not with so many entries.
+            CaptureError: the method cannot be captured, or not with this many entries.
         """
         while True:
             self._entries, self._tried, self._snapshot, self.others = [], set(), Snapshot(), []
             try:
                 self._play_examples()
                 for arguments in self._calls[1:]:
-                    self._try(arguments, Snapshot())  # each example from the state at first
+                    self._try(arguments, Snapshot())  # each example from the initial state
                 while len(self._entries) < self._most and (start := self._other_arm()) is not None:
                     self._try(*start)
                 self._play_on()
@@ -289,7 +290,7 @@ class Entries:
     # --- ways to call ------------------------------------------------------------------------------
 
     def _play_examples(self) -> None:
-        """The example calls one after the other, and again until they show nothing new."""
+        """The example calls in sequence, repeated until they show nothing new."""
         snapshot = Snapshot()
         for number, arguments in enumerate(self._calls):
             given = arguments if number == 0 else fresh(arguments)
@@ -307,7 +308,7 @@ class Entries:
         self._snapshot = snapshot
 
     def _other_arm(self) -> tuple[Arguments, Snapshot] | None:
-        """Arguments and a state in which an entry decides otherwise than any has; None if none is known."""
+        """Arguments and a state that lead to a branch that no entry has taken; None if none is known."""
         for entry in self._entries:
             decisions = decisions_of(entry.latest)
             for number, (subject, value) in enumerate(decisions):
@@ -322,9 +323,9 @@ class Entries:
         return None
 
     def _try(self, arguments: Arguments, snapshot: Snapshot) -> None:
-        """Play from a state that later calls may meet; an arm that cannot be captured is left out.
+        """Play from a state that later calls may meet; leave out a branch that cannot be captured.
 
-        A call that takes such an arm fits no entry.
+        A call that takes such a branch fits no entry.
         """
         try:
             self._repeat(self._after(fresh(arguments), snapshot))
@@ -348,7 +349,7 @@ class Entries:
         return snapshot
 
     def _play_on(self) -> None:
-        """More rounds where entries decide by sizes of results: no single number leads to the other arm."""
+        """More rounds, if sizes of results decide in entries: no single number leads to the other branch."""
         if not any(decides_by_results(entry.first) for entry in self._entries):
             return
         try:
@@ -373,7 +374,7 @@ class Entries:
                 raise
             raise _again(error) from error
         finally:
-            # A tensor that only this call changes in place may be a part of the graphs of earlier entries.
+            # A tensor that only this call changes in place may be part of the graphs of earlier entries.
             if seen.size() > size or (self._entries and len(seen.in_place) > in_place):
                 raise GrownError
         self._note(made, arguments)
@@ -383,8 +384,8 @@ class Entries:
         """Note the entry of a call.
 
         Raises:
-            UnclearError: it is like no entry, and an entry's guards may hold as well.
-            CaptureError: it is one too many, or does not last.
+            UnclearError: it is like no entry, but an entry's guards may hold, too.
+            CaptureError: it is one too many, or it does not last.
         """
         for guard in made.call.side_effects.guards:
             if self._lasting and guard.reason:
@@ -410,14 +411,14 @@ class Entries:
 
 
 def _again(error: CaptureError) -> CaptureError:
-    """The error of a call that is not the first."""
+    """The error for a call after the first."""
     if error.message.startswith(AGAIN):
         return error
     return type(error)(f"{AGAIN}: {error.message}", error.filename, error.line)
 
 
 def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
-    """A copy with tensors of its own; equal identities stay equal."""
+    """A copy with tensors of its own; what was the same object stays so."""
     known = {} if known is None else known
     if id(value) not in known:
         made = value
@@ -432,7 +433,7 @@ def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN4
 
 
 MOST_ENTRIES = 8
-"""Entries of a method, unless more are allowed."""
+"""Most entries of a method, unless more are allowed."""
 
 
 class Captured(NamedTuple):
@@ -476,13 +477,13 @@ def found_entries(
     *,
     lasting: bool = False,
 ) -> Found:
-    """The entries of a method, and the state that they share at first; nothing is tried yet.
+    """The entries of a method, and their common initial state; nothing is tried yet.
 
     Args:
         module: the module.
         method: name of the method.
         calls: arguments of example calls.
-        most: entries.
+        most: most entries.
         lasting: the only entry must fit all states.
 
     Raises:

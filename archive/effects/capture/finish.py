@@ -1,10 +1,10 @@
-"""Finishes a captured call: inputs and outputs of its graph are settled, and its table is completed.
+"""Finishes a captured call: settles inputs and outputs of its graph, and completes its table.
 
-Ints get bounds, so that everything computed from them fits into a graph's 64 bits. Python's ints grow; a
-graph's wrap around silently. So a guard bounds the absolute value of each int that the graph is given.
+Ints get bounds, so that everything computed from them fits into a graph's 64 bits. Python's ints grow, while
+a graph's wrap around silently. So a guard bounds the absolute value of each int that the graph takes.
 Interval arithmetic finds the widest bound at which no computed int overflows.
 
-Values that are the same or share memory get guards, and views that may not be kept.
+Values that are the same or share memory get guards; views that may not be kept are refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SIZE_BITS = 40
 """Sizes are below 2**40: no memory holds more elements."""
 SIZE_METHODS = ("size", "numel", "dim")
 CUTTING = (int, math.floor, math.ceil)
-"""Functions that make an int of a float."""
+"""Functions that make an int from a float."""
 
 
 def note_bounds(call: CapturedCall) -> None:
@@ -84,7 +84,7 @@ def note_bounds(call: CapturedCall) -> None:
     sizes = {node for node in ints if node.target in SIZE_METHODS or node.target is len}
 
     def excess(bits: int) -> Any:  # noqa: ANN401
-        """The first node that may overflow if the given ints have so many bits; None if none may."""
+        """The first node that may overflow if the given ints have ``bits`` bits, or None."""
         bounds = {node: 1 << (min(bits, SIZE_BITS) if node in sizes else bits) for node in ints}
 
         def operands(node: Any) -> list[int]:  # noqa: ANN401
@@ -119,7 +119,7 @@ def note_bounds(call: CapturedCall) -> None:
 # --- sharing
 
 CHANGING = (*VALUES, VariableKind.OBJECT)
-"""Kinds of what a call changes, and that may be made one from outside."""
+"""Kinds of variables that a call changes, and that may be the same object from outside."""
 VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 
 
@@ -132,7 +132,7 @@ def note_sharing(
         call: the captured call.
         inputs: of the graph.
         changed: those that are changed in place.
-        fixed: sources of tensors that the graph itself holds and uses, so that none is put in their places.
+        fixed: sources of tensors that the graph itself holds and uses, so they must not be replaced.
     """
     guards, effects, compares = call.guards, call.side_effects, call.functions.compares
     for source, first in call.aliases.items():
@@ -155,7 +155,7 @@ def note_sharing(
         if is_modified:
             statement = call.met.get(second) or call.met.get(first_one)
         guards.note(Look.APART, second.source, first_one.source, statement=statement)
-    if compares is not None:  # by `is`: tensors must be different ones, as in the captured call
+    if compares is not None:  # by `is`: tensors must be distinct, as in the captured call
         tensors = [given for given in call.builder.inputs if given.tensors and not given.is_list]
         for pair in _pairs(tensors):
             if any(is_under_argument(given.source) or given.source not in fixed for given in pair):
@@ -163,7 +163,7 @@ def note_sharing(
 
 
 def _pairs(values: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Each value with each of those before it."""
+    """Each value with each earlier one."""
     return ((value, other) for number, value in enumerate(values) for other in values[:number])
 
 
@@ -200,7 +200,7 @@ def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> No
 
 
 def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:  # noqa: ANN401
-    """The graph of a call that is over, as a ``torch.fx.GraphModule``, and its table as plain data.
+    """The graph of a finished call, as a ``torch.fx.GraphModule``, and its table as plain data.
 
     Raises:
         CaptureError: the graph or the table cannot hold what the call did.
@@ -247,7 +247,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
 
 
 def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput]:
-    """Let the graph hold parameters and buffers that calls never change; gives them by their paths."""
+    """Let the graph hold parameters and buffers that calls never change; return them by their paths."""
     graph = call.builder.graph
     held: dict[str, GraphInput] = {}
     for given in call.builder.inputs:
@@ -269,7 +269,7 @@ def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput
 
 
 def _used_inputs(call: CapturedCall) -> list[GraphInput]:
-    """Erase inputs that nothing uses, but for arguments and their items; gives the others."""
+    """Erase unused inputs, except arguments and their items; return the others."""
     used = []
     for given in call.builder.inputs:
         source = given.source
@@ -286,7 +286,7 @@ def _used_inputs(call: CapturedCall) -> list[GraphInput]:
 
 
 def _note_differences(call: CapturedCall) -> None:
-    """Note inputs whose elements differ from before, though no version counter says so."""
+    """Note inputs whose elements have changed though no version counter says so."""
     for given in call.builder.inputs:
         for original, proxy in given.tensors:
             if given.changed:
@@ -299,7 +299,7 @@ def _note_differences(call: CapturedCall) -> None:
 
 
 def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:
-    """Refuse a change of a tensor's shape, of shared memory, or of what an autograd function relies on."""
+    """Refuse changes of a tensor's shape, of shared memory, or of tensors that autograd functions rely on."""
     for given in changed:
         if given.proxy.shape != given.original.shape:
             raise error_at("a tensor whose shape is changed in place", given.statement)
@@ -318,7 +318,7 @@ def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:
 
 
 def _check_gradients(call: CapturedCall, flat: Flat) -> None:
-    """Refuse results with a gradient of a call without gradients: replay computes them without."""
+    """Refuse results with a gradient in a call without gradients: replay would compute them without."""
     if call.guards.settings["torch.is_grad_enabled"]:
         return
     outputs = {id(node) for node in flat.outputs}
@@ -333,7 +333,7 @@ def _check_gradients(call: CapturedCall, flat: Flat) -> None:
 
 
 def _cloned(call: CapturedCall, given: GraphInput) -> object:
-    """Let the graph change a clone of an input; gives a value for the clone as it is in the end."""
+    """Let the graph change a clone of an input; return a value for the clone as it is at the end."""
     node = given.node
     with call.builder.graph.inserting_after(call.builder.last):
         copy = call.builder.graph.call_method("clone", (node,))
@@ -344,7 +344,7 @@ def _cloned(call: CapturedCall, given: GraphInput) -> object:
 
 
 def _check_cells(call: CapturedCall, effects: MethodEffects) -> None:
-    """Refuse a table with a variable of a function that shares its name with another one."""
+    """Refuse a table with a variable of a function whose name another one shares."""
     for source in map(root_of, sources_in(effects)):
         if isinstance(source, ClosureCell) and source in call.ambiguous:
             name = source.function.partition("#")[0]

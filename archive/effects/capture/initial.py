@@ -1,4 +1,4 @@
-"""The values before a call, of all sources in its table."""
+"""The values of all sources in a call's table, before the call."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def initial_state(
 
 
 def sources_in(effects: MethodEffects) -> Iterator[Source]:
-    """The sources that stand in a table."""
+    """The sources in a table."""
     yield from effects.inputs
     yield from reads(effects.result)
     for effect in effects.effects:
@@ -162,7 +162,7 @@ def sources_in(effects: MethodEffects) -> Iterator[Source]:
 
 
 class _Rows:
-    """Collects the values of sources, and the tensors among them, which values name by their numbers."""
+    """Collects the values of sources, and the tensors among them, which values refer to by number."""
 
     def __init__(
         self, originals: Mapping[Source, object], changed: Iterable[Source], aliases: Mapping[Source, Source]
@@ -179,7 +179,7 @@ class _Rows:
                 self._changed[tensor.untyped_storage().data_ptr()] = source, tensor
 
     def add(self, source: Source) -> None:
-        """Add the value of a source, after those of the containers that it is in."""
+        """Add the value of a source, after those of its containers."""
         chain = [source.base if isinstance(source, Length | Each) else source]
         while isinstance(chain[-1], Attribute | Item):
             chain.append(chain[-1].base)
@@ -196,7 +196,7 @@ class _Rows:
                     self.entries[place] = lowered
 
     def alias(self, source: Source, first: Source) -> None:
-        """Add a source whose value also lived at another one, already added."""
+        """Add a source whose value is also at another one, already added."""
         is_object = first in self._originals and not _has_value(self._originals[first])
         if (first in self.entries or is_object) and source not in self.entries and not self._covered(source):
             self.entries[source] = At(first)
@@ -234,7 +234,7 @@ class _Rows:
         return Made("size" if type(value) is torch.Size else "tuple", tuple(items))
 
     def _container(self, value: Any, source: Source) -> Made:  # noqa: ANN401
-        """A list, dict or the like, or an object of a class that derives from one."""
+        """A list, dict or the like, or an object of a class derived from one."""
         kind, base, items = type(value), base_of(type(value)), items_of(value)
         which: tuple[Value, ...] = ()
         if base is deque:
@@ -259,10 +259,10 @@ class _Rows:
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
     def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401
-        """A tensor as a part of one that calls change in place; None if it shares no memory with any.
+        """A tensor as a part of one that calls change in place; None if it shares memory with none.
 
         Raises:
-            CaptureError: it shares memory, but is no such part.
+            CaptureError: it shares memory, but isn't such a part.
         """
         address = tensor.untyped_storage().data_ptr()
         if address not in self._changed or not tensor.numel():
@@ -289,12 +289,12 @@ class _Rows:
 
 
 def _has_value(value: object) -> bool:
-    """Whether a table can hold a value itself; an object is known by its attributes alone."""
+    """Whether a table can hold a value itself; an object is known only by its attributes."""
     return not is_followed(value) or is_container(value) or isinstance(value, torch.nn.Module)
 
 
 def _is_odd_set(value: object) -> bool:
-    """Whether a value is a set of what is no constant, which no table holds."""
+    """Whether a value is a set with elements other than constants, which no table holds."""
     return isinstance(value, set | frozenset) and not all(
         is_literal(element) or isinstance(element, NAMED) for element in items_of(value)
     )

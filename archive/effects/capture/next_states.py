@@ -1,7 +1,7 @@
-"""States that later calls may find: the one behind a captured call, and those in which it decides otherwise.
+"""States that later calls may find: the one after a captured call, and those where it takes another branch.
 
-The real objects stay as they are. A call decides otherwise where a counter is at its threshold, or a list is
-full.
+The real objects stay unchanged. A call takes another branch when a counter is at its threshold, say, or a
+list is full.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
 
 Decision = tuple[Computed, bool]
 NEAR = 64
-"""Numbers behind the present one that are tried one by one."""
+"""How many numbers after the present one are tried one by one."""
 LARGEST_EXPONENT = 40
 LONGEST_LIST = 4096
-"""Items of the longest list that is made to reach an arm."""
+"""Length of the longest list built to take another branch."""
 
 
 def decisions_of(attempt: Attempt) -> list[Decision]:
-    """The conditions on state by which a call took its way, in their order."""
+    """The conditions on state that decided a call's branches, in order."""
     return [
         (guard.subject, guard.value.value)
         for guard in attempt.flat.effects.guards
@@ -74,13 +74,13 @@ def decisions_of(attempt: Attempt) -> list[Decision]:
 
 
 def decides_by_results(attempt: Attempt) -> bool:
-    """Whether a call took its way by what its graph computes: by the size of a result."""
+    """Whether a call's branches depend on what its graph computes: on the size of a result."""
     guards = attempt.flat.effects.guards
     return any(guard.look is Look.EQUAL and isinstance(guard.subject, Output) for guard in guards)
 
 
 def state_for_other(attempt: Attempt, number: int) -> Snapshot | None:
-    """A state in which a call decides otherwise for the first time.
+    """A state in which a call takes the other branch at a decision, and the same ones before.
 
     Args:
         attempt: the call.
@@ -161,7 +161,7 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
 
 
 def _resize(contents: Any, length: int) -> bool:  # noqa: ANN401
-    """Give a list another length, by copies of its last item; False if that cannot be."""
+    """Give a list another length, by copies of its last item; False if that is impossible."""
     if type(contents) is not list or not 0 <= length <= LONGEST_LIST or (length and not contents):
         return False
     del contents[length:]
@@ -180,7 +180,7 @@ def snapshot_after(call: CapturedCall) -> Snapshot:
 
 
 class _After:
-    """Puts real values in the place of proxies."""
+    """Replaces proxies with real values."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -243,7 +243,7 @@ class _After:
         return self._made[id(proxy)]
 
     def _object(self, proxy: Any) -> Any:  # noqa: ANN401
-        """An object in the place of one that the call has made."""
+        """A real object in place of one that the call created."""
         cls = class_behind(proxy)
         if not is_container_proxy(proxy):
             return self._noted(proxy, object.__new__(cls))
@@ -279,7 +279,7 @@ class _After:
         return value
 
     def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
-        """Note the copy of a list or dict before it is filled, since it may hold itself; or of a handle."""
+        """Note the copy of a list or dict before it is filled, as it may contain itself; or of a handle."""
         if id(value) not in self._made:
             self._made[id(value)] = made
             self._snapshot.alive.append(value)

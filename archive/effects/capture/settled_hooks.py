@@ -1,9 +1,9 @@
 """Settles the hooks that a call has put on, once it is over: each becomes a name or a recipe.
 
-A recipe is the function that a hook runs, by name or by its code, and what is bound to it. A hook runs on
-the way back, after its call, where nothing is captured. So replay puts on a function of the same code, on
-the state: recipes hold all that the code reads and sets there. What this is must be sure from the code
-itself; other hooks are refused.
+A recipe is the function that a hook runs, by name or by its code, and what is bound to it. A hook runs in the
+backward pass, after its call, where nothing is captured. So replay registers a function with the same code,
+working on the state: recipes hold everything that the code reads and sets there. This must be certain from
+the code itself; other hooks are refused.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ if TYPE_CHECKING:
 
 # --- hook recipes
 
-NO_NAME = "a hook that is no function of a Python module: it cannot be found by a name"
-UNFOLLOWED = ", which cannot be followed on the way back"
+NO_NAME = "a hook that isn't a function of a Python module: it cannot be found by a name"
+UNFOLLOWED = ", which cannot be followed in the backward pass"
 AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
-"""Types of globals of libraries that hooks use as they are where they run."""
+"""Types of libraries' globals that hooks use as they are when they run."""
 
 
 def recipe_of(
@@ -71,22 +71,22 @@ def recipe_of(
     statement: ModelStatement | None,
     *args: object,
 ) -> str | Recipe:
-    """The recipe of a hook, or its name where that tells all.
+    """The recipe of a hook, or its name if that is enough.
 
     Args:
         call: the captured call, which is over.
-        hook: as the model has put it on.
-        statement: that put it on.
-        args: known ones with which the hook is called, before the gradients.
+        hook: as the model registered it.
+        statement: that registered it.
+        args: known arguments that the hook gets before the gradients.
 
     Raises:
-        CaptureError: the hook may do what a recipe does not tell; the error names the statement.
+        CaptureError: the hook may do what a recipe does not say; the error names the statement.
     """
     return _Maker(call, statement).made(hook, args, {})
 
 
 class _Maker:
-    """Makes the recipe of one hook, which a statement has put on."""
+    """Makes the recipe of one hook, which a statement registered."""
 
     def __init__(self, call: CapturedCall, statement: ModelStatement | None) -> None:
         self.call, self.statement = call, statement
@@ -156,7 +156,7 @@ class _Maker:
         return Constant(f"{real.get('__name__')}:{code.co_qualname}"), Constant(digest)
 
     def _check_arguments(self, code: CodeType, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Check the uses of arguments that are given when the hook is put on."""
+        """Check the uses of arguments that are bound when the hook is registered."""
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         for variable, value in zip(names[: code.co_argcount], args, strict=False):
             self._check_value(value, code, variable)
@@ -167,7 +167,7 @@ class _Maker:
             self._check_value(value, code, rest)
 
     def _cell(self, code: CodeType, variable: str, cell: CellType) -> Recipe | At:
-        """A variable of the function around a hook: of the model's own functions, or made in the call."""
+        """A variable of the function around a hook: of the model's own functions, or created in the call."""
         value = contents_of(cell)
         source = self.call.functions.source_of(cell)
         if value is ABSENT:
@@ -219,7 +219,7 @@ class _Maker:
     # --- values that hooks hold --------------------------------------------------------------------
 
     def _check_value(self, value: Any, code: CodeType | None = None, variable: str = "") -> None:  # noqa: ANN401
-        """Refuse a value that a hook holds unless all that the hook may do with the value is known.
+        """Refuse a value that a hook holds unless everything that the hook may do with it is known.
 
         Args:
             value: as the call has it.
@@ -248,7 +248,8 @@ class _Maker:
                 self._check_use(value, use)
         else:
             self.refuse(
-                f"a hook that holds a {type(value).__qualname__}, which cannot be followed on the way back"
+                f"a hook that holds a {type(value).__qualname__}, "
+                "which cannot be followed in the backward pass"
             )
 
     def _check_items(self, items: Any) -> None:  # noqa: ANN401
@@ -291,19 +292,20 @@ class _Maker:
         return value
 
     def _check_real(self, value: Any, source: Source) -> None:  # noqa: ANN401
-        """Check a value that is no object, and that the hook reads where it is."""
+        """Check a value other than an object, which the hook reads in place."""
         if isinstance(value, torch.nn.Parameter):
             self.refuse("a hook that reads a parameter of the model")
         if not self._is_data(value):
             self.refuse(
-                f"a hook that reads a {type(value).__qualname__}, which cannot be followed on the way back"
+                f"a hook that reads a {type(value).__qualname__}, "
+                "which cannot be followed in the backward pass"
             )
         if self.call.is_registered(value, source):
             self.call.seen_written.add(source)
         self._note(source, value)
 
     def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:  # noqa: ANN401
-        """Refuse to set what is not an ordinary attribute; others are inputs of the graph from now on."""
+        """Refuse to set anything but an ordinary attribute; those are inputs of the graph from now on."""
         cls, real = class_behind(proxy), self.call.real[variable]
         raw = static(cls.__mro__, source.name)
         held = [name for kind in REGISTERED for name in self.call.snapshot.registered(real, kind)]
@@ -322,10 +324,10 @@ CHANGED = "is changed in place later"
 
 
 def settle_hooks(call: CapturedCall) -> None:
-    """Make the recipes of all hooks that a call has put on.
+    """Make the recipes of all hooks that a call registered.
 
     Raises:
-        CaptureError: a hook has no recipe, or was put on a tensor that has been changed since.
+        CaptureError: a hook has no recipe, or was put on a tensor that has changed since.
     """
     effects = call.side_effects
     for number, hook in effects.tensor_hooks.items():

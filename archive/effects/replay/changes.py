@@ -1,10 +1,10 @@
 """Changes of containers, backups of what an effect is about to change, and their restoration.
 
-Containers are changed by the methods of Python's own classes, past those of a class that derives from them. A
-capture runs the methods of such a class, and notes what they change. Replay makes only these changes.
+Containers are changed with the methods of Python's own classes, bypassing those of derived classes. A capture
+runs the methods of such a class, and notes what they change. Replay makes only these changes.
 
 A backup is ``(function, *arguments)``; :func:`restore` calls it. It describes the state before the change,
-not the change: restoring is right whether the change was made, was made in part, or was not made at all.
+not the change: restoring is right whether the change was made fully, partly or not at all.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _base(target: object) -> Any:  # noqa: ANN401
     """The class whose methods change an object.
 
     Raises:
-        StateError: it is no container that can change.
+        StateError: it isn't a container that can change.
     """
     cls = base(target)
     if cls in (tuple, frozenset, str, bytes):
@@ -55,7 +55,7 @@ def _base(target: object) -> Any:  # noqa: ANN401
 
 
 def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
-    """Set an item; an object whose class is not here has items, too."""
+    """Set an item; an object whose class isn't here has items, too."""
     if type(target) is Plain:
         items_of_plain(target)[key] = value
         return
@@ -89,7 +89,7 @@ def insert(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
 
 
 def pop(target: Any, key: Any = UNSET) -> None:  # noqa: ANN401
-    """Take an item out: that of a key, or the last one."""
+    """Remove an item: that of a key, or the last one."""
     _base(target).pop(target, *(() if key is UNSET else (key,)))
 
 
@@ -99,7 +99,7 @@ def append_left(target: Any, value: object) -> None:  # noqa: ANN401
 
 
 def pop_left(target: Any) -> None:  # noqa: ANN401
-    """Take the first item out of a deque."""
+    """Remove the first item of a deque."""
     _base(target).popleft(target)
 
 
@@ -109,17 +109,17 @@ def add(target: Any, value: object) -> None:  # noqa: ANN401
 
 
 def discard(target: Any, value: object) -> None:  # noqa: ANN401
-    """Take an element out of a set, if it is there."""
+    """Remove an element of a set, if it is there."""
     _base(target).discard(target, value)
 
 
 def clear(target: Any) -> None:  # noqa: ANN401
-    """Take everything out."""
+    """Remove everything."""
     _base(target).clear(target)
 
 
 def refill(target: Any, inside: list[Any]) -> None:  # noqa: ANN401
-    """Give a container other items."""
+    """Replace the items of a container."""
     own = _base(target)
     own.clear(target)
     if isinstance(target, dict):
@@ -147,7 +147,7 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
     """Back up all items and attributes of an object.
 
     Raises:
-        StateError: the object is no container and has no ``__dict__``.
+        StateError: the object isn't a container and has no ``__dict__``.
     """
     held = names(target)
     # The namespace, and a module's collections in it, each with a copy.

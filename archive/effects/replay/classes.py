@@ -1,8 +1,8 @@
 """Classes, functions, dtypes and devices that a table names.
 
-Classes and functions are looked up only if the caller allows them. A container whose class is not allowed has
-a stand-in, which has the name of the model's class and derives from the same container. So it holds the same
-items and attributes; it has no methods of the model.
+Classes and functions are looked up only if the caller allows them. A container whose class is not allowed
+gets a stand-in, which has the name of the model's class and derives from the same container. So it has the
+same items and attributes, but no methods of the model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Allowed: TypeAlias = "Collection[str] | Mapping[str, object]"
 
 
 def resolved(name: str, allow: Allowed) -> object:
-    """The class or function of a name.
+    """The class or function with a name.
 
     Raises:
         StateError: the name is not allowed.
@@ -50,14 +50,14 @@ def resolved(name: str, allow: Allowed) -> object:
 
 
 def dtype(text: str) -> torch.dtype:
-    """The dtype of a name: ``torch.float32``.
+    """The dtype with a name: ``torch.float32``.
 
     Raises:
         StateError: no dtype has this name.
     """
     value = vars(torch).get(text.removeprefix("torch."))
     if not isinstance(value, torch.dtype):
-        raise StateError(f"{text} is no dtype")
+        raise StateError(f"{text} isn't a dtype")
     return value
 
 
@@ -70,7 +70,7 @@ def device(text: str) -> torch.device:
     try:
         return torch.device(text)
     except RuntimeError as error:
-        raise StateError(f"{text} is no device") from error
+        raise StateError(f"{text} isn't a device") from error
 
 
 NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
@@ -81,7 +81,7 @@ def real_literal(literal: Any) -> Any:  # noqa: ANN401
     """A constant with PyTorch's own dtypes and devices.
 
     Raises:
-        StateError: this PyTorch has none by a name.
+        StateError: this PyTorch has none with a name.
     """
     if isinstance(literal, TorchName):
         return NAMED[literal.kind](literal.text)
@@ -103,15 +103,15 @@ MOST_CLASSES = 1024
 
 @functools.lru_cache(MOST_CLASSES)
 def stand_in(name: str, kind: str) -> Any:  # noqa: ANN401
-    """The class in place of a container's class that is not here."""
+    """The class in place of a container's class that isn't here."""
     return _named(type(name.rpartition(":")[2].rpartition(".")[2], (BASE_CLASSES[kind],), {}), name)
 
 
 @functools.lru_cache(MOST_CLASSES)
 def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """The class in place of a named tuple's class that is not here.
+    """The class in place of a named tuple's class that isn't here.
 
-    ``collections.namedtuple`` would have Python run a text of the fields' names.
+    ``collections.namedtuple`` would make Python run a text made from the fields' names.
     """
     held = {field: property(operator.itemgetter(place)) for place, field in enumerate(fields)}
     cls = type(
@@ -153,7 +153,7 @@ def _named(cls: Any, name: str) -> Any:  # noqa: ANN401
 
 
 def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN401
-    """The class of a container: the one that is allowed by this name, or a stand-in.
+    """The class of a container: the allowed one with this name, or a stand-in.
 
     Raises:
         StateError: the allowed class derives from another container.
@@ -164,7 +164,7 @@ def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN40
         return stand_in(name, kind)
     cls = resolved(name, allow)
     if not isinstance(cls, type) or not issubclass(cls, BASE_CLASSES[kind]):
-        raise StateError(f"{name} is no class that derives from {kind}")
+        raise StateError(f"{name} isn't a class that derives from {kind}")
     return cls
 
 
@@ -174,7 +174,7 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
     Args:
         name: the class, ``module:qualname``.
         kind: the container that it is, or derives from.
-        which: the greatest length of a deque, or the name of a defaultdict's factory; else None.
+        which: the maximum length of a deque, or the name of a defaultdict's factory; else None.
         allow: classes and functions that may be used.
     """
     base, cls = BASE_CLASSES[kind], container_class(name, kind, allow)
@@ -193,14 +193,14 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
 
 
 def tuple_maker(name: str, fields: tuple[str, ...], allow: Allowed) -> Callable[[Iterable[Any]], Any]:
-    """A function that makes a named tuple of its items, without calling its class.
+    """A function that makes a named tuple from its items, without calling its class.
 
     Raises:
         StateError: the allowed class has other fields.
     """
     cls: Any = resolved(name, allow) if name in allow else tuple_stand_in(name, fields)
     if not isinstance(cls, type) or not issubclass(cls, tuple) or getattr(cls, "_fields", None) != fields:
-        raise StateError(f"{name} is no named tuple of {', '.join(fields)}")
+        raise StateError(f"{name} isn't a named tuple of {', '.join(fields)}")
     return functools.partial(tuple.__new__, cls)
 
 

@@ -1,11 +1,11 @@
 """Sources and values of a method as functions that read and compute them, in the order of a call.
 
 A call has a *frame*, a list: the state, the graph's outputs, the method's arguments by name, ``UNSET``, and a
-slot for each constant, source and value. Facts of the table become functions of the frame, made of the few
-that stand here: nothing of the table becomes text that Python would run.
+slot for each constant, source and value. Facts of the table become functions of the frame, made from the few
+defined here: nothing of the table becomes text that Python would run.
 
-A source is read once, before the first change. Temporaries are made before the first change, too, but what is
-at or below one is read late: right before the change that needs it, and each time.
+A source is read once, before the first change. Temporaries are created before the first change, too, but what
+is at or below one is read late: right before the change that needs it, each time.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ PLAIN_MAKERS: dict[str, Callable[[Any], Any]] = {
     "frozenset": frozenset,
     **BASE_CLASSES,
 }
-"""Classes of containers that are made of their items."""
+"""Classes of containers that are made from their items."""
 STATE, OUT, ARGUMENTS, NOTHING = range(4)
-"""Slots that each frame has; nothing stands for an operand that an effect does not have."""
+"""Slots that each frame has; ``NOTHING`` is for an operand that an effect does not have."""
 
 
 class Computing:
@@ -101,7 +101,7 @@ class Computing:
         return frame
 
     def take_late(self) -> tuple[tuple[int, Compute], ...]:
-        """Hand over what must be computed right before the next change."""
+        """Return and clear what must be computed right before the next change."""
         late, self.late = self.late, []
         return tuple(late)
 
@@ -111,7 +111,7 @@ class Computing:
         return len(self._template) - 1
 
     def compute(self, function: Compute, *, late: bool = False) -> int:
-        """A new slot for what a function gives."""
+        """A new slot for the result of a function."""
         slot = self.constant(UNSET)
         if late:
             self.late.append((slot, function))
@@ -180,7 +180,7 @@ class Computing:
         return self.compute(function, late=len(self.late) > waiting)
 
     def _function(self, value: Value) -> Compute:
-        """A function that gives a value; containers are made at each call."""
+        """A function that returns a value; containers are made at each call."""
         match value:
             case Output(index):
                 return lambda frame: frame[OUT][index]
@@ -214,7 +214,7 @@ class Computing:
         return lambda frame: make([item(frame) for item in inside])
 
     def _maker(self, made: Made) -> Callable[[Any], Any]:
-        """A function that makes a container of its items."""
+        """A function that makes a container from its items."""
         kind, which = made.kind, head(made)
         if kind == "defaultdict":
             missing = factory(which, self._allow)
@@ -303,7 +303,7 @@ class Computing:
     def compared(self, value: Value) -> int:
         """The slot of a guard's subject or value.
 
-        A guard only compares, so that it may see code for which it has no permission.
+        A guard only compares, so it may see code for which it has no permission.
         """
         match value:
             case At(source) if isinstance(root_of(source), GlobalName):
@@ -353,9 +353,9 @@ class Computing:
 
 
 def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
-    """A function that reads an attribute; of classes seen before, by a look into ``__dict__``.
+    """A function that reads an attribute; for classes seen before, by a look into ``__dict__``.
 
-    Classes and Python modules have some only by permission: what they hold is not the state's.
+    Those of classes and Python modules need permission: what they hold isn't the state's.
     """
     plain: set[type] = set()
 
@@ -380,7 +380,7 @@ def head_text(made: Made) -> object:
 
 
 def formatted(template: str, values: list[Any]) -> str:
-    """A text made of values, none of whose classes is somebody's own."""
+    """A text made from values, none of which has a class that somebody wrote."""
     check_shown(*values)
     return template.format(*values)
 

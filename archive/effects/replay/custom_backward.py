@@ -1,8 +1,8 @@
-"""A function's own ``backward``, hung into what a graph has computed.
+"""A function's own ``backward``, inserted into what a graph has computed.
 
-The graph leads from the function's arguments to its results by operations whose gradients mean nothing: what
-flows back out of a result is noted, and what would flow on to an argument is replaced by what ``backward``
-gives. The parts live as long as the results' way back does.
+The graph leads from the function's arguments to its results through operations whose gradients mean nothing:
+the gradient that flows back out of a result is noted, and the one that would flow on to an argument is
+replaced by what ``backward`` returns. These objects live as long as the results' autograd graph.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BackwardContext:
         self._saved = tuple((tensor, getattr(tensor, "_version", 0), False) for tensor in tensors)
 
     def let_go(self, results: Sequence[Any]) -> None:
-        """Keep the function's own results without their way back, which holds this context."""
+        """Keep the function's own results without their autograd graph, which holds this context."""
         known = {id(result) for result in results}
         self._saved = tuple(
             (tensor.detach(), version, True) if id(tensor) in known else (tensor, version, is_result)
@@ -41,7 +41,7 @@ class BackwardContext:
         """The saved tensors.
 
         Raises:
-            RuntimeError: one has been changed since; or it is a result, and a second derivative is wanted.
+            RuntimeError: one has changed since; or it is a result, and a second derivative is wanted.
         """
         for tensor, version, is_result in self._saved:
             if getattr(tensor, "_version", 0) != version:
@@ -87,7 +87,7 @@ class BackwardLink:
     Args:
         context: of the call.
         function: the class.
-        results: of the function, with their way back; None for what is no tensor.
+        results: of the function, with their autograd graph; None for anything but tensors.
         arguments: clones of the function's arguments, None for those without gradient.
     """
 
@@ -115,7 +115,7 @@ class BackwardLink:
         return note
 
     def replacing(self, number: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-        """A hook that gives the gradient of an argument."""
+        """A hook that returns the gradient of an argument."""
 
         def replaced(_: Any, __: Any) -> tuple[Any, ...]:  # noqa: ANN401
             self._enter()
@@ -126,13 +126,13 @@ class BackwardLink:
         return replaced
 
     def _enter(self) -> None:
-        """Forget the gradients of another way back."""
+        """Forget the gradients of an earlier backward pass."""
         now = torch._C._current_graph_task_id()
         if now != self._pass:
             self._pass, self._given, self._gradients = now, {}, None
 
     def _backward(self) -> tuple[Any, ...]:
-        """What the function's ``backward`` gives."""
+        """The result of the function's ``backward``."""
         given = [
             self._given.get(number, like.zeros() if like and self._context.materialize_grads else None)
             for number, like in enumerate(self._results)
@@ -171,7 +171,7 @@ def set_backward(
     Args:
         context: of the function's call.
         function: the class.
-        results: of the function, as the graph gives them: those without a way back get no gradient.
+        results: of the function, as the graph returns them: those without autograd history get no gradient.
         arguments: clones of its arguments, from which the results were made; None for those without gradient.
     """
     link = BackwardLink(context, function, results, arguments)

@@ -30,19 +30,19 @@ class ReplayError(RuntimeError):
 
 
 class GuardError(ReplayError):
-    """A call differs from the captured one in something that the model relied on; nothing has changed.
+    """A call differs from the captured one in something that the model relied on; nothing was changed.
 
-    Where several entries are tried in turn, the error of one is never shown, so its texts are made late.
+    Errors of entries that are tried in turn are mostly not shown, so their texts are made late.
 
     Args:
-        problem: what is the case instead.
+        problem: what holds instead.
         method: the method's name.
-        number: of the guard, from 0: so many have held before it.
-        texts: gives the guard as Python, and its symbolicated debug handle.
+        number: of the guard, from 0: this many held before it.
+        texts: returns the guard as Python, and its symbolicated debug handle.
         unlike: what the call is not like.
 
     Attributes:
-        problem: what is the case instead, as text.
+        problem: what holds instead, as text.
         number: of the guard.
     """
 
@@ -79,7 +79,7 @@ class GuardError(ReplayError):
         return self._told[1]
 
     def of(self, entries: int) -> GuardError:
-        """The same error, of the one of several entries that nearly fits."""
+        """The same error, for the nearest of several entries."""
         return GuardError(
             self.problem,
             method=self.method,

@@ -1,4 +1,4 @@
-"""State at capture, made again from its table in a process without the module's classes."""
+"""State at capture, rebuilt from its table in a process without the module's classes."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ MAKERS: dict[str, Any] = {
     "dtype": lambda items: dtype(*items),
     "device": lambda items: device(*items),
 }
-"""Functions that make immutable values of their items, by kind."""
+"""Functions that make immutable values from their items, by kind."""
 
 MOST_HASHED = 1_000_000
-"""Parts of all keys in a state, each as often as it is in them."""
+"""Most parts of all keys in a state, each counted as often as it occurs."""
 
 
 class FreshState:
     """Builds objects, globals and closure cells from the state of a table.
 
-    The value at each source is made once: from its row in the table, or as a plain object if only sources
+    The value at each source is created once: from its row in the table, or as a plain object if only sources
     below it have rows. A list or dict is registered before its items are made, so it may contain itself.
 
     Args:
@@ -114,7 +114,7 @@ class FreshState:
             raise StateError(f"{source_text(source)}: {type(error).__name__}: {error}") from error
 
     def _at(self, source: Source) -> Any:  # noqa: ANN401
-        """The value at a source, made at the first request."""
+        """The value at a source, created at the first request."""
         number = self._numbering.source(source)
         if number in self._made:
             return self._made[number]
@@ -162,10 +162,10 @@ class FreshState:
                 return frozenset(map(self._value, contents(value)))
             case Made():
                 return self._container(value, number)
-        raise StateError(f"{value_text(value)} is no state")
+        raise StateError(f"{value_text(value)} isn't state")
 
     def _item(self, value: Value) -> Any:  # noqa: ANN401
-        """The item of a tuple that is being made: what has no row, as a function, is a plain object."""
+        """The item of a tuple under construction: what has no row, such as a function, is a plain object."""
         if isinstance(value, At) and isinstance(value.source, Item):
             number = self._numbering.source(value.source)
             if number not in self._rows:
@@ -173,7 +173,7 @@ class FreshState:
         return self._value(value)
 
     def _key(self, value: Value) -> Any:  # noqa: ANN401
-        """The key of a dict: Python hashes each of its parts as often as it is in there."""
+        """The key of a dict: Python hashes each of its parts as often as it occurs."""
         made = self._value(value)
         parts = [made]
         while parts:
@@ -186,7 +186,7 @@ class FreshState:
         return made
 
     def _container(self, value: Made, number: int | None) -> Any:  # noqa: ANN401
-        """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
+        """A list, dict or the like, or an object of a stand-in for a class derived from one."""
         name = str(head(value)) if value.kind == "subclass" else BASES[value.kind]
         inner = value.items[1] if value.kind == "subclass" else value
         assert isinstance(inner, Made)  # noqa: S101 (checked)
@@ -204,7 +204,7 @@ class FreshState:
         return made
 
     def _put(self, source: Source, value: Any) -> None:  # noqa: ANN401
-        """Put a value at its source, unless it is there already."""
+        """Put a value at its source, unless it is already there."""
         match source:
             case Attribute(base, name):
                 holder = self._holder(base)
@@ -234,7 +234,7 @@ class FreshState:
 
         Args:
             effect: of an entry.
-            later: whether the entry is not the method's first: what it needs, another one may have to make.
+            later: whether the entry isn't the method's first: another entry may have to create what it needs.
         """
         source = effect.source
         if effect.op is Op.CALL:
@@ -263,7 +263,7 @@ class FreshState:
             self._put(source, self._at(source))
 
     def _may_come_later(self, source: Source) -> bool:
-        """Whether an entry may have to make what is at a source; rows of containers have their items."""
+        """Whether an entry may have to create what is at a source; rows of containers have their items."""
         while isinstance(source, Attribute | Item):
             if isinstance(source, Item) or source in self._set_later:
                 return True
@@ -275,10 +275,10 @@ def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: A
     """A part of a tensor, in its memory.
 
     Raises:
-        StateError: it is no tensor, or has no such part.
+        StateError: it isn't a tensor, or has no such part.
     """
     if not isinstance(tensor, torch.Tensor):
-        raise StateError("a view of what is no tensor")
+        raise StateError("a view of what isn't a tensor")
     try:
         return tensor.detach().as_strided(shape, strides, tensor.storage_offset() + offset)
     except RuntimeError as error:

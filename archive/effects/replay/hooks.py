@@ -1,7 +1,7 @@
-"""Hooks made of what a table says of them: code that the caller allows, bound to the state's own values.
+"""Hooks made from what a table says of them: code that the caller allows, bound to the state's own values.
 
-A function reads the globals of the state, if this is not a live one: names that the state has hide those of
-the Python module.
+A function reads the globals of the state, unless this is a live one: names in the state hide those of the
+Python module.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
         allow: see ``allowed_code``.
 
     Raises:
-        StateError: it is not allowed, or the code there is another one.
+        StateError: it is not allowed, or the code there is different.
         ImportError: there is no such Python module.
-        AttributeError: the Python module has nothing of that name.
+        AttributeError: the Python module has nothing with that name.
     """
     code = found_code(allowed_code(name, allow), name.partition(":")[2], digest)
     if code is None:
         raise StateError(
             f"{name!r} is not the code that was captured, or was captured with another release of Python: "
-            f"capture the model anew, or use a function by its name as hook"
+            f"capture the model again, or use a function by its name as hook"
         )
     return FoundCode(*code)
 
@@ -60,12 +60,12 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
     Args:
         name: as ``module:qualname``.
         allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
-            for a class covers the functions and classes that it defines itself, and what is local in these.
+            for a class covers the functions and classes defined in it, and what is local in these.
 
     Raises:
         StateError: it is not allowed.
         ImportError: there is no such Python module.
-        AttributeError: the Python module has nothing of that name.
+        AttributeError: the Python module has nothing with that name.
     """
     module, _, qualname = name.partition(":")
     parts = [part for part in head_of(qualname).split(".") if part]
@@ -86,26 +86,26 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
 
 
 def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
-    """What a class defines by a name.
+    """What a class defines under a name.
 
     Raises:
-        StateError: it is no function or class, or the class only inherits it.
+        StateError: it isn't a function or class, or the class only inherits it.
     """
     member = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
     function = member.fget if isinstance(member, property) else member
-    # A class may also hold a function or class that it took from elsewhere.
+    # A class may also hold a function or class that it took from somewhere else.
     if not isinstance(function, FunctionType | type) or (function.__module__, function.__qualname__) != (
         cls.__module__,
         f"{cls.__qualname__}.{part}",
     ):
-        raise StateError(f"{name!r} is not allowed: {part!r} is no function or class that is defined there")
+        raise StateError(f"{name!r} is not allowed: {part!r} isn't a function or class that is defined there")
     return member
 
 
 class StateGlobals(dict[str, Any]):
-    """Globals of a function: those of the state, and those of its Python module where the state has none.
+    """Globals of a function: those of the state, and those of its Python module if the state has none.
 
     Functions, classes and modules are always those of the Python module, and builtins are Python's.
 
@@ -154,7 +154,7 @@ def checked_handle(value: Any) -> Any:  # noqa: ANN401
 
 
 def fill(handle: Any, registered: Any) -> None:  # noqa: ANN401
-    """Let a new handle be that of a hook that has been registered."""
+    """Make a new handle that of a registered hook."""
     vars(handle).update(vars(registered))
 
 
@@ -169,7 +169,7 @@ def _empty(handle: Any) -> None:  # noqa: ANN401
 
 
 def backup_taking_off(handle: Any) -> Backup:  # noqa: ANN401
-    """Back up the hooks among which one is about to be taken off by its handle."""
+    """Back up the hooks of which one is about to be removed by its handle."""
     held = vars(checked_handle(handle)).get("hooks_dict_ref", lambda: None)()
     return _put_back, held, None if held is None else list(held.items())
 

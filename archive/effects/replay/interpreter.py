@@ -1,12 +1,12 @@
 """A method's effects as two functions: one reads the graph's inputs, one makes the changes.
 
-Both are made once, of what :mod:`archive.effects.replay.computing` and :mod:`archive.effects.replay.steps`
-have. The first checks guards of places and reads inputs; the second checks guards of the graph's outputs,
-reads and computes everything, and makes the changes one after the other. If one fails, all are put back.
+Both are made once, from what :mod:`archive.effects.replay.computing` and :mod:`archive.effects.replay.steps`
+have. The first checks guards on places and reads inputs; the second checks guards on the graph's outputs,
+reads and computes everything, and makes the changes in sequence. If one fails, all are undone.
 
 A record may ask for a few calls: ``print``, loggers and ``warnings.warn``; see ``known_calls``. Loggers and
-warnings get the model's own place, so that what is shown, and which warnings are shown
-once, is as in the eager run.
+warnings get the model's own line, so that what is shown, and which warnings are shown only once, is as in the
+eager run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 # --- calls
 
 WIDE = re.compile(r"(?<!%)(?:%%)*%(?:\([^()%]*\))?+[^%a-zA-Z]*(?:[0-9]{4}|\*|\()")
-"""A field of a message: wider than 999 characters, of a width that an argument gives, or of an odd name."""
+"""A field of a message: wider than 999 characters, of a width that an argument sets, or with an odd name."""
 
 
 def _print(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
@@ -154,7 +154,7 @@ class Interpreter:
         effects: a method's effects, checked.
         code: the classes and functions that they name, by ``module:qualname``; code of hooks by this and its
             digest.
-        allowed: what they may read of code in globals.
+        allowed: code that they may read in globals.
         failed: makes the error of an effect that failed, from its number and the exception.
         unlike: makes the error of a guard that does not hold, or that cannot be evaluated.
         shared: makes the error of two places that share memory, from the number of the effect that changes
@@ -190,7 +190,7 @@ class Interpreter:
     # --- inputs ------------------------------------------------------------------------------------
 
     def inputs(self) -> Callable[[State, Mapping[str, object]], list[Any]]:
-        """``inputs(state, arguments)``: checks the guards of places, and gives the graph's inputs."""
+        """``inputs(state, arguments)``: checks the guards on places, and returns the graph's inputs."""
         body = self._computing()
         guards = self._guard_steps(body, At, Computed, Constant)
         body.at = -1
@@ -244,7 +244,7 @@ class Interpreter:
         return check
 
     def _input(self, body: Computing, source: Source) -> int:
-        """The slot of an input of the graph: a list for a container of another class, which a guard says."""
+        """The slot of an input of the graph: a list in place of a container whose class a guard checks."""
         slot = body.source(source)
         guards = (
             guard for guard in self._effects.guards if guard.look is Look.TYPE and guard.subject == At(source)
@@ -286,14 +286,14 @@ class Interpreter:
     # --- changes -----------------------------------------------------------------------------------
 
     def replay(self) -> Callable[[State, Sequence[object], Mapping[str, object]], Any]:
-        """``replay(state, outputs, arguments)``: makes the changes, and gives the method's result."""
+        """``replay(state, outputs, arguments)``: makes the changes, and returns the method's result."""
         looking = self._computing()
         guards = self._guard_steps(looking, Output)
         body = self._computing()
         changes, result = self._changes(body)
         steps, late = body.steps, body.take_late()
         unlike, failed, undone = self._unlike, self._failed, self._undone
-        behind = len(self._effects.effects)
+        count = len(self._effects.effects)
 
         def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:  # noqa: ANN401
             if guards:
@@ -310,7 +310,7 @@ class Interpreter:
                     if backup is not None:
                         made.append((number, backup(state, place, named, given)))
                     change(state, place, named, given)
-                number = behind
+                number = count
                 for slot, compute in late:
                     frame[slot] = compute(frame)
             except BaseException as error:  # noqa: BLE001 (all is undone, whatever happens)
@@ -368,8 +368,8 @@ class Interpreter:
             step = KEPT[effect.op]
         elif effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
             step = SET_NEW_ATTRIBUTE
-        # A tensor's backup is dear. The last effect needs none if nothing is read after it, as results below
-        # temporaries are.
+        # # A tensor's backup is expensive. The last effect needs none if nothing is read after it, as results
+        # below # temporaries are.
         needless = (
             effect.op is Op.COPY
             and number == len(self._effects.effects) - 1
@@ -420,7 +420,7 @@ def _run(
     """Compute steps in their order.
 
     Raises:
-        ReplayError: a guard does not hold, or what ``failed`` makes of the number of a step that fails.
+        ReplayError: a guard does not hold, or what ``failed`` returns for the number of a failing step.
     """
     number = -1
     try:

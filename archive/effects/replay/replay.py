@@ -1,8 +1,8 @@
 """Replay: a method's effects made after its graph has run, all of them or none.
 
-First everything is read and every value is computed; then the changes are made, one after the other. If one
-fails, those made are undone, and the error names the effect and the model's line. Classes and functions that
-effects name are looked up only if the caller allows them.
+First everything is read and every value is computed; then the changes are made in sequence. If one fails,
+those made are undone, and the error names the effect and the model's line. Classes and functions that effects
+name are looked up only if the caller allows them.
 
 >>> from archive.formats.effects.model import Constant, Effect, Local, MethodEffects, Op, Output
 >>> from archive.effects import State
@@ -109,7 +109,7 @@ def replay(
     Args:
         effects: of the method.
         state: the state to change.
-        outputs: the values that the graph gave.
+        outputs: the values that the graph returned.
         arguments: the method's, by name, without ``self``.
         allow: see :func:`prepared`.
         symbolicate: see :func:`prepared`.
@@ -132,7 +132,7 @@ def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]
         arguments: the method's, by name, without ``self``.
 
     Raises:
-        GuardError: the call differs from the captured one in what the model relied on.
+        GuardError: the call differs from the captured one in something that the model relied on.
         ReplayError: the state has nothing at a source.
     """
     copies = tuple(effect for effect in effects.effects if effect.op is Op.COPY)
@@ -141,7 +141,7 @@ def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]
 
 
 class _Errors:
-    """Makes the errors of one method: called, that of an effect that failed."""
+    """Makes the errors of one method; calling it makes that of a failed effect."""
 
     def __init__(self, effects: MethodEffects, symbolicate: Symbolicate | None) -> None:
         self._effects = effects
@@ -157,7 +157,7 @@ class _Errors:
         )
 
     def unlike(self, number: int, error: BaseException | None, subject: object = None) -> GuardError:
-        """The error of a guard that does not hold for a subject, or that could not be evaluated."""
+        """The error for a guard that does not hold for a subject, or that could not be evaluated."""
         if isinstance(error, GuardError):
             return error
         guard = self._effects.guards[number]
@@ -167,7 +167,7 @@ class _Errors:
         elif error is None:
             problem = "which is not so"
         else:
-            problem = f"which cannot be told: {error if isinstance(error, StateError) else repr(error)}"
+            problem = f"which is unknown: {error if isinstance(error, StateError) else repr(error)}"
         return GuardError(
             problem,
             method=self._effects.method,
@@ -176,7 +176,7 @@ class _Errors:
         )
 
     def shared(self, number: int, changed: Source, other: Source | None) -> GuardError:
-        """The error of two places that share memory, of which an effect changes the first.
+        """The error for two places that share memory, the first of which an effect changes.
 
         The other one is of the state, or None for a tensor that the graph holds.
         """
@@ -206,7 +206,7 @@ def _found(look: Look, subject: object, key: object) -> str:
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401
-    """A value as text: of tensors no elements, of containers their length, of other objects their class."""
+    """A value as text: tensors without elements, containers by their length, other objects by their class."""
     if isinstance(value, torch.Tensor):
         return "a tensor"
     kind = type(value)

@@ -1,9 +1,9 @@
 """Steps: for each op, the change itself, and the backup that is made before it.
 
 Both are functions of ``(state, target, key, value)``: the state, what the effect's source leads to, and its
-key and value, which are ``UNSET`` if it has none. ``changes.restore`` puts back what a backup holds.
+key and value, which are ``UNSET`` if it has none. ``changes.restore`` restores what a backup holds.
 
-Full backward hooks of modules are put on aliases that a graph has in the place of PyTorch's own function.
+Full backward hooks of modules are put on aliases, which a graph has in place of PyTorch's own function.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def put_on_backward_hooks(
     Args:
         module: that the hooks are called with.
         hooks: those called with both gradients, and those called before with the result's.
-        tensors: aliases of the arguments and of the items of the result; None in the place of all others.
+        tensors: aliases of the arguments and of the items of the result; None for all others.
 
     Raises:
         StateError: an alias requires no gradient.
@@ -72,7 +72,7 @@ class OpStep(NamedTuple):
     """How effects of one op are made.
 
     Attributes:
-        backup: gives a backup of all that the change may touch; None if there is nothing to put back.
+        backup: returns a backup of everything that the change may touch; None if there is nothing to restore.
         change: makes the change.
     """
 
@@ -186,7 +186,7 @@ STEPS = {
     ),
     Op.REGISTER_BACKWARD_HOOKS: OpStep(
         None, lambda _, target, key, value: put_on_backward_hooks(target, key, value)
-    ),  # on aliases that are the graph's: nobody gets them from a call that fails
+    ),  # on aliases that are the graph's: nobody gets them from a failed call
     Op.TAKE_OFF: OpStep(
         lambda _, target, __, ___: hooks.backup_taking_off(target), lambda _, target, __, ___: target.remove()
     ),
@@ -195,7 +195,7 @@ STEPS = {
     ),
     Op.CALL: OpStep(None, lambda state, target, key, value: target(state, key, value)),  # comes last
 }
-"""Every op but ``NEW``, whose objects nobody has seen before."""
+"""Every op except ``NEW``, whose objects nobody has seen before."""
 KEPT = {
     Op.REGISTER_HOOK: OpStep(
         lambda _, __, ___, value: hooks.backup_filling(value),

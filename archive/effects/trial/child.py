@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS = 60.0
-"""How long a child may take, if nobody says that it may take longer."""
+"""How long a child may take by default."""
 BLOCK = 1 << 16
 STREAMS = (0, 1, 2)
 
@@ -29,10 +29,10 @@ class UntriedError(Exception):
 
 
 def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:  # noqa: ANN401
-    """The result of a function, which a child process calls; the result is plain data, as JSON has it.
+    """The result of a function that a child process calls; the result is plain data, as in JSON.
 
     Args:
-        function: may change whatever it likes.
+        function: may change anything.
         seconds: how long it may take.
 
     Raises:
@@ -59,8 +59,8 @@ def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:  # n
     finally:
         os.close(reading)
         with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)  # it has nothing to do any more
-        with suppress(ChildProcessError):  # where the process lets children go by themselves
+            os.kill(child, signal.SIGKILL)  # it has nothing more to do
+        with suppress(ChildProcessError):  # where the process doesn't wait for children
             os.waitpid(child, 0)
     if not data:
         raise UntriedError(f"the child process gave no result within {seconds:.0f} s, or was ended")
@@ -82,11 +82,11 @@ def _impossible() -> str:
 def _run(function: Callable[[], Any], writing: int) -> None:
     """Call the function, in the child; it never returns."""
     try:
-        gc.disable()  # it would touch, and so copy, all that both processes share
+        gc.disable()  # it would touch, and so copy, everything that both processes share
         null = os.open(os.devnull, os.O_RDWR)
         for stream in STREAMS:
             os.dup2(null, stream)
-        torch.set_num_threads(1)  # threads of the other process are not here
+        torch.set_num_threads(1)  # threads of the other process don't exist here
         try:
             data = json.dumps(["", function()])
         except UntriedError as error:
@@ -101,7 +101,7 @@ def _run(function: Callable[[], Any], writing: int) -> None:
 
 
 def _read(reading: int, until: float) -> bytes:
-    """All that a child writes; nothing if it takes too long."""
+    """Everything that a child writes; nothing if it takes too long."""
     blocks: list[bytes] = []
     while True:
         left = until - time.monotonic()

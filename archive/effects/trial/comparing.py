@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 UNSEEN = "has changed, and no effect was captured that changes it"
 MOST_SHOWN = 60
-"""Letters of a value in a message."""
+"""Most letters of a value in a message."""
 
 
 class DifferentError(Exception):
-    """Something is not the same.
+    """Something differs.
 
     Attributes:
-        path: leads there.
-        line: of the model; ``("", 0)`` if it is to be found.
+        path: leads to it.
+        line: of the model; ``("", 0)`` if it must still be found.
     """
 
     def __init__(self, path: Path, said: str, line: tuple[str, int] = ("", 0)) -> None:
@@ -49,8 +49,8 @@ class DifferentError(Exception):
 class Comparing:
     """Compares values of the eager module with those of the captured form.
 
-    What is one object here is one object there, in all calls. The captured form may lack what no call
-    changes; see ``check_missing``.
+    What is one object on one side is one object on the other, in all calls. The captured form may lack what
+    no call changes; see ``check_missing``.
 
     Args:
         before: what the eager state was at first.
@@ -65,7 +65,7 @@ class Comparing:
         self._missing: dict[Path, tuple[Any, Any]] = {}
 
     def same(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
-        """Compare two values, and all that is in them.
+        """Compare two values, and everything in them.
 
         Raises:
             DifferentError: at the first difference.
@@ -74,11 +74,11 @@ class Comparing:
         self._same(ours, theirs, path)
 
     def counterpart(self, ours: Any) -> Any:  # noqa: ANN401
-        """What stands there for an object here; None if nothing is known to."""
+        """The other side's object for one on this side; None if none is known."""
         return self._pairs.get(id(ours))
 
     def check_missing(self) -> None:
-        """Make sure that nothing has changed of what the captured form lacks.
+        """Make sure that nothing that the captured form lacks has changed.
 
         Raises:
             DifferentError: something has.
@@ -150,7 +150,7 @@ class Comparing:
         ours, theirs, cls = attributes(holder), attributes(other), type(holder)
         for name in theirs.keys() - ours.keys():
             if isinstance(holder, ClassNames) and hasattr(holder.cls, name):
-                # What a call reads by a class is written there, also if it is inherited.
+                # What a call reads through a class is written there, even if it is inherited.
                 where = (*path, Step("attribute", name))
                 self._same(getattr(holder.cls, name), theirs[name], where)
                 continue
@@ -169,7 +169,7 @@ class Comparing:
 
 
 def _key(key: object) -> object:
-    """The key of a dict; sizes are equal to tuples, and a table has these."""
+    """The key of a dict; sizes are equal to tuples, which a table has."""
     return tuple(map(_key, key)) if type(key) in (tuple, torch.Size) else key  # type: ignore[call-overload]
 
 
@@ -179,7 +179,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 def _is_on(handle: Any) -> bool:  # noqa: ANN401
-    """Whether a hook has not been taken off; its tensor lives."""
+    """Whether a hook has not been removed, and its tensor is alive."""
     return isinstance(handle, RemovableHandle) and handle.id in (handle.hooks_dict_ref() or ())
 
 

@@ -1,4 +1,4 @@
-"""The model's line from which on the captured form does something else than the module."""
+"""The first line of the model where the captured form behaves differently from the module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
     """Notes the operations that run, each with its line and a digest of its results.
 
     Args:
-        here: gives the line.
+        here: returns the line.
     """
 
     def __init__(self, here: Callable[[], Line]) -> None:
@@ -61,7 +61,7 @@ class Sited(fx.Interpreter):  # type: ignore[misc]
         return super().run_node(n)
 
     def here(self) -> Line:
-        """The line of the node that runs."""
+        """The line of the current node."""
         site = None if self._node is None else self._node.meta.get("site")
         return NOWHERE if site is None else line_of(site) or NOWHERE
 
@@ -78,7 +78,7 @@ def line_here() -> Line:
 
 
 def first_other_operation(ours: Operations, theirs: Operations) -> Line:
-    """The line of the first operation of one side that the other does not have there."""
+    """The line of the first operation of one side that the other side does not have at the same position."""
     for noted, others in ((ours.noted, theirs.noted), (theirs.noted, ours.noted)):
         known = {(line, found) for line, _, found in others}
         for line, _, found in noted:
@@ -91,10 +91,10 @@ def first_other_operation(ours: Operations, theirs: Operations) -> Line:
 
 
 class Changes:
-    """Notes the first line after which the value at a path of a state is another one.
+    """Notes the first line after which the value at a path of a state differs.
 
     Args:
-        state: gives the state.
+        state: returns the state.
         path: leads to the value.
     """
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger, torch.autocast)
-"""What isn't state: code, and what leads to some."""
+"""What isn't state: code, and whatever leads to code."""
 ATOMS = (bool, int, float, complex, str, bytes, type(None), range, slice)
 IMMUTABLE = (*ATOMS, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 CONTAINERS = (tuple, *BASES)
 MOST_PARTS = 1_000_000
-"""Parts of a state, each of which costs some hundred bytes."""
+"""Most parts of a state, each of which takes some hundred bytes."""
 INTERNAL = frozenset(vars(torch.nn.Module())) - {"training"}
 """What PyTorch keeps in each module; its parameters, buffers and modules are parts of their own."""
 
@@ -121,7 +121,7 @@ def class_data(cls: type) -> ClassNames:
 
 
 def items(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
-    """The items of a container; of a dict keys are no parts, but in the steps."""
+    """The items of a container; keys of a dict aren't parts, but are in the steps."""
     if isinstance(value, Names):
         return []
     if isinstance(value, dict):
@@ -147,7 +147,7 @@ def parts(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
 
 
 def digest(tensor: Any) -> tuple[object, ...]:  # noqa: ANN401
-    """A tensor's contents, in few bytes; of what is no plain tensor of this computer only the look."""
+    """A tensor's contents, in few bytes; only the metadata of anything but a plain CPU tensor."""
     with WITHOUT_MODES(), torch.no_grad():
         if isinstance(tensor, UninitializedParameter):
             return ("uninitialized",)
@@ -160,7 +160,7 @@ def digest(tensor: Any) -> tuple[object, ...]:  # noqa: ANN401
 
 
 class Before:
-    """What a state was at first, to tell whether a part of it has changed since.
+    """The initial values of a state, to see whether a part of it has changed since.
 
     Args:
         root: leads to all of it.
@@ -199,12 +199,12 @@ class Before:
         return (Step("attribute", name), _token(value)) in self._looks.get(_key(holder, path), ())
 
     def changed(self, value: object, path: Path, known: Iterable[int] = ()) -> Path | None:
-        """The path to the first part of a value that is not as it was; None if all is.
+        """The path to the first part of a value that has changed, or None.
 
         Args:
             value: the value.
             path: to it.
-            known: identities of objects that are not looked at.
+            known: identities of objects that are skipped.
         """
         waiting, seen = [(path, value)], set(known)
         while waiting:
@@ -221,12 +221,12 @@ class Before:
 
 
 def _key(value: object, path: Path) -> object:
-    """What a value is known by; names are made each time, and known by their path."""
+    """What identifies a value; ``Names`` are made each time, and identified by their path."""
     return path if isinstance(value, Names) else id(value)
 
 
 def _first_other(before: list[object] | None, now: list[object], inside: list[tuple[Step, Any]]) -> Path:
-    """The step to the first part that is another one; no step if it is none of the parts."""
+    """The step to the first part that differs; no step if none of the parts does."""
     for number, (step, _) in enumerate(inside):
         if before is not None and now[number + 1] not in before:
             return (step,)
@@ -234,7 +234,7 @@ def _first_other(before: list[object] | None, now: list[object], inside: list[tu
 
 
 def _look(value: Any, inside: list[tuple[Step, Any]]) -> list[object]:  # noqa: ANN401
-    """A value without what is in its parts: which these are, and of which kind it is."""
+    """A value without the contents of its parts: which these are, and what kind it is."""
     kind = digest(value) if isinstance(value, torch.Tensor) else type(value)
     return [kind, *((step, _token(one)) for step, one in inside)]
 

@@ -1,4 +1,4 @@
-"""What a call prints, logs and warns about, noted in place of being shown; only for a child process."""
+"""What a call prints, logs and warns about, noted instead of shown; only for a child process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Records(logging.Handler):
-    """Notes all that a formatter may show of a record, but for times and processes."""
+    """Notes everything that a formatter may show of a record, except times and processes."""
 
     def __init__(self, lines: list[Any]) -> None:
         super().__init__()

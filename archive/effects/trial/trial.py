@@ -1,4 +1,4 @@
-"""Tries a capture: the captured form against the eager module, each from the same states."""
+"""Tries a capture: the captured form against the eager module, both from the same states."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from archive.effects.trial.parts import Path
 
 ROUNDS = 3
-"""How often the example calls are made, one after the other."""
+"""How often the example calls are made."""
 TIMES = 20
-"""A trial may take as many times as long as the capture, and ``SECONDS``."""
+"""A trial may take this many times as long as the capture, plus ``SECONDS``."""
 EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
-"""Functions of PyTorch that give memory as it is."""
+"""Functions of PyTorch that return uninitialised memory."""
 NOT_THE_SAME = "what was captured does something else than the module"
 Arguments = tuple[Any, ...]
 
@@ -70,7 +70,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What was captured of a method.
+    """The capture of a method.
 
     Attributes:
         module: the module.
@@ -109,14 +109,14 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
     Args:
         capture: what was captured.
         seconds: how long the capture took.
-        also: is called in the child that tries the first state, before the module is: a fork costs more than
+        also: called in the child that tries the first state, before the module is: a fork takes longer than
             most calls do.
 
     Returns:
-        What ``also`` gives.
+        What ``also`` returns.
 
     Raises:
-        CaptureError: it does something else than the module; the error names the first line that does.
+        CaptureError: it behaves differently from the module; the error names the first line that does.
         UntriedError: it cannot be tried.
     """
     limit = SECONDS + TIMES * seconds
@@ -143,7 +143,7 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
 
 
 def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa: ANN401
-    """Whether the eager module makes the example calls, and makes them again; False if it cannot be tried."""
+    """Whether the eager module makes the example calls, twice; False if it cannot be tried."""
 
     def played() -> bool:
         called = Eager(module, method, ()).called
@@ -174,7 +174,7 @@ def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
 
 
 class Filled(TorchFunctionMode):  # type: ignore[misc]
-    """Lets tensors whose elements nobody has set hold zeros."""
+    """Fills tensors whose elements nobody has set with zeros."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
         """Run a function of PyTorch."""
@@ -245,7 +245,7 @@ class _Playing:
         return None
 
     def _check_globals(self, twin: Twin) -> None:
-        """Make sure that no global was set that nobody has captured.
+        """Make sure that no global was set without being captured.
 
         Raises:
             DifferentError: one was.
@@ -384,7 +384,7 @@ def _globals_in(attempts: Sequence[Attempt]) -> dict[str, set[str]]:
 
 
 def _plain(path: Path) -> list[Any]:
-    """A path as JSON has it; keys that JSON lacks are cut off."""
+    """A path as in JSON, cut off before keys that JSON lacks."""
     steps: list[Any] = []
     for step in path:
         if not isinstance(step.name, str | int | type(None)):
@@ -394,7 +394,7 @@ def _plain(path: Path) -> list[Any]:
 
 
 def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
-    """A copy of arguments; equal identities stay equal."""
+    """A copy of arguments; what was the same object stays so."""
     if isinstance(value, IMMUTABLE):
         return value
     if id(value) not in known:

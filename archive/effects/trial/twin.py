@@ -1,4 +1,4 @@
-"""Both sides of a trial: the eager module with all that it reaches, and the captured form."""
+"""Both sides of a trial: the eager module with everything that it reaches, and the captured form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Eager:
-    """The eager module, and all that it reaches by the functions that were captured.
+    """The eager module, and everything that it reaches through the captured functions.
 
     Args:
         module: the module.
@@ -68,14 +68,14 @@ class Eager:
             names.update(code.co_names)
 
     def look_at(self, globals_: Mapping[str, Iterable[str]]) -> None:
-        """Let further globals be a part of the state: names, by Python module."""
+        """Make further globals part of the state: names, by Python module."""
         for module, names in globals_.items():
             self._read.setdefault(module, set()).update(names)
             if module not in self._globals and module in sys.modules:
                 self._globals[module] = vars(sys.modules[module])
 
     def state(self) -> Names:
-        """All that can be reached now, by name."""
+        """Everything that can be reached now, by name."""
         held = Names()
         for module, names in self._globals.items():
             read = self._read.get(module, set())
@@ -104,7 +104,7 @@ class Eager:
 
 
 class Everything(dict[str, object]):
-    """Permission for all classes and functions that this process has; a trial is of the model itself."""
+    """Permission for all classes and functions that this process has; a trial runs the model itself."""
 
     def __init__(self, known: Mapping[str, type]) -> None:
         super().__init__(known)
@@ -128,7 +128,7 @@ def _found(name: str) -> Any:  # noqa: ANN401
 class Twin:
     """Runs what was captured: the graphs in Python, the effects on a state made from the table.
 
-    Its tensors are its own, but for those of the arguments.
+    Its tensors are its own, except those of the arguments.
 
     Args:
         module: the module.
@@ -136,13 +136,13 @@ class Twin:
         attempts: an entry each.
         initial: the state from which it starts.
         known: classes that effects may name, by name.
-        at_capture: whether the state is that of the capture, which the first entry fits; otherwise any may
-            be the one that fits.
+        at_capture: whether the state is that of the capture, which the first entry fits; otherwise any entry
+            may fit.
 
     Attributes:
         state: the state that effects change.
         entries: the graph and the effects of each entry.
-        refused: the entry that nearly fits the latest call that none fits.
+        refused: the entry that nearly fits the latest call that fits none.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Twin:
         return graph
 
     def names(self) -> Names:
-        """All of its state, by name, as ``Eager.state`` gives that of the module."""
+        """All of its state, by name, as ``Eager.state`` returns that of the module."""
         held = Names({module: Names(names) for module, names in dict(self.state.globals).items()})
         cells = dict(self.state.cells)
         named = Names({f"{name} of {function}": cell for (function, name), cell in cells.items() if cell})
@@ -220,7 +220,7 @@ class Twin:
 
 
 def _with_defaults(signature: inspect.Signature) -> inspect.Signature:
-    """A signature with the defaults that an archive has: constants, or a mark of what is left out."""
+    """A signature with the defaults that an archive has: constants, or a mark for arguments left out."""
     parameters = [
         parameter
         if parameter.default is parameter.empty or is_literal(parameter.default)

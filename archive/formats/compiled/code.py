@@ -1,16 +1,16 @@
 r"""C++ code that AOTInductor wrote: which of its lines call or define which kernel.
 
-The wrapper calls kernels one after another. A comment names the handle of the next call; one above it names
+The wrapper calls kernels in sequence. A comment names the handle of the next call; one above it names
 the nodes of the exported program, whether or not there are handles::
 
     // Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.addmm]
     // [Provenance debug handles] aoti_torch_cpu_addmm_out:2
     AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_addmm_out(buf1, buf0, arg4_1, …, 1L, 1L));
 
-Other calls may stand between comment and call: they allocate memory. An operator that PyTorch has no C
-function for is called by its number, through ``aoti_torch_proxy_executor_call_function``.
+Between comment and call may be other calls, which allocate memory. An operator without a C function in
+PyTorch is called by its number, through ``aoti_torch_proxy_executor_call_function``.
 
-Kernels are functions of their own, in another record or in the same one. Where the model was compiled to be
+Kernels are separate functions, in another record or in the same one. If the model was compiled to be
 profiled, each one names itself::
 
     extern "C"  void  cpp_fused_0(float* out_ptr0)
@@ -18,7 +18,7 @@ profiled, each one names itself::
         torch::aot_inductor::RAIIAtenRecordFunctionHandle record_graph_1_cpp_fused_0_("graph_1_cpp_fused_0", nullptr);
 
 In a branch of ``cond``, and wherever else its graph has no number, a kernel names itself ``cpp_fused_0``. The
-wrapper names each operator's C function before it calls it::
+wrapper names each operator's C function before calling it::
 
     RAIIAtenRecordFunctionHandle record_aoti_torch_cpu_addmm_out_("aoti_torch_cpu_addmm_out", nullptr);
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 CALLS = re.compile(rb"^(?:[ \t]*(?:// |\w+\()|\}).*", re.MULTILINE)
-"""Lines that may be of interest to calls: comments, calls, ends of functions."""
+"""Lines that may matter to calls: comments, calls, ends of functions."""
 FUNCTIONS = re.compile(rb"^(?:[^ \n]| +(?:\w+::)*RAIIAtenRecordFunctionHandle ).*", re.MULTILINE)
 """The same for kernels: lines that are not indented, and names for the profiler."""
 HANDLE = re.compile(rb"\s*// \[Provenance debug handles\] (?P<key>.+:[0-9]{1,9})\s*")
@@ -49,11 +49,11 @@ DEFINED = re.compile(rb'extern "C"\s+void\s+(?P<name>\w+)\(.*')
 RECORDED = re.compile(rb'\s*(?:\w+::)*RAIIAtenRecordFunctionHandle \w+\("(?P<name>\w+)",')
 PROXY = b"aoti_torch_proxy_executor_call_function"
 OPERATOR = re.compile(rb"aoti_torch_(?:cpu|cuda|mps|xpu)_\w+")
-"""C functions of operators; others allocate memory or ask for facts."""
+"""C functions of operators; others allocate memory or query properties."""
 UNREAD = re.compile(rb'(?m)^[ \t]*//.*$|^ *File "[^"\n]+", line \d{1,9}, in .*$(?:\n {4}.*$)*')
-"""Lines that no compiler reads: comments, and frames of the stack traces that a kernel is run with."""
+"""Lines that no compiler needs: comments, and frames of the stack traces that a kernel is run with."""
 BYTES_A_BYTE = 16
-"""Bytes of memory that a byte of code costs at most: a call in a line of 35 bytes takes some 300."""
+"""Bytes of memory that a byte of code takes at most: a call in a line of 35 bytes takes some 300."""
 
 
 def without_comments(code: bytes) -> bytes:
@@ -66,8 +66,8 @@ class CheckedCall(NamedTuple):
 
     Attributes:
         text: the call, as the failure shows it.
-        key: of the kernel that is called here; "" where it is no kernel's call, or no handle is known.
-        nodes: the names of the nodes that it was made of, as the comment has them; "" where none has.
+        key: of the kernel that is called here; "" if no kernel is, or if no handle is known.
+        nodes: the names of the nodes that it was made from, as the comment has them; "" if it has none.
     """
 
     text: str
@@ -100,7 +100,7 @@ class CppCode:
         return start <= line <= end
 
     def _read_calls(self, data: memoryview) -> None:
-        """Find the calls. A handle is that of the first call of its kernel behind the comment."""
+        """Find the calls. A handle belongs to the first call of its kernel after the comment."""
         key = nodes = b""
         for number, line in _lines(data, CALLS):
             if match := HANDLE.fullmatch(line):

@@ -19,8 +19,8 @@ from archive.formats.schema.json import DictOf, JsonClass, ListOf, Matching, che
 
 KEY = re.compile(r".+:(?:0|[1-9][0-9]{0,8})", re.DOTALL)
 LISTS = {
-    "stack_traces": "as PyTorch prints them, each once; those of all nodes that the kernel was made of",
-    "pre_grad_nodes": "the nodes of the exported program that the kernel was made of",
+    "stack_traces": "as PyTorch prints them, each once; those of all nodes that the kernel was made from",
+    "pre_grad_nodes": "the nodes of the exported program that the kernel was made from",
     "post_grad_nodes": "the same after PyTorch decomposed them",
 }
 KERNEL = JsonClass({name: ListOf("str") for name in LISTS}, docs=LISTS)
@@ -34,8 +34,9 @@ class Kernel:
     Attributes:
         name: of the kernel: ``cpp_fused_add_relu_1``.
         handle: of the place, unique in its model.
-        stack_traces: as PyTorch prints them, each once; those of all nodes that the kernel was made of.
-        pre_grad_nodes: the nodes of the exported program that the kernel was made of.
+        stack_traces: as PyTorch prints them, without duplicates; those of all nodes that the kernel was made
+            from.
+        pre_grad_nodes: the nodes of the exported program that the kernel was made from.
         post_grad_nodes: the same after PyTorch decomposed them.
     """
 
@@ -52,7 +53,7 @@ class Kernel:
 
     @cached_property
     def traces(self) -> tuple[Trace | None, ...]:
-        """The frames of each stack trace; None for one that is no stack trace."""
+        """The frames of each stack trace; None for one that isn't a stack trace."""
         return tuple(map(parse_trace, self.stack_traces))
 
 

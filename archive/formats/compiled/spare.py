@@ -1,10 +1,10 @@
 """What the loader of a compiled model does not need: it is debug information.
 
-The loader of PyTorch 2.13 takes the shared object in the model's folder. It reads the metadata that are named
-like the last C++ source (``X.cpp``, ``X_metadata.json``), or like the shared object where there is no source.
-So the sources can go together, if the shared object has metadata. Where there is no shared object, sources
-are compiled. ``kernel_information.json`` is never read, and of a shared object no more than the system's
-loader maps: :mod:`archive.formats.elf`.
+The loader of PyTorch 2.13 takes the shared object in the model's folder. It reads the metadata named after
+the last C++ source (``X.cpp``, ``X_metadata.json``), or after the shared object if there is no source. So the
+sources can go together, if the shared object has metadata. Where there is no shared object, sources are
+compiled. ``kernel_information.json`` is never read, and of a shared object only what the system's loader
+maps: :mod:`archive.formats.elf`.
 
 Source: ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``.
 """
@@ -27,7 +27,7 @@ OBJECT, SOURCE, METADATA = ".so", ".cpp", "_metadata.json"
 
 
 def spare_records(names: Iterable[str]) -> dict[str, SpareKind]:
-    """The records that no loader needs, of all that an archive has, in their order."""
+    """The records of an archive that no loader needs, in their order."""
     models: dict[str, list[str]] = {}
     for name in names:
         model, slash, file = name.removeprefix(COMPILED).partition("/")
@@ -57,12 +57,12 @@ def cut_of(record: Record) -> Cut | None:
     data = record.view()
     try:
         return cut(data)
-    except ArchiveError:  # `verify` tells
+    except ArchiveError:  # `verify` reports it
         return None
 
 
 def why_whole(data: memoryview) -> str:
-    """Why a shared object stays whole, in words; "" if it can be cut, or nothing is behind its segments."""
+    """Why a shared object stays whole, in words; "" if it can be cut, or if nothing follows its segments."""
     from archive.formats.elf import cutting  # noqa: PLC0415 (few archives have shared objects)
 
     try:

@@ -1,10 +1,10 @@
-"""Containers beside lists, tuples and dicts: the items of each kind, and their rules.
+"""Containers besides lists, tuples and dicts: the items of each kind, and their rules.
 
 ==============  ===============================================================================
 kind            items
 ==============  ===============================================================================
 set, frozenset  the elements: constants, dtypes and devices
-deque           the greatest length, a constant or None; then the items
+deque           the maximum length, a constant or None; then the items
 OrderedDict     keys and values in turn
 defaultdict     the factory, ``module:qualname`` or None; then keys and values in turn
 namedtuple      the class, ``module:qualname``; the names of the fields, a tuple; then the items
@@ -12,8 +12,8 @@ subclass        the class, ``module:qualname``; then its contents: one of the co
 view            a tensor, at its source; then shape, strides and offset of a part of it, in elements
 ==============  ===============================================================================
 
-Only the state has a ``subclass`` or a ``view``. In a call an effect ``new`` makes an object of a class
-that derives from a container: its value is an empty container of that kind.
+Only the state has a ``subclass`` or a ``view``. In a call an effect ``new`` creates an object of a class
+derived from a container: its value is an empty container of that kind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Value
 
 HEADS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
-"""Items of a kind that say what it is, before those that are in it."""
+"""How many leading items say what a container of a kind is; its contents follow."""
 PAIRED = ("dict", "OrderedDict", "defaultdict")
 """Kinds that hold keys and values in turn."""
 SETS = ("set", "frozenset")
@@ -38,13 +38,13 @@ STATE_KINDS = ("subclass", "view")
 """Kinds that only the state has."""
 VIEW_ITEMS = 4
 SPECIAL_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
-"""Kinds of containers beside ``list``, ``tuple`` and ``dict``."""
+"""Kinds of containers besides ``list``, ``tuple`` and ``dict``."""
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
-"""Kinds of :class:`Made` that are made of a text, and what the text looks like."""
+"""Kinds of :class:`Made` that are made from a text, and what the text looks like."""
 CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference", *SPECIAL_KINDS)
 """Kinds of :class:`Made` that are values by themselves; hooks are not."""
 COLLECTIONS = ("deque", "OrderedDict", "defaultdict")
-"""Kinds that Python has in ``collections``."""
+"""Kinds from Python's ``collections``."""
 FACTORIES = ("list", "dict", "set", "int", "float", "bool", "str", "tuple")
 """Builtins that a ``defaultdict`` may call without permission."""
 BASES = {
@@ -55,16 +55,16 @@ BASES = {
     "OrderedDict": "collections:OrderedDict",
     "defaultdict": "collections:defaultdict",
 }
-"""Kinds that an effect ``new`` makes and that classes derive from, with Python's own names for them."""
+"""Kinds that an effect ``new`` creates and that classes derive from, with Python's names for them."""
 
 
 def contents(made: Made) -> tuple[Value, ...]:
-    """The items that are in a container, without those that say what it is."""
+    """The contents of a container, without the items that say what it is."""
     return made.items[HEADS.get(made.kind, 0) :]
 
 
 def head(made: Made, index: int = 0) -> object:
-    """The constant by which a container says what it is; None if that is no constant."""
+    """The constant that says what a container is; None if that isn't a constant."""
     item = made.items[index] if index < HEADS.get(made.kind, 0) else None
     return item.value if isinstance(item, Constant) else None
 
@@ -80,11 +80,11 @@ def check_container(made: Made) -> None:
     if len(made.items) < first:
         raise ArchiveError(f"a {kind} without what says which")
     if not all(isinstance(item, Constant) for item in made.items[: min(first, 2)]):
-        raise ArchiveError(f"a {kind} that is said by no constant")
+        raise ArchiveError(f"a {kind} that no constant defines")
     if kind in PAIRED and (len(made.items) - first) % 2:
         raise ArchiveError(f"a {kind} with a key that has no value")
     if kind in SETS and not all(_is_element(item) for item in made.items):
-        raise ArchiveError(f"a {kind} with an element that is no constant")
+        raise ArchiveError(f"a {kind} with an element that isn't a constant")
     if kind in SPECIAL_KINDS and first and not _says_which(made):
         raise ArchiveError(f"a {kind} of {shown(head(made))}")
     if kind == "view" and not _is_view(made.items):

@@ -1,9 +1,9 @@
-"""The gate: names that a record of effects may hold. Whatever is read, or made, of a record has passed it.
+"""The gate: names that a record of effects may hold. Every record has passed it when read or written.
 
-A record names places and code of Python. Most names are looked up in what the table itself makes; some, by
+A record names places and code of Python. Most names are looked up in what the table itself creates; some, by
 permission, in a live model. Special names (``__class__``, ``__globals__``, ``__builtins__`` …) lead from any
-object to any code there is, so none is the name of a place. In a qualified name of code, ``__call__`` may
-come last, and any method may have local functions: ``Model.__init__.<locals>.<lambda>``.
+object to any code, so none of them may name a place. In a qualified name of code, ``__call__`` may come last,
+and any method may have local functions: ``Model.__init__.<locals>.<lambda>``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from archive.base.errors import ArchiveError, shown
 
 LOCALS = "<locals>"
-"""Stands in a qualified name behind a function in which something is local."""
+"""Follows a function in the qualified name of something local to it."""
 CALLED = "__call__"
-"""The one special method that a record may name: that of an object which is a hook."""
+"""The one special method that a record may name: that of an object used as a hook."""
 SETTING_NAMES = (
     "torch.is_grad_enabled",
     "torch.is_autocast_enabled",
@@ -32,7 +32,7 @@ MODULE_NAMES = frozenset(
         *("_load_state_dict_post_hooks", "_compiled_call_impl"),
     )
 )
-"""Attributes that ``torch.nn.Module`` keeps for itself, and whose contents its code calls."""
+"""Attributes that ``torch.nn.Module`` keeps for itself, whose contents its code calls."""
 
 
 def is_special(name: str) -> bool:
@@ -51,8 +51,8 @@ def check_place(name: str) -> None:
 def check_code(name: str) -> None:
     """Refuse the name of a class or function, ``module:qualname``, that leads beyond what it names."""
     parts = name.partition(":")[2].split(".")
-    for part, behind in zip(parts, [*parts[1:], ""], strict=True):
-        if is_special(part) and behind != LOCALS and not (part == CALLED and not behind):
+    for part, following in zip(parts, [*parts[1:], ""], strict=True):
+        if is_special(part) and following != LOCALS and not (part == CALLED and not following):
             raise ArchiveError(f"{shown(part)} in {shown(name)} is Python's own, and names no code")
 
 

@@ -1,7 +1,7 @@
-"""Hooks as values: what an effect puts on a tensor, where a name is not all of it.
+"""Hooks as values: what an effect registers on a tensor, where a name is not enough.
 
-A hook is a function or what is made of one. The key of an effect that registers a hook is the constant
-``module:qualname``, or a ``Made`` of one of these kinds, which stand nowhere else:
+A hook is a function, or made from one. The key of an effect that registers a hook is the constant
+``module:qualname``, or a ``Made`` of one of these kinds, which occur nowhere else:
 
 =============  ==========================================================================================
 kind           items
@@ -12,15 +12,14 @@ kind           items
                tuple of cells, tuple of sources
 =============  ==========================================================================================
 
-The qualname of a ``function`` is its place, such as ``Model.forward.<locals>.<lambda>``; the digest is
-that of :func:`archive.effects.code.digest_of`. A cell is the source of a variable of the model's own
-functions, which the hook shares with these, or ``cell`` of one value. The sources are what the code reads
-by itself.
+The qualname of a ``function`` is its place, such as ``Model.forward.<locals>.<lambda>``; the digest is that
+of :func:`archive.effects.code.digest_of`. A cell is the source of a variable of the model's own functions,
+which the hook shares with them, or ``cell`` of one value. The sources are what the code itself reads.
 
 An effect ``register_backward_hooks`` puts the full backward hooks of its source, a module, on tensors of the
-graph. Its key is a tuple of two: a tuple of hooks, and one of hooks to be called before these. Its value is a
-tuple of two: the positional arguments of the module, and what it returns; at most one of each is an alias of
-a tensor, and all others are None.
+graph. Its key is two tuples of hooks: the hooks, and those to be called before them. Its value is two tuples,
+the module's positional arguments and what it returns; in each, at most one item is an alias of a tensor, and
+all others are None.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 CELL = "cell"
 ITEM_COUNTS = {"partial": 3, "method": 2, "function": 6, CELL: 1}
 HOOK_KINDS = tuple(ITEM_COUNTS)
-"""Kinds of :class:`Made` that hooks are made of."""
+"""Kinds of :class:`Made` that hooks are made from."""
 HOOK_OPS = (Op.REGISTER_HOOK, Op.REGISTER_GRAD_HOOK)
 """Ops whose key is a hook."""
 QUALIFIED_NAME = re.compile(r"[^:]+:[^:]+")
@@ -49,7 +48,7 @@ DIGEST = re.compile(r"[0-9a-f]{32}")
 def hook_problem(hook: Value | None) -> str | None:
     """The rule that a hook breaks, as text; None if it breaks none.
 
-    Values in a hook are not looked into.
+    Values inside a hook are not checked.
     """
     while isinstance(hook, Made) and hook.kind in ("partial", "method") and _has_its_items(hook):
         if hook.kind == "partial" and not (
@@ -75,7 +74,7 @@ def _function_problem(function: Made) -> str | None:
     assert isinstance(cells, Made)  # noqa: S101 (checked)
     assert isinstance(sources, Made)  # noqa: S101 (checked)
     if not all(_is_cell(one) for one in cells.items):
-        return "a function with a cell that is none"
+        return "a function with a cell that isn't one"
     return None if all(isinstance(one, At) for one in sources.items) else "a function that reads no source"
 
 
@@ -88,7 +87,7 @@ def _are_made(values: tuple[Value, ...], *kinds: str) -> bool:
 
 
 def _is_by_name(value: Value) -> bool:
-    """Whether a dict has different texts as keys."""
+    """Whether a dict has distinct texts as keys."""
     keys = value.items[::2] if isinstance(value, Made) else ()
     names = [key.value for key in keys if isinstance(key, Constant) and isinstance(key.value, str)]
     return len(names) == len(keys) == len(set(names))
@@ -109,7 +108,7 @@ def _is_cell(value: Value) -> bool:
 
 
 def hooks_of(effect: Effect) -> list[Value]:
-    """The hooks that an effect puts on."""
+    """The hooks that an effect registers."""
     if effect.key is None:
         return []
     if effect.op is Op.REGISTER_BACKWARD_HOOKS and isinstance(effect.key, Made):
@@ -131,7 +130,7 @@ def backward_problem(key: Value | None, value: Value | None) -> str | None:
 
 
 def functions_of(hook: Value | None) -> Iterator[tuple[str, str]]:
-    """Name and digest of the function that a hook is made of; no digest for functions known by name."""
+    """Name and digest of the function that a hook is made from; no digest for functions known by name."""
     while isinstance(hook, Made) and hook.kind in ("partial", "method"):
         hook = hook.items[0]
     if isinstance(hook, Constant):

@@ -11,8 +11,8 @@ logging.getLogger    name of the logger, level, filename, line, function    the 
 warnings.warn        category, filename, line, Python module                the text
 ===================  =====================================================  ==============================
 
-Filename, line and function are those of the model, which formatters and filters of warnings see. A logger's
-name "" stands for ``logging.info`` and its kin: they set the root logger up if nobody did.
+Filename, line and function are the model's, which formatters and filters of warnings see. A logger named ""
+stands for ``logging.info`` and its kin: they set up the root logger if nobody did.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SETTINGS: dict[GlobalName, tuple[type, ...]] = {
     LOG: (str, int, str, int, str),
     WARN: (str, str, int, str),
 }
-"""Types of the settings of each function."""
+"""Types of each function's settings."""
 PLACES = {LOG: 2, WARN: 1}
-"""Where the filename stands among the settings; its line follows."""
+"""Index of the filename among the settings; its line follows."""
 CATEGORIES = (
     "Warning",
     "UserWarning",
@@ -53,15 +53,15 @@ CATEGORIES = (
 )
 """Categories of warnings: Python's own."""
 MOST_OF_A_NAME = 1000
-"""Characters of a logger's name: Python keeps each beginning of it that ends before a dot."""
+"""Most characters of a logger's name: Python keeps each prefix of it that ends before a dot."""
 LEVELS = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
 """Methods of loggers, by level."""
 SPEC = re.compile(r"[^0-9{}]*(?:[0-9]{1,3}(?![0-9])[^0-9{}]*){0,2}")
-"""A format specification that asks for no more than 999 characters and 999 digits."""
+"""A format specification that asks for at most 999 characters and 999 digits."""
 
 
 def is_template(text: str, count: int) -> bool:
-    """Whether a text is a template of ``str.format`` for so many values, by their numbers in turn."""
+    """Whether a text is a template of ``str.format`` for ``count`` values, by their numbers in order."""
     try:
         parts = list(Formatter().parse(text))
     except ValueError:
@@ -80,9 +80,9 @@ def problem_of(effect: Effect) -> str | None:
     settings = effect.key.value if isinstance(effect.key, Constant) else None
     wanted = SETTINGS[effect.source]
     if not isinstance(settings, tuple) or tuple(map(type, settings)) != wanted:
-        return f"its settings are no {', '.join(one.__name__ for one in wanted)}"
+        return f"its settings aren't {', '.join(one.__name__ for one in wanted)}"
     if effect.source == WARN and settings[0] not in CATEGORIES:
-        return f"{settings[0]!r} is no warning of Python's own"
+        return f"{settings[0]!r} isn't one of Python's own warnings"
     if effect.source == LOG and len(str(settings[0])) > MOST_OF_A_NAME:
         return f"a logger whose name has more than {MOST_OF_A_NAME:,} characters"
     count = len(effect.value.items) if isinstance(effect.value, Made) and effect.value.kind == "tuple" else -1
@@ -92,7 +92,7 @@ def problem_of(effect: Effect) -> str | None:
 
 
 def without_place(effect: Effect) -> Effect:
-    """The same call from line 0 of a file without a name."""
+    """The same call from line 0 of an unnamed file."""
     at = PLACES.get(effect.source) if isinstance(effect.source, GlobalName) else None
     if at is None or not isinstance(effect.key, Constant) or not isinstance(effect.key.value, tuple):
         return effect

@@ -1,8 +1,8 @@
 """Facts of side effects: sources, values, effects and guards of a module's methods.
 
 A method with effects is a pure graph and a :class:`MethodEffects`. The graph takes the method's arguments and
-values read from state; it gives the method's results and the new values that the effects need. After it has
-run, the effects are made in their order: temporaries first, then hooks, then all changes.
+values read from state; it returns the method's results and the new values that the effects need. After it has
+run, the effects are applied in their order: temporaries first, then hooks, then all other changes.
 
 Everything here is plain data, safe to read from any file; nothing is looked up or run.
 """
@@ -17,7 +17,7 @@ from archive.base.facts import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TorchName:
-    """A dtype or device of PyTorch, as it stands in keys of dicts.
+    """A dtype or device of PyTorch, as it appears in keys of dicts.
 
     Attributes:
         kind: ``dtype`` or ``device``.
@@ -73,21 +73,21 @@ class ClosureCell:
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """An object that an effect ``new`` makes, as the place of attributes and items; by number."""
+    """An object that an effect ``new`` creates, as the place of attributes and items; by number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The length of a list, read like a place, and never set."""
+    """The length of a list, read like a place but never set."""
 
     base: Source
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """All items of a list; only the subject of guards, which then must hold for each item."""
+    """All items of a list; only as the subject of a guard, which must then hold for each item."""
 
     base: Source
 
@@ -119,7 +119,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values in turn.
+    """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values alternately.
 
     A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``. A
     ``format`` is a text: a template of ``str.format``, and its values. An ``inference`` tensor has an
@@ -133,21 +133,21 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """An object that an effect ``new`` makes, as a value; by number."""
+    """An object that an effect ``new`` creates, as a value; by number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A tensor kept beside the table, by number; only the table's state has some."""
+    """A tensor kept beside the table, by number; only in the table's state."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A number that Python computes of others before any effect, as the model does; the subject of guards.
+    """A number that Python computes from others before any effect, as the model does; a subject of guards.
 
     Attributes:
         op: a word of :data:`archive.formats.effects.words.COMPUTED`.
@@ -288,10 +288,10 @@ class EffectTable:
     """The effects of a module's methods, and the state that they need.
 
     Attributes:
-        methods: effects of each method. Rows of one name are entries of this method, each with a graph of
-            its own: a call is made by the entry whose guards hold.
+        methods: effects of each method. Rows with the same name are entries of this method, each with a graph
+            of its own: the entry whose guards hold makes the call.
         state: values at capture of all sources that the methods read or change, outer ones before inner ones;
-            lists and dicts are ``Made``, tensors ``Stored``. Objects have no row: their attributes have.
+            lists and dicts are ``Made``, tensors ``Stored``. Objects have no row; their attributes do.
     """
 
     methods: tuple[MethodEffects, ...]

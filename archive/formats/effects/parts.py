@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def reads(value: Value) -> Iterator[Source]:
-    """The sources that a value reads; those of a shared part once."""
+    """The sources that a value reads; those of a shared part only once."""
     for part in parts_of([value]):
         if isinstance(part, At):
             yield part.source
 
 
 def parts_of(values: list[Value]) -> Iterator[Value]:
-    """Values and those inside them, depth first, each object once."""
+    """Values and those inside them, depth first, each object only once."""
     seen: dict[int, Value] = {}
     waiting = values[::-1]
     while waiting:
@@ -36,7 +36,7 @@ def parts_of(values: list[Value]) -> Iterator[Value]:
 
 
 def source_of(path: str) -> Source:
-    """The source of a module's part, parameter or buffer: of ``encoder.weight``, say."""
+    """The source of a module's part, parameter or buffer, such as ``encoder.weight``."""
     source: Source = Local("self")
     for name in path.split(".") if path else ():
         source = Attribute(source, name)
@@ -81,7 +81,7 @@ def values_of(effects: MethodEffects) -> list[Value]:
 
 
 def output_count(effects: MethodEffects) -> int:
-    """Number of values that the graph gives, as far as result, effects and guards use them."""
+    """Number of the graph's outputs, as far as result, effects and guards use them."""
     parts = parts_of([*values_of(effects), *(guard.subject for guard in effects.guards)])
     return 1 + max((part.index for part in parts if isinstance(part, Output)), default=-1)
 

@@ -2,9 +2,8 @@
 
 The function takes the method's arguments and ``out``, the outputs of the graph, and returns the method's
 result. All values are those from before the first change. So a source that an earlier change may have touched
-(an attribute of the same name, any item) is read first, into ``old0``; to be cautious costs only a line.
-Sources below temporaries did not exist before, and are read where they stand. No name hides another::
-
+(an attribute of the same name, any item) is first read into ``old0``; being cautious only takes a line.
+Sources below temporaries did not exist before, and are read where they are used. No name hides another::
     # graph(x, self.count) -> 2 values
     def forward(self, x, out):
         old0 = self.count
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Effect, MethodEffects, Source, Value
 
 OWN_WORDS = ("out", "modules", "named", "hooks", *HOOK_WORDS)
-"""Words of a program that are no names of the model."""
+"""Words of a program that aren't names of the model."""
 CALLED_BUILTINS = (
     *("object", "getattr", "setattr", "delattr", "float", "print", "set", "frozenset"),
     *("set_backward", "inference"),
@@ -61,7 +60,7 @@ CALLED_BUILTINS = (
 )
 """Builtins that a program calls; nothing else in it may have their names."""
 NAMESPACES = {"__dict__", "_parameters", "_buffers", "_modules"}
-"""Dicts whose items are attributes of the object that has them."""
+"""Dicts whose items are attributes of the object that owns them."""
 ITEM_OPS = {
     Op.SET_ITEM,
     Op.DELETE_ITEM,
@@ -79,7 +78,7 @@ ITEM_OPS = {
 
 @dataclass(frozen=True, slots=True)
 class ProgramLine:
-    """A line of a program, and the number of the effect that it makes; None if it makes none."""
+    """A line of a program, and the number of the effect that it makes, or None."""
 
     text: str
     effect: int | None = None
@@ -89,7 +88,7 @@ class ProgramLine:
 class MethodProgram:
     """A method's effects as a Python function.
 
-    The function finds Python modules by their own names in its globals, and if it needs them the dicts
+    The function finds Python modules by their own names in its globals and, if it needs them, the dicts
     ``modules`` (by name), ``named`` (classes and functions by ``module:qualname``) and ``hooks`` (by number).
     For hooks it needs ``MethodType``, ``partial`` and ``copied``.
 
@@ -147,7 +146,7 @@ class ChangesSoFar:
                 self.anything = True
 
     def touch(self, source: Source) -> bool:
-        """Whether a source may have another value now; below temporaries that is the right one."""
+        """Whether a source may have changed by now; below temporaries, the present value is the right one."""
         if isinstance(root_of(source), Temporary):
             return False
         while True:
@@ -171,14 +170,14 @@ class ChangesSoFar:
 
 
 class UniqueNames:
-    """Python names, each given once."""
+    """Python names, each given only once."""
 
     def __init__(self) -> None:
         self.taken = set(CALLED_BUILTINS)
         self._given: dict[object, str] = {}
 
     def give(self, what: object, wanted: str) -> str:
-        """The name of a fact: the wanted one, with a number behind if it is taken."""
+        """The name of a fact: the wanted one, followed by a number if it is taken."""
         if what not in self._given:
             stem = wanted if is_name(wanted) else "name"
             name, number = stem, 1
@@ -190,7 +189,7 @@ class UniqueNames:
         return self._given[what]
 
     def series(self, wanted: str) -> str:
-        """A stem that no name starts with, for names with numbers behind."""
+        """A stem that no name starts with, for names that end in numbers."""
         if wanted not in self._given:
             stem = wanted
             while any(name.startswith(stem) for name in self.taken):
@@ -215,7 +214,7 @@ class _ProgramWriter:
         self._give_names([one for one in roots if isinstance(one, ClosureCell)])
 
     def _give_names(self, cells: list[ClosureCell]) -> None:
-        """Names of arguments first, as they are wanted most, then cells, modules and the program's own."""
+        """Name the arguments first, since they matter most, then cells, modules and the program's own."""
         for name in self.locals:
             self.names.give(Local(name), name)
         for cell in cells:
@@ -228,7 +227,7 @@ class _ProgramWriter:
             self.names.series(stem)
 
     def program(self) -> MethodProgram:
-        """The program; reads that statements need are found while these are written."""
+        """The program; writing statements finds the reads that they need."""
         made, changes = [], []
         so_far = ChangesSoFar()
         for number, effect in enumerate(self.effects.effects):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
 
 ROW_BYTES = 300
-"""Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
+"""Bytes of memory that a row takes as Python objects: the row itself, its fact, and the two to compare."""
 
 
 def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
@@ -36,7 +36,7 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
     """
     root = int(tree.roots[pickle])
     first = first_item(tree, root)
-    # Another version first: its fields may not parse.
+    # The version is checked first: fields of another one may not parse.
     if first is not None and tree.kind(first) == ValueKind.INT and tree.value[first] != VERSION:
         raise ArchiveError(
             record=tree.tokens.place(root)[0],
@@ -57,7 +57,7 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
 
 
 def _row_count(columns: object) -> int:
-    """Rows of all tables, and of the sequences in them."""
+    """Number of rows of all tables, and of the sequences in them."""
     if isinstance(columns, dict):
         return sum(map(_row_count, columns.values()))
     return int(columns.first[-1]) + _row_count(columns.items) if isinstance(columns, Ragged) else 0
@@ -73,7 +73,7 @@ class _RowReader:
         self._words: dict[int, str] = {}
 
     def rows(self) -> EffectRows:
-        """All rows; what they refer to is not checked."""
+        """All rows; references are not checked."""
         numbers = self._columns["strings"].items.tolist()
         strings = [self._text(text, place_of("strings", row)) for row, text in enumerate(numbers)]
         read = {
@@ -105,7 +105,7 @@ class _RowReader:
         if isinstance(schema, Int):
             return numbers
         for row, text in enumerate(numbers):
-            if text not in self._words:  # words repeat: each is decoded once
+            if text not in self._words:  # words repeat: each is decoded only once
                 self._words[text] = self._text(text, f"{place_of(table, row)}, field {field}")
         return [self._words[text] for text in numbers]
 
@@ -119,7 +119,7 @@ class _RowReader:
 
 
 def _check_order(expected: EffectRows, found: EffectRows) -> None:
-    """Refuse rows that stand twice, that nothing uses, or that are not in the order of first use."""
+    """Refuse duplicate rows, unused rows, and rows that are not in the order of first use."""
     wanted: dict[str, list[Any]] = {"strings": expected.strings, **expected.tables}
     given: dict[str, list[Any]] = {"strings": found.strings, **found.tables}
     for name, rows in given.items():

@@ -1,9 +1,9 @@
 """Facts of effects as rows, and rows as facts: both directions follow the declarations in ``schema``.
 
-Constants, sources and values stand once and are referred to by number, each only from rows below itself.
-Methods, conditions and state use them.
+Constants, sources and values are stored once and referred to by number, each only from later rows. Methods,
+conditions and state use them.
 
-For Python 1, 1.0 and True are equal, and a nan is not equal to itself; rows are equal if their texts are.
+To Python, 1, 1.0 and True are equal, and a nan is not equal to itself; rows are equal if their texts are.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     Used = tuple[str, int]  # a table and the number of a row there
 
 ROW_SIZE = 8
-"""Size of a row besides its strings, in characters."""
+"""Size of a row without its strings, in characters."""
 TEXT_BYTES = 4
-"""Bytes of memory that a character of the text costs."""
+"""Bytes of memory that a character of the text takes."""
 
 # --- the model's classes
 
@@ -83,7 +83,7 @@ MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "none": lambda: None,
         "true": lambda: True,
         "false": lambda: False,
-        **dict.fromkeys(LITERALS, lambda text: text),  # which is read where it stands
+        **dict.fromkeys(LITERALS, lambda text: text),  # which is read in place
         "tuple": lambda items: items,
     },
     SOURCE.table: {
@@ -106,7 +106,7 @@ MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         **{op: partial(Computed, op) for op in COMPUTED},
     },
 }
-"""What makes the fact of a row's kind of what its fields refer to."""
+"""By kind, what makes a fact from what its row's fields refer to."""
 KIND_OF = {
     table: {make: kind for kind, make in MADE[table].items() if isinstance(make, type)}
     for table in (SOURCE.table, VALUE.table)
@@ -115,7 +115,7 @@ KIND_OF = {
 
 
 class Conversion(NamedTuple):
-    """Both ways between the facts and the rows of a declaration.
+    """Both directions between the facts and the rows of a declaration.
 
     Attributes:
         take: a fact -> the fields' values.
@@ -158,7 +158,7 @@ class FactNumbers:
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[Any, int]] = {STRING.table: {}, **{table: {} for table in KINDS}}
-        self._known: dict[int, tuple[object, int]] = {}  # by id; holding the object keeps the id its own
+        self._known: dict[int, tuple[object, int]] = {}  # by id; holding the object keeps its id
 
     def source(self, source: Source) -> int:
         """The number of a source."""
@@ -197,7 +197,7 @@ class FactNumbers:
         return FactRow(kind, numbers[0], numbers[1] if table == SOURCE.table else ())
 
     def row(self, declared: Schema, fact: Any) -> Any:  # noqa: ANN401
-        """The row, or the field of a row, of what uses other rows."""
+        """The row, or the field of a row, for something that uses other rows."""
         if isinstance(declared, Tuple):
             values = CONVERSIONS[declared].take(fact)
             return tuple([self.row(*pair) for pair in zip(declared.fields.values(), values, strict=True)])
@@ -225,7 +225,7 @@ class EffectRows:
 
     @classmethod
     def of(cls, table: EffectTable) -> EffectRows:
-        """The only rows of a table."""
+        """The rows of a table; there is only one way to write it."""
         numbers = FactNumbers()
         facts = {"methods": table.methods, "conditions": table.methods, "state": table.state}
         using = {name: [numbers.row(row_of(name), fact) for fact in facts[name]] for name in USING}
@@ -238,7 +238,7 @@ class EffectRows:
         """The table of these rows; a row that several others share becomes one object.
 
         Args:
-            allowance: the memory that texts may cost.
+            allowance: the memory that texts may take.
         """
         for table, rows in self.tables.items():
             for number in range(len(rows)):
@@ -260,12 +260,12 @@ class EffectRows:
         arguments = [argument for _, defaults in conditions for argument, _ in defaults]
         for place, argument in enumerate(arguments):
             if not isinstance(argument, Local):
-                raise ArchiveError("the default of what is no argument", place=place_of("defaults", place))
+                raise ArchiveError("the default of what isn't an argument", place=place_of("defaults", place))
         both = zip(methods, conditions, strict=True)
         return EffectTable(tuple(MethodEffects(*one, *other) for one, other in both), tuple(state))
 
     def _check_row(self, table: str, number: int) -> None:
-        """Refuse a row of no kind, or whose fields are not those of its kind."""
+        """Refuse a row of unknown kind, or whose fields are not those of its kind."""
         row, place = self.tables[table][number], place_of(table, number)
         check_word(row.kind, KINDS[table], f"{place}, field kind")
         _, *names = row_of(table).fields
@@ -286,10 +286,10 @@ class EffectRows:
         return len(self.strings if table == STRING.table else self.tables[table])
 
     def check_weights(self, allowance: Allowance) -> None:
-        """Refuse rows that are too deep, or too large spelled out, and uses of rows that are not there.
+        """Refuse rows that are too deep or too large when spelled out, and references to missing rows.
 
-        Rows that share one another describe a text that is exponentially larger than the record, so depth
-        and size of each row are bounded before anything is spelled out.
+        Rows that share one another can describe a text exponentially larger than the record, so depth and
+        size of each row are bounded before anything is spelled out.
         """
         weights = {STRING.table: [(0, len(text)) for text in self.strings]}
         most = allowance.limits.effect_depth
@@ -314,7 +314,7 @@ class EffectRows:
     def _uses(
         self, name: str, declared: Tuple, rows: Iterable[tuple[Any, ...]], counts: Counter[str]
     ) -> Iterator[list[Used]]:
-        """What each row refers to, and each row in it, after a check that this is there."""
+        """What each row, and each row in it, refers to, after a check that it exists."""
         for row in rows:
             place = place_of(name, counts[name])
             counts[name] += 1
@@ -368,7 +368,7 @@ def check_word(word: str, words: Iterable[str], place: str) -> None:
 
 
 def check_reference(number: int, rows: int, place: str) -> None:
-    """Refuse the number of a row that is not there, or not yet."""
+    """Refuse the number of a row that does not exist, or not yet."""
     if not 0 <= number < rows:
         raise ArchiveError(place=place, expected=f"a row below {rows}", found=str(number))
 
@@ -377,7 +377,7 @@ def check_reference(number: int, rows: int, place: str) -> None:
 
 
 def build_literal(literal: Literal) -> tuple[str, str | None]:
-    """Kind and text of a constant that is no tuple; None, True and False have no text."""
+    """Kind and text of a constant other than a tuple; None, True and False have no text."""
     if literal is None or type(literal) is bool:
         return str(literal).lower(), None
     if type(literal) is int:

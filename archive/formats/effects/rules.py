@@ -1,4 +1,4 @@
-"""Rules for tables: which sources and values there are, and what each effect and guard may hold."""
+"""Rules for tables: which sources and values exist, and what each effect and guard may hold."""
 
 from __future__ import annotations
 
@@ -77,16 +77,16 @@ class References:
     def __init__(self, made: Collection[int] | None) -> None:
         self._in_state = made is None
         self._made = frozenset(made or ())
-        self._seen: dict[int, object] = {}  # by id; holding the object keeps the id its own
+        self._seen: dict[int, object] = {}  # by id; holding the object keeps its id from being reused
 
     def values(self, *values: Value | None) -> None:
-        """Check some values, of which None is none."""
+        """Check some values; None is skipped."""
         for value in values:
             if value is not None:
                 self.value(value)
 
     def subject(self, value: Value) -> None:
-        """Check the subject of a guard: only that may be computed, or all items of a list."""
+        """Check the subject of a guard: only a subject may be computed, or all items of a list."""
         if isinstance(value, At) and isinstance(value.source, Each):
             self.source(value.source.base)
             return
@@ -109,9 +109,9 @@ class References:
                 self.value(item)
 
     def place(self, source: Source) -> None:
-        """Refuse a source at which there is no value of its own."""
+        """Refuse a source that has no value of its own."""
         if isinstance(source, Length):
-            raise ArchiveError("a length, which is no place for a value")
+            raise ArchiveError("a length, which can't hold a value")
         self.source(source)
 
     def source(self, source: Source) -> None:
@@ -141,7 +141,7 @@ class References:
             case Made(kind, items):
                 _check_made(value)
                 if kind in STATE_KINDS and not self._in_state:
-                    raise ArchiveError(f"a {kind}, which is for the state alone")
+                    raise ArchiveError(f"a {kind}, which only the state may have")
                 for item in items:
                     self.value(item)
             case At(source):
@@ -149,9 +149,9 @@ class References:
             case New(number) if number not in self._made:
                 raise ArchiveError(f"object {number}, which nothing makes")
             case Stored(number) if not self._in_state or number < 0:
-                raise ArchiveError(f"stored tensor {number}, which is for the state alone")
+                raise ArchiveError(f"stored tensor {number}, which only the state may have")
             case Output(index) if self._in_state or index < 0:
-                raise ArchiveError(f"output {index}, which there is not")
+                raise ArchiveError(f"output {index}, which does not exist")
             case New() | Stored() | Output() | Constant():
                 pass
             case _:
@@ -159,7 +159,7 @@ class References:
 
 
 def _check_made(made: Made) -> None:
-    """Refuse a kind that there is not, or one of other items."""
+    """Refuse an unknown kind, or one with unfit items."""
     kind, items = made.kind, made.items
     if kind not in CONTAINER_KINDS:
         raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
@@ -171,7 +171,7 @@ def _check_made(made: Made) -> None:
         if not isinstance(text, str) or NAMED_KINDS[kind].fullmatch(text) is None:
             raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
     if kind == "inference" and not (len(items) == 1 and isinstance(items[0], Output)):
-        raise ArchiveError("an inference tensor of what is no output")
+        raise ArchiveError("an inference tensor of what isn't an output")
     if kind == "format":
         template = literal_of(items[0]) if items else None
         if not isinstance(template, str) or not is_template(template, len(items) - 1):
@@ -219,7 +219,7 @@ def check_method(effects: MethodEffects) -> None:
         for argument, value in effects.defaults:
             place = f"the default of {shown(argument.name)}"
             if not isinstance(value, Constant):
-                raise ArchiveError("a default that is no constant")  # noqa: TRY301 (it is given its place)
+                raise ArchiveError("a default that isn't a constant")  # noqa: TRY301 (it is given its place)
     except ArchiveError as error:
         raise error.within(place=f"method {shown(effects.method)}, {place}") from None
 
@@ -239,7 +239,7 @@ def _check_effect(effect: Effect) -> None:
     if isinstance(effect.source, Length):
         raise ArchiveError(f"{effect.op} of a length")
     if not isinstance(effect.source, rule.source):
-        raise ArchiveError(f"{effect.op} of what is no {SOURCE_WORDS[rule.source]}")
+        raise ArchiveError(f"{effect.op} of what isn't a {SOURCE_WORDS[rule.source]}")
     for what, operand, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
         if not _fits(operand, value):
             found = "nothing" if value is None else short(value)

@@ -1,37 +1,37 @@
 """``extra/effects.pkl``: the side effects of a model's methods. This text is the specification.
 
-This library writes the record, and PyTorch carries it along: ``torch.jit.load(_extra_files=…)`` gives it out
-as ``effects.pkl``. It is a pickle of tuples, integers and strings: ``EFFECTS_SCHEMA``, which has a table in
-each field.
+This library writes the record, and PyTorch carries it along: ``torch.jit.load(_extra_files=…)`` returns it as
+``effects.pkl``. It is a pickle of tuples, integers and strings: ``EFFECTS_SCHEMA``, with a table in each
+field.
 
-Rows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
-``NO_REFERENCE``, -1, stands where there is none.
+Rows are numbered from 0; a reference to a string, constant, source or value is the number of its row.
+``NO_REFERENCE``, -1, means none.
 
 Constants, sources and values have a kind and two fields; ``KINDS`` says what these refer to. A field that a
 kind does not have is ``NO_REFERENCE``, or ().
 
-- Constant: a value that Python can write down, see ``model.Literal``. Its text is the value itself of a str,
-  Python's ``repr`` of a float (``0.1``, ``-inf``), hexadecimal of an int (``-0x1f``) and of bytes (``00ff``),
-  and PyTorch's own of a dtype (``torch.int8``) and a device (``cpu``).
+- Constant: a value that Python can write down, see ``model.Literal``. The text of a str is the str itself, of
+  a float Python's ``repr`` (``0.1``, ``-inf``), of an int (``-0x1f``) and of bytes (``00ff``) hexadecimal,
+  and of a dtype (``torch.int8``) and a device (``cpu``) PyTorch's own.
 - Source: the place of a value, see ``model.Source``.
-- Value: see ``model.Value``. A dict's items are keys and values in turn; those of containers and of hooks
-  are as ``containers`` and ``hooks`` say. A computed number has the operation as its kind, and its operands.
+- Value: see ``model.Value``. A dict's items are keys and values alternately; ``containers`` and ``hooks``
+  specify the items of containers and hooks. A computed number has its operation as kind, and its operands.
 
-Method: a row of ``methods``, and the row of the same number in ``conditions``. Rows of one name may follow
-one another: entries of this method, each with a graph and guards of its own. The graph of entry number ``n``,
-from 1, is the method ``<name>__entry_<n>``; that of the first has the method's own name.
+Method: a row of ``methods``, and the row of the same number in ``conditions``. Consecutive rows may have the
+same name: they are entries of that method, each with a graph and guards of its own. The graph of entry number
+``n``, from 1, is the method ``<name>__entry_<n>``; that of the first has the method's own name.
 
 Rules:
 
 - A row refers only to rows above itself. So nothing contains itself, and one pass parses everything.
-- Each string and row is there once, in the order of first use: by the methods in their order (name, inputs,
+- Each string and row occurs once, in the order of first use: by the methods in their order (name, inputs,
   result, then source, key and value of each effect), by the conditions (subject, value and key of each guard,
-  then the defaults), then by the state; parts before what they are in.
+  then the defaults), then by the state; parts come before what contains them.
 - Strings are UTF-8; lone surrogates are encoded like other characters (Python's ``surrogatepass``).
-- All nans are one: their bits are not kept.
+- All nans are the same: their bits are not kept.
 - Facts obey ``rules``.
 
-So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
+So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle uses.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
 VERSION = 4
-"""The one version of the record; no release wrote those before it."""
+"""The one version of the record; no release wrote earlier ones."""
 NO_REFERENCE = -1
-"""In place of the number of a row, where there is none."""
+"""Written in place of a row's number where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowNumber(Int):
-    """The number of a row of another table; from -1 on, ``NO_REFERENCE`` may stand there.
+    """The number of a row of another table; with ``low`` -1, it may also be ``NO_REFERENCE``.
 
     Attributes:
         table: its name.
@@ -72,7 +72,7 @@ class RowNumber(Int):
 
 @dataclass(frozen=True, slots=True)
 class Word(String):
-    """One of the words of an enumeration, as a string of the pickle itself.
+    """One of the words of an enumeration, as a string in the pickle itself.
 
     Attributes:
         words: all of them.
@@ -92,9 +92,9 @@ STRING, CONSTANT, SOURCE, VALUE = (
 MAYBE = RowNumber(low=NO_REFERENCE, table=VALUE.table)
 HANDLE = Int(low=NO_REFERENCE) * "the debug handle of the model's statement; -1 if it has none"
 NUMBER = Int(low=0)
-"""A number from 0, of no row."""
+"""A number from 0 that isn't a row's."""
 MANY = 8
-"""Kinds that a doc names; of more it says that they are the others."""
+"""Most kinds that a doc names; if there are more, it says "all others"."""
 
 LITERALS = ("int", "float", "str", "bytes", "dtype", "device")
 """Kinds of constants that have a text."""
@@ -102,7 +102,7 @@ LITERALS = ("int", "float", "str", "bytes", "dtype", "device")
 # --- constants, sources and values: what the two fields after the kind refer to
 
 Refers = RowNumber | Int | None
-"""What a field, or each of its items, refers to: rows of a table, or none; None where a kind has none."""
+"""What a field, or each of its items, refers to: rows of a table, or none. None: a kind has no such field."""
 KINDS: Mapping[str, Mapping[str, tuple[Refers, Refers]]] = {
     CONSTANT.table: {
         **dict.fromkeys(("none", "true", "false"), (None, None)),
@@ -129,7 +129,7 @@ KINDS: Mapping[str, Mapping[str, tuple[Refers, Refers]]] = {
 
 
 def _of_kinds(table: str, **fields: Int | Sequence) -> Tuple:
-    """The rows of a table that have a kind, and two fields whose docs say what they are of which kind."""
+    """Rows of a table that have a kind and two fields, whose docs say what they are for each kind."""
     documented = {}
     for which, (name, field) in enumerate(fields.items()):
         kinds: dict[str, list[str]] = {}
@@ -155,7 +155,7 @@ METHOD = Tuple(
     effects=Sequence(EFFECT) * "in their order",
 )
 CONDITION = Tuple(
-    guards=Sequence(GUARD) * "what has to be so for the graph to be used",
+    guards=Sequence(GUARD) * "conditions under which the graph may be used",
     defaults=Sequence(PAIR) * "of arguments",
 )
 EFFECTS_SCHEMA = Tuple(
@@ -173,7 +173,7 @@ TABLES: Mapping[str, Sequence] = {
 }
 """The tables by name."""
 USING = ("methods", "conditions", "state")
-"""Those whose rows use the others, in the order in which they number what they use."""
+"""The tables whose rows use the others, in the order in which they number what they use."""
 
 
 def row_of(table: str) -> Tuple:

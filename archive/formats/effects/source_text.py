@@ -1,7 +1,7 @@
 """Sources, values, effects and guards as Python.
 
 ``self.history[-1]``, ``tests.models.COUNT``, ``count`` for a closure cell, ``out[0]`` for an output of the
-graph. Names that are no Python identifiers are written as strings: ``getattr(self, 'block-1')``,
+graph. Names that aren't Python identifiers are written as strings: ``getattr(self, 'block-1')``,
 ``modules['my-app'].COUNT``.
 
 Containers and hooks: ``collections.deque([1, 2], 3)``, ``partial(models.more_by, k=3)``,
@@ -65,7 +65,7 @@ EMPTY_LITERALS = {"builtins:list": "[]", "builtins:dict": "{}", HANDLE: "object.
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is an identifier that Python keeps as it is: no keyword, and in NFKC form."""
+    """Whether a text is an identifier that Python keeps as it is: not a keyword, and in NFKC form."""
     return (
         text.isidentifier()
         and not iskeyword(text)
@@ -75,7 +75,7 @@ def is_name(text: str) -> bool:
 
 
 def is_dotted(text: str) -> bool:
-    """Whether a text is identifiers with dots between them."""
+    """Whether a text is identifiers separated by dots."""
     return all(map(is_name, text.split(".")))
 
 
@@ -160,7 +160,7 @@ def _tuple(items: list[str]) -> str:
 
 
 def _own_name(what: Local | ClosureCell | str) -> str:
-    """The name of a local, a cell or a word in the model itself, or an expression in its place."""
+    """The name of a local, a cell or a word in the model itself, or an expression for it."""
     if isinstance(what, str):
         return what
     if is_name(what.name):
@@ -172,9 +172,9 @@ class Printer:
     """Prints sources, values and effects as Python.
 
     Args:
-        named: gives the name of a fact that a program has bound to one; otherwise None.
-        free: gives the Python name of a local or a cell, of the first part of a module's name, and of the
-            words ``out``, ``tmp``, ``hooks``, ``modules``, ``named`` and ``tensors``, and of those of hooks.
+        named: fact -> the name that a program bound it to; None for others.
+        free: gives the Python name of a local or a cell, of the first part of a module's name, of the words
+            ``out``, ``tmp``, ``hooks``, ``modules``, ``named`` and ``tensors``, and of the words of hooks.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Printer:
         return f"{base}.{name}" if is_name(name) else f"getattr({base}, {name!r})"
 
     def _dotted(self, text: str, otherwise: str) -> str:
-        """A dotted name that the program may use as it is; otherwise an entry of a dict by this name."""
+        """A dotted name that the program may use as it is; otherwise an entry of a dict with this name."""
         if is_dotted(text) and self._free(text.partition(".")[0]) == text.partition(".")[0]:
             return text
         return f"{self._free(otherwise)}[{text!r}]"
@@ -243,7 +243,7 @@ class Printer:
         return self._container(value)
 
     def _operand(self, op: str, value: Value) -> str:
-        """An operand in its operation: in brackets unless it has no operator, or one that binds more."""
+        """An operand in its operation: in parentheses unless it has no operator or binds more tightly."""
         text = self.value(value)
         is_plain = not isinstance(value, Computed) or COMPUTED[value.op][-1] == ")"
         binds_more = isinstance(value, Computed) and op in COMPARISONS and value.op not in COMPARISONS
@@ -325,7 +325,7 @@ class Printer:
         return f"{source}.{name} = {value}" if is_name(name) else f"setattr({source}, {name!r}, {value})"
 
     def _new(self, target: str, name: str, base: Made) -> str:
-        """The statement that makes a container, or an object of a class that derives from one.
+        """The statement that creates a container, or an object of a class derived from one.
 
         Args:
             target: the name that is bound.
@@ -342,7 +342,7 @@ class Printer:
         return f"{made}; {cls}.__init__({target}, {given})"
 
     def _call(self, effect: Effect) -> str:
-        """A call of a known function; the model's place, which formatters may see, is left out."""
+        """A call of a known function; its place in the source, which formatters may see, is left out."""
         assert isinstance(effect.value, Made)  # noqa: S101 (checked)
         settings = literal_of(effect.key)
         assert isinstance(settings, tuple)  # noqa: S101 (checked)

@@ -1,6 +1,6 @@
 """The words of a table, a row each: ops of effects, looks of guards, and operations of computed numbers.
 
-A row says what an op takes, what a look compares, and how each is written in Python. A model that asks ``if
+A row says what an op takes or what a look compares, and how it is written in Python. A model that asks ``if
 self.count > 2`` is captured with a guard on ``self.count > 2``, a computed number whose parts are rows of the
 record.
 """
@@ -41,7 +41,7 @@ class OpRule(NamedTuple):
     """What effects of one op are.
 
     Attributes:
-        text: the statement, with ``source``, ``key`` and ``value``; "" if it depends on these.
+        text: the statement, with ``source``, ``key`` and ``value``; "" if the form depends on these.
         key: the key that the op takes.
         value: the value that it takes.
         source: the kind of source that it changes.
@@ -89,8 +89,8 @@ class LookRule(NamedTuple):
     """What guards of one look are.
 
     Attributes:
-        value: ``At``, or the exact type of the constant that the guard has as its value; ``object``: of any.
-        text: the condition, with ``subject``, ``key`` and ``value``; "" if it depends on these.
+        value: ``At``, or the exact type of the constant that is the guard's value; ``object``: any type.
+        text: the condition, with ``subject``, ``key`` and ``value``; "" if the form depends on these.
         key: the type of the constant that is the guard's key; None: the guard has no key.
         subjects: the kinds of subjects.
     """
@@ -150,9 +150,9 @@ COMPUTED = {
     "size_of": "{}.size({})",
     "numel": "{}.numel()",
 }
-"""Operations of computed numbers, as Python computes them; the blanks are the operands.
+"""Operations of computed numbers, as Python computes them, with blanks for the operands.
 
-There are no powers and shifts: a few of them would make numbers that fill the memory.
+There are no powers and shifts: a few of them would make numbers that fill memory.
 """
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 """Operations whose result is True or False."""

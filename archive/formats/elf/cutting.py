@@ -1,9 +1,9 @@
-"""A shared object without what the loader never maps, and as it was again.
+"""A shared object without what the loader never maps, and the original again.
 
-What is left ends behind the last segment, and its header knows of no section headers: e_shoff, e_shnum and
+What is left ends after the last segment, and its header knows of no section headers: e_shoff, e_shnum and
 e_shstrndx are 0. glibc loads and runs it as before; other loaders were not tried.
 
-A shared object stays whole where that was not tried (other machines than x86-64), and where it would break: a
+A shared object stays whole where that was not tried (machines other than x86-64), and where it would break: a
 compiled model with more than 2 GB of weights looks for them from the end of its file (``USE_MMAP_SELF`` in
 ``torch/csrc/inductor/aoti_runtime/model_base.h``; ``torch/_inductor/codecache.py`` appends them).
 """
@@ -26,18 +26,18 @@ SHARED, X86_64 = 3, 62
 _FILE_HEADER = headers_of(64, LITTLE).file
 
 UNTRIED = "; only ELF for x86-64 is cut"
-NOTHING_BEHIND = "nothing is behind its segments"
-"""Why a shared object stays whole that was cut already."""
+NOTHING_BEHIND = "nothing follows its segments"
+"""Why a shared object that was already cut stays whole."""
 
 
 class Cut(NamedTuple):
     """A shared object in two parts.
 
     Attributes:
-        header: of what is left; it knows of no section headers.
+        header: of what is left, without section headers.
         rest: of what is left.
-        table: what the header said of section headers.
-        behind: what is not left.
+        table: what the original header says of section headers.
+        behind: the bytes cut off.
     """
 
     header: bytes
@@ -68,9 +68,9 @@ def _why_whole(made: SharedObject) -> str:
     if not made.has_form_of_models or made.machine != X86_64:
         return f"{made}{UNTRIED}"
     if made.kind != SHARED or not made.loads:
-        return "no shared object"
+        return "not a shared object"
     if made.end < made.size:
-        return f"{counted(made.size - made.end, 'byte')} behind its end, where a model may look for weights"
+        return f"{counted(made.size - made.end, 'byte')} after its end, where a model may look for weights"
     return "" if made.needed < made.size else NOTHING_BEHIND
 
 
@@ -83,12 +83,12 @@ def cut(data: memoryview) -> Cut | None:
 
 
 def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
-    """The shared object again.
+    """The original shared object.
 
     Args:
         left: what is left of it.
-        table: what its header said of section headers.
-        behind: what is not left.
+        table: what the original header says of section headers.
+        behind: the bytes cut off.
     """
     if len(left) < _FILE_HEADER.size:
         raise ArchiveError(expected="a shared object", found=counted(len(left), "byte"))

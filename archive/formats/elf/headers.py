@@ -1,12 +1,12 @@
-"""The headers of an ELF file, each declared once, by the number types of its width and byte order.
+"""The headers of an ELF file, each declared once, in terms of the number types of its width and byte order.
 
-So does the System V ABI, whose names the fields have, without prefix. Files of 32 bits have the fields of
+The System V ABI does the same; fields have its names, without prefix. Files of 32 bits have the fields of
 program headers, compression headers and symbols in another order; their symbols aren't read.
 
 The file header, which begins with the identification, is followed by program headers at ``phoff``, one for
 each segment, and section headers at ``shoff``. A section with the flag SHF_COMPRESSED begins with a
-compression header. The segment PT_DYNAMIC holds dynamic entries, the section SHT_SYMTAB and the table
-DT_SYMTAB symbols.
+compression header. The segment PT_DYNAMIC holds dynamic entries; the section SHT_SYMTAB and the table
+DT_SYMTAB hold symbols.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NumberTypes:
         word: 32 bits.
         addr: an address in memory, of the file's width.
         off: a place in the file, of the file's width.
-        xword: any other number of the file's width: Elf64_Xword, and Elf32_Word in its place.
+        xword: any other number of the file's width: Elf64_Xword or Elf32_Word.
     """
 
     def __init__(self, bits: int, order: str) -> None:
@@ -91,7 +91,7 @@ def program_header(types: NumberTypes) -> Renamed:
         "vaddr" / types.addr * "address of that byte in memory, from the object's base",
         "paddr" / types.addr * "physical address, where that matters",
         "filesz" / types.xword * "bytes in the file",
-        "memsz" / types.xword * "bytes in memory; those that the file lacks are 0",
+        "memsz" / types.xword * "bytes in memory; those not in the file are 0",
         *(() if types.is_wide else (flags,)),
         "align" / types.xword * "vaddr and offset are the same modulo this",
     )
@@ -125,7 +125,7 @@ def compression_header(types: NumberTypes) -> Renamed:
 
 
 def dynamic_entry(types: NumberTypes) -> Renamed:
-    """Elf64_Dyn, Elf32_Dyn: what the loader is to know, such as where a table is."""
+    """Elf64_Dyn, Elf32_Dyn: what the loader must know, such as where a table is."""
     return "dynamic entry" / Struct("tag" / types.xword, "value" / types.xword * "d_un")
 
 
@@ -159,6 +159,6 @@ def headers_of(bits: int, order: str) -> Headers:
 
 
 MODELS = NumberTypes(64, LITTLE)
-"""Those of compiled models' objects."""
+"""The layouts of compiled models' objects."""
 DYNAMIC_64 = Layout(dynamic_entry(MODELS))
 SYMBOL_64 = Layout(wide_symbol(MODELS))

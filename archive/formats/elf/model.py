@@ -39,15 +39,15 @@ class ObjectPart(StrEnum):
 
 
 class Segment(NamedTuple):
-    """A program header: bytes of the file, and the memory they are for.
+    """A program header: bytes of the file, and where they go in memory.
 
     Attributes:
         kind: p_type.
         flags: p_flags.
         offset: first byte in the file.
-        address: of that byte in memory, from the object's base.
+        address: of that byte in memory, relative to the object's base.
         size: bytes in the file.
-        memory: bytes in memory; those that the file lacks are 0.
+        memory: bytes in memory; those not in the file are 0.
     """
 
     kind: int
@@ -79,18 +79,18 @@ class ElfSection(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The byte behind its last one in the file."""
+        """The byte after its last one in the file."""
         return self.offset + (0 if self.kind in (SHT_NULL, SHT_NOBITS) else self.size)
 
 
 class Stretch(NamedTuple):
-    """Bytes of a shared object that are for one thing.
+    """Bytes of a shared object that serve one purpose.
 
     Attributes:
         part: what they are for.
-        name: of the section; "" where they are none's.
+        name: of the section; "" if they belong to none.
         start: first byte in the file.
-        end: byte behind the last one.
+        end: byte after the last one.
         mapped: whether they are in a segment that the loader maps.
     """
 
@@ -102,7 +102,7 @@ class Stretch(NamedTuple):
 
 
 class SectionTable(NamedTuple):
-    """Where an ELF header says that section headers are.
+    """Where the section headers are, according to the ELF header.
 
     Attributes:
         start: e_shoff.
@@ -125,10 +125,10 @@ class SharedObject:
         order: byte order, as :mod:`struct` writes it: ``<`` or ``>``.
         kind: e_type.
         machine: e_machine.
-        headers: first byte, and the one behind the last, of the header, program headers and section headers.
+        headers: first byte, and the byte after the last, of the header, program headers and section headers.
         table: where section headers are.
         segments: in the file's order.
-        sections: in the file's order; none where they were taken out.
+        sections: in the file's order; empty if they were taken out.
     """
 
     size: int
@@ -152,7 +152,7 @@ class SharedObject:
 
     @property
     def loads(self) -> list[tuple[int, int]]:
-        """First byte and the one behind the last of the segments that the loader maps, joined, in order."""
+        """First byte and the byte after the last of the segments that the loader maps, joined, in order."""
         return _joined(
             (segment.offset, segment.offset + segment.size)
             for segment in self.segments
@@ -160,14 +160,14 @@ class SharedObject:
         )
 
     def in_file(self, start: int, end: int) -> tuple[int, int] | None:
-        """The bytes of the file that are loaded to some addresses; None where they are of no segment."""
+        """The bytes of the file that are loaded to some addresses; None if they are in no segment."""
         for segment in self.segments:
             if segment.kind == PT_LOAD and segment.address <= start <= end <= segment.address + segment.size:
                 return start - segment.address + segment.offset, end - segment.address + segment.offset
         return None
 
     def dynamic(self, data: memoryview) -> dict[int, int]:
-        """What the loader is to know of an object of 64 bits, little-endian: values by DT number."""
+        """What the loader must know of a 64-bit little-endian object: values by DT number."""
         entries: dict[int, int] = {}
         for segment in self.segments:
             if segment.kind == PT_DYNAMIC:
@@ -182,13 +182,13 @@ class SharedObject:
 
     @property
     def needed(self) -> int:
-        """The bytes, from the first on, that hold all segments, the header and the program headers."""
+        """The number of leading bytes that hold all segments, the header and the program headers."""
         used = [end for _, end in self.headers[:2]]
         return max(used + [segment.offset + segment.size for segment in self.segments if segment.size])
 
     @property
     def end(self) -> int:
-        """The byte behind the last one that a header knows of; bytes behind it were appended."""
+        """The byte after the last one that a header mentions; bytes from there on were appended."""
         return max(
             self.needed, *(end for _, end in self.headers), *(section.end for section in self.sections), 0
         )
@@ -219,7 +219,7 @@ class SharedObject:
             yield section.offset, section.end, part, section.name
 
     def _unnamed(self) -> Iterator[_Known]:
-        """The segments that the loader maps, in the place of sections; the first one begins with headers."""
+        """The segments that the loader maps, in place of sections; the first one begins with headers."""
         for segment in self.segments:
             if segment.kind == PT_LOAD:
                 part = _mapped_part(segment.flags & PF_X, segment.flags & PF_W)
@@ -231,7 +231,7 @@ class SharedObject:
 
 
 _Known = tuple[int, int, ObjectPart, str]
-"""First byte and the one behind the last, what they are for, and the section's name."""
+"""First byte and the byte after the last, what they are for, and the section's name."""
 
 
 def _mapped_part(executable: int, writable: int) -> ObjectPart:
@@ -254,7 +254,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _divided(
     loads: list[tuple[int, int]], start: int, end: int, part: ObjectPart, name: str
 ) -> Iterator[Stretch]:
-    """A stretch, divided where mapped bytes begin and end."""
+    """A stretch, split where mapped bytes begin and end."""
     near = loads[max(bisect_left(loads, (start,)) - 1, 0) : bisect_left(loads, (end,))]
     edges = {start, end} | {edge for load in near for edge in load if start < edge < end}
     for low, high in pairwise(sorted(edges)):

@@ -1,4 +1,4 @@
-"""The headers of an ELF file, read and checked; and which system another shared object is for."""
+"""The headers of an ELF file, read and checked; and the system that any other shared object is for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER_MAGICS = (
 )
 """Shared objects of other systems, by their first bytes."""
 MOST = 1 << 12
-"""Headers of a table, at most. Compiled models have some 40 sections; 0xFF00 are counted elsewhere."""
+"""Most headers of a table. Compiled models have some 40 sections; 0xFF00 and more are counted elsewhere."""
 NAME_BYTES = 1024
 """Most bytes of a section's name."""
 
@@ -36,7 +36,7 @@ def is_elf(data: memoryview) -> bool:
 
 
 def other_object(data: memoryview) -> str:
-    """The system whose shared object a file is, in words; "" if its first bytes are none's."""
+    """The system whose shared object a file is, in words; "" if its first bytes are unknown."""
     head = bytes(data[:4])
     return next((words for magic, words in OTHER_MAGICS if head.startswith(magic)), "")
 
@@ -46,7 +46,7 @@ def parse_object(data: memoryview, *, as_loaded: bool = False) -> SharedObject:
 
     Args:
         data: the file.
-        as_loaded: whether section headers are passed over, as the loader does.
+        as_loaded: skip section headers, as the loader does.
     """
     if not is_elf(data):
         raise ArchiveError(place="byte 0", expected="an ELF file", found=repr(bytes(data[: len(MAGIC)])))
@@ -79,7 +79,7 @@ class _HeaderTable:
     Args:
         data: the file.
         headers: their layouts.
-        prefix: ``ph`` or ``sh``, with which the fields of the file header begin that tell of the table.
+        prefix: ``ph`` or ``sh``, the prefix of the file header's fields about the table.
         start: first byte of the table.
         count: how many headers it has.
         size: bytes of each, as the file says.
@@ -161,7 +161,7 @@ def _check_apart(made: SharedObject, table: _HeaderTable) -> None:
     for (_, end, _), (begin, _, place) in pairwise(sorted(placed)):
         if begin < end:
             found = f"one from byte {begin:,} on"
-            raise ArchiveError(place=f"byte {place}", expected=f"a part behind byte {end - 1:,}", found=found)
+            raise ArchiveError(place=f"byte {place}", expected=f"a part after byte {end - 1:,}", found=found)
 
 
 def _known(field: str, number: int, values: Mapping[int, _Value], expected: str) -> _Value:

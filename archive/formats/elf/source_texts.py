@@ -1,11 +1,11 @@
-r"""What a shared object's read-only data tell of its source: paths of source files, and stack traces.
+r"""What a shared object's read-only data reveals of its source: paths of source files, and stack traces.
 
     __FILE__      NUL '/tmp/torchinductor_ann/…/HASH.wrapper.cpp' NUL      in messages of checks that fail
     stack trace   'File "/home/ann/net.py", line 20, in forward' LF '    a = self.warm(left)' LF …
 
-The first stand in every model that AOTInductor compiles, the second in those with
-``cpp.enable_kernel_profile``. Both are printed, and nothing computes with them. So other bytes of the same
-length may take their place: a shorter path has ``./////`` before it, which leads to the same file.
+The first are in every model that AOTInductor compiles, the second in those with
+``cpp.enable_kernel_profile``. Both are only printed, and nothing computes with them. So other bytes of the
+same length may replace them: a shorter path gets ``./////`` before it, which leads to the same file.
 
 Only segments that are neither written nor executed are searched, without the table of names that the loader
 reads (DT_STRTAB). Other texts stay: some name files to load.
@@ -38,8 +38,8 @@ class ObjectText(NamedTuple):
 
     Attributes:
         start: its first byte in the file.
-        end: the byte behind its last one.
-        is_path: whether it is a path, and no lines of code.
+        end: the byte after its last one.
+        is_path: whether it is a path rather than lines of code.
     """
 
     start: int
@@ -66,7 +66,7 @@ def source_texts(data: memoryview, made: SharedObject) -> list[ObjectText]:
 
 
 def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
-    """The object with NUL in the place of these texts."""
+    """The object with NUL in place of these texts."""
     changed = bytearray(data)
     for start, end, _ in source_texts(data, made):
         changed[start:end] = bytes(end - start)
@@ -74,12 +74,12 @@ def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
 
 
 def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:
-    """First byte and the one behind the last of what is neither written, executed nor read by the loader."""
+    """First byte and the byte after the last of what is neither written, executed nor read by the loader."""
     entries = made.dynamic(data)
     names = None
     if DT_STRTAB in entries and DT_STRSZ in entries:
         names = made.in_file(entries[DT_STRTAB], entries[DT_STRTAB] + entries[DT_STRSZ])
-    first, last = names or (0, len(data))  # where the names are is not known: all of the file may be names
+    first, last = names or (0, len(data))  # the place of the names is unknown: all of the file may be names
     for segment in made.segments:
         if segment.kind == PT_LOAD and not segment.flags & (PF_W | PF_X):
             start, end = segment.offset, segment.offset + segment.size

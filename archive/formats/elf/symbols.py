@@ -1,6 +1,6 @@
 """The symbols of a shared object: functions and variables by name, each with its section and value.
 
-The loader's table (DT_SYMTAB) is followed by the table of names (DT_STRTAB), as linkers write them; no entry
+The loader's table (DT_SYMTAB) is followed by the table of names (DT_STRTAB), as linkers write them; nothing
 says how many symbols there are.
 """
 
@@ -21,8 +21,8 @@ class SymbolTable(NamedTuple):
     """Symbols and their names.
 
     Attributes:
-        symbols: the rows (n); ``name`` is a place in the names.
-        names: texts, each with NUL behind it.
+        symbols: the rows (n); ``name`` is an offset in the names.
+        names: texts, each followed by NUL.
     """
 
     symbols: np.ndarray
@@ -39,7 +39,7 @@ class SymbolTable(NamedTuple):
 
 
 def loaded_symbols(data: memoryview, made: SharedObject) -> SymbolTable | None:
-    """The symbols that the loader reads; None where they are not found in the file."""
+    """The symbols that the loader reads; None if they are not found in the file."""
     entries = made.dynamic(data)
     address, names, size = (entries.get(tag, 0) for tag in (DT_SYMTAB, DT_STRTAB, DT_STRSZ))
     name_span, span = made.in_file(names, names + size), made.in_file(address, names)

@@ -1,11 +1,11 @@
-"""Where the weights of a compiled model lie in its shared object, or in the object file made for one.
+"""Where the weights of a compiled model are in its shared object, or in the object file made for one.
 
 PyTorch links the constants into the object between two symbols, which its own code reads, so the loader
 needs their names (DT_SYMTAB)::
 
     _binary_constants_bin_start … _binary_constants_bin_end
 
-Many weights are appended to the file instead. Then the symbols enclose only their place. Source:
+Large weights are appended to the file instead; then the symbols enclose only their place. Source:
 ``_get_constants_start`` in ``torch/csrc/inductor/aoti_runtime/model_base.h`` and
 ``torch/_inductor/codecache.py`` of PyTorch 2.13.
 """
@@ -45,12 +45,12 @@ APPENDED = Layout(
 
 
 def weights_span(data: memoryview) -> Span | None:
-    """The first byte of the weights in an object, and the one behind the last; None where none are found."""
+    """The first byte of the weights in an object, and the byte after the last; None where none are found."""
     if not is_elf(data):
         return None
     try:
         made = parse_object(data)
-    except ArchiveError:  # `verify` tells
+    except ArchiveError:  # `verify` reports it
         return None
     if not made.has_form_of_models:
         return None
@@ -89,7 +89,7 @@ def _symbol_tables(data: memoryview, made: SharedObject) -> Iterator[SymbolTable
 
 
 def _appended(data: memoryview, between: Span) -> Span | None:
-    """The weights behind the object's own bytes; None where those between the symbols are the weights."""
+    """The weights after the object's own bytes; None if the weights are between the symbols."""
     if between[1] - between[0] != APPENDED.size:
         return None
     size, magic = APPENDED.read(data, between[0])

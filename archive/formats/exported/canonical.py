@@ -9,7 +9,7 @@ address               ``<function layer_norm at 0x7f…>`` in ``from_node`` and 
 of generated code     ``File "<eval_with_key>.11"`` in ``stack_trace``
 ====================  ============================================================================
 
-The first two are the ``id`` of an object in the process that exported, which is an address, too.
+The first two are the ``id`` of an object in the process that exported, so they are addresses, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Id(StrEnum):
 
 
 class IdNumbering:
-    """Numbers ids by their first use, from 0, each kind by itself."""
+    """Numbers ids by their first use, from 0, separately for each kind."""
 
     def __init__(self) -> None:
         self._numbers = defaultdict[Id, dict[str, int]](dict)
@@ -54,7 +54,7 @@ class IdNumbering:
         return {kind.value: len(self._numbers[kind]) for kind in Id if self._numbers[kind]}
 
     def numbered(self, metadata: Mapping[str, str]) -> dict[str, str]:
-        """A node's metadata with its ids numbered; what is not laid out as PyTorch does it stays."""
+        """A node's metadata with its ids numbered; whatever is not laid out as PyTorch does it stays."""
         return {key: self._text(key, text) for key, text in metadata.items()}
 
     def _text(self, key: str, text: str) -> str:

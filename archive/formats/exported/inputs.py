@@ -4,8 +4,8 @@
     "tensor_values":     {"ids": {"dtype": 5, "sizes": [{"as_expr": {"expr_str": "s0", …}}, …], …}}
     "range_constraints": {"s0": {"min_val": 2, "max_val": 5}}
 
-``signature`` is the graph module's, ``tensor_values`` its graph's. Where a program lacks them, or has them in
-another form, its inputs are not known. Source: ``torch/_export/serde/schema.py`` of PyTorch 2.13.
+``signature`` is the graph module's, ``tensor_values`` its graph's. The inputs are unknown if a program lacks
+these, or has them in another form. Source: ``torch/_export/serde/schema.py`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from archive.formats.tensors.dtypes import SCALARS
 
 Ranges: TypeAlias = "dict[str, tuple[int, int | None]]"
 MOST_RANK = 64
-"""Sizes of a tensor, as many as PyTorch allows."""
+"""Most dimensions of a tensor, as in PyTorch."""
 
 
 class ProgramInput(NamedTuple):
-    """An input of a program that its caller gives.
+    """An input of a program that its caller provides.
 
     Attributes:
         name: of the value in the graph; "" for one that isn't a tensor.
         dtype: of the tensor, ``float32``; "" where it isn't a tensor.
-        sizes: of the tensor: numbers, or expressions of the sizes that may differ.
-        ranges: of these expressions, where they are known: the least value and the greatest, if there is one.
+        sizes: of the tensor: numbers, or expressions for sizes that may vary.
+        ranges: of these expressions, where known: the smallest value, and the largest if there is one.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ProgramInput(NamedTuple):
 
     @property
     def most_elements(self) -> int | None:
-        """The elements that it may have at most; None where that is not known."""
+        """The most elements that it may have; None if unknown."""
         most = [size if isinstance(size, int) else self.ranges.get(size, (0, None))[1] for size in self.sizes]
         known = [size for size in most if size is not None]
         return prod(known) if len(known) == len(most) else None
@@ -52,7 +52,7 @@ class ProgramInput(NamedTuple):
         return f"{self.name}, {self.dtype} of shape {shape}" + "".join(map(self._range, symbols))
 
     def _range(self, symbol: str) -> str:
-        """The values of a size in words; "" where none are known."""
+        """The values of a size in words; "" if unknown."""
         if symbol not in self.ranges:
             return ""
         least, most = self.ranges[symbol]
@@ -60,7 +60,7 @@ class ProgramInput(NamedTuple):
 
 
 def inputs_of(tree: object) -> tuple[ProgramInput, ...] | None:
-    """The inputs of a program that its caller gives; None where its record does not have them so."""
+    """The inputs of a program that its caller provides; None if its record has none in this form."""
     module = _in(tree, "graph_module")
     specs = _in(_in(module, "signature"), "input_specs")
     values = _in(_in(module, "graph"), "tensor_values")

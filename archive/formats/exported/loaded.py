@@ -1,12 +1,12 @@
 """The nodes of a program's graphs as PyTorch loads them: more than the file has, some with other names.
 
-A file has the nodes that call something. Loading adds those that fetch a graph (``true_graph_0``), those
+A file has the nodes that call something. Loading adds those that fetch a graph (``true_graph_0``) and those
 that fetch one of several results (``getitem``, ``NODE_unused_1``; ``as_none`` for a result that is None), and
-renames what gives nothing (``OPERATOR_unused``). They have the metadata of the node that they come from.
+renames nodes without results (``OPERATOR_unused``). All have the metadata of the node that they come from.
 
-``ExportedProgram.module()`` then copies the graph. Unless the program is in the dialect of training, each
+``ExportedProgram.module()`` then copies the graph. Unless the program is in the training dialect, each
 ``with_effects(token, OPERATOR, …)`` becomes the call itself, named after its operator, and nodes that fetch
-what nothing uses are gone.
+unused results are dropped.
 
 Source: ``GraphModuleDeserializer`` in ``torch/_export/serde/serialize.py``, ``_Namespace`` in
 ``torch/fx/graph.py`` and ``torch/export/_remove_effect_tokens_pass.py`` of PyTorch 2.13.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 OVERLOAD = re.compile(r"torch\.ops\.(?!higher_order\.)\w+\.(?=\w+\.\w+$)")
-"""What stands before the name of an operator and its overload."""
+"""What precedes the name of an operator and its overload."""
 NUMBERED = re.compile(r"([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d{1,18}))?")
 FETCH, FETCHED = "_operator.getitem", "getitem"
 """What fetches one of several results, and the name of a node that fetches a list of them."""
@@ -44,7 +44,7 @@ Record = Mapping[str, Any]
 
 
 class Names:
-    """The names of one graph's nodes, as ``torch.fx`` makes them different."""
+    """The names of one graph's nodes, made unique as ``torch.fx`` does it."""
 
     def __init__(self) -> None:
         self._used = set[str]()
@@ -52,7 +52,7 @@ class Names:
         self._free = dict[tuple[str, int], int]()
 
     def made(self, wanted: str) -> str:
-        """A name that no node has: the one that is wanted, or the same with a number."""
+        """A name that no node has: the wanted one, or the same with a number."""
         match = NUMBERED.fullmatch(wanted)
         if match is None:
             wanted = re.sub("[^0-9a-zA-Z_]+", "_", wanted) or "_unnamed"
@@ -74,7 +74,7 @@ class Names:
         return wanted
 
     def _next(self, base: str, number: int) -> int:
-        """The least number from one on that makes a free name; what was passed is not looked at again."""
+        """The least number from one on that makes a free name; numbers passed before are not tried again."""
         passed = []
         while f"{base}_{number}" in self._used:
             passed.append((base, number))
@@ -84,19 +84,19 @@ class Names:
 
 
 def name_of(target: str) -> str:
-    """What a node is named after the operator that it calls: ``_linalg_check_errors.default``."""
+    """The name that a node gets from the operator that it calls: ``_linalg_check_errors.default``."""
     called, is_operator = OVERLOAD.subn("", target)
     called = called if is_operator else called.rpartition(".")[2]
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", called).lower()
 
 
 class _LoadedNode(NamedTuple):
-    """What loading makes of a node of the file.
+    """What loading makes of a node in the file.
 
     Attributes:
-        graphs: the nodes that fetch the graphs that it takes.
+        graphs: nodes that fetch the graphs that it takes.
         node: the node itself.
-        fetches: the nodes that fetch its results.
+        fetches: nodes that fetch its results.
     """
 
     graphs: tuple[NodeSite, ...]
@@ -115,7 +115,7 @@ class LoadedGraphs:
     def __init__(self, graphs: Mapping[Path, Sequence[NodeSite]]) -> None:
         self._groups = dict[Path, list[_LoadedNode]]()
         self._names = dict[Path, Names]()
-        paths = dict[Path, Path]()  # of inner graphs in the file: as they are once holders are renamed
+        paths = dict[Path, Path]()  # of inner graphs: in the file -> after renaming holders
         for file_path, sites in graphs.items():
             path = paths.get(file_path, file_path)
             names = self._names[path] = Names()
@@ -136,10 +136,10 @@ class LoadedGraphs:
             yield from _nodes(groups)
 
     def module_nodes(self, *, is_pruned: bool) -> Iterator[NodeSite]:
-        """The same as ``ExportedProgram.module()`` has them.
+        """The same nodes in ``ExportedProgram.module()``.
 
         Args:
-            is_pruned: whether the program is in another dialect than that of training.
+            is_pruned: whether the program is in a dialect other than training.
         """
         with_tokens = {
             path
@@ -168,7 +168,7 @@ def _nodes(groups: Iterable[_LoadedNode]) -> Iterator[NodeSite]:
 
 
 def _derived(node: NodeSite, name: str, target: str, arguments: tuple[str, ...], record: Record) -> NodeSite:
-    """A node that loading makes of another one, whose metadata it has."""
+    """A node that loading makes from another one, with its metadata."""
     return NodeSite(name, target, node.scopes, arguments, node.metadata, node.inputs, record, node.tensors)
 
 
@@ -187,7 +187,7 @@ def _parts(site: NodeSite, key: str) -> list[dict[str, Any]]:
 
 
 def _name(site: NodeSite, names: Names) -> str:
-    """The name of a node itself; the one that it is made with is taken in any case."""
+    """The name of a node itself; the name that it is created with is used up in any case."""
     name = names.made(site.name)
     outputs = _parts(site, "outputs")
     if len(outputs) != 1 or _is_in_tuple(site):
@@ -243,7 +243,7 @@ def _fetched(node: NodeSite, holder: str, results: object, names: Names) -> Iter
 
 
 def _used(group: _LoadedNode) -> _LoadedNode:
-    """A group without what fetches results that nothing uses: exporting named such results itself."""
+    """A group without nodes that fetch unused results: exporting named such results itself."""
     used, holders = list[NodeSite](), set[str]()
     for fetch in reversed(group.fetches):
         (output,) = _parts(fetch, "outputs")
@@ -262,7 +262,7 @@ def _without_token(
     Args:
         group: the group.
         names: of its graph.
-        called: gets the name of the call that was under the token, by that of what fetched its result.
+        called: gets the name of the call under the token, by the name of the node that fetched its result.
         with_tokens: the paths of graphs with tokens.
     """
     node = group.node
@@ -284,7 +284,7 @@ def _without_token(
         called[node.name] = names.made(name_of(target))
         if outputs == [{NOTHING: True}]:
             outputs = []
-        elif len(outputs) == 1:  # the call is its result itself
+        elif len(outputs) == 1:  # the call is its own result
             for fetch in fetches:
                 if _index(fetch, node.name) == 0:
                     called[fetch.name] = called[node.name]
@@ -295,13 +295,13 @@ def _without_token(
 
 
 def _index(fetch: NodeSite, holder: str) -> int | None:
-    """Which result of a value a node fetches; None where it is another value's."""
+    """Which result of a value a node fetches; None if it belongs to another value."""
     value, index = _parts(fetch, "inputs")
     return int(index["arg"]["as_int"]) if value["arg"]["as_tensor"]["name"] == holder else None
 
 
 def _shifted(fetch: NodeSite, holder: str) -> NodeSite:
-    """A node that fetches the result before, if it is of a value."""
+    """A node that fetches the previous result, if it fetches one of this value."""
     if (at := _index(fetch, holder)) is None:
         return fetch
     value, index = _parts(fetch, "inputs")
@@ -310,7 +310,7 @@ def _shifted(fetch: NodeSite, holder: str) -> NodeSite:
 
 
 def _renamed(node: NodeSite, called: Mapping[str, str]) -> NodeSite:
-    """A node whose own name and whose values have other names."""
+    """A node with renamed values, its own included."""
     if node.name not in called and called.keys().isdisjoint(node.arguments or ()):
         return node
     arguments = tuple(called.get(name, name) for name in node.arguments or ())
@@ -327,7 +327,7 @@ def _moved(node: NodeSite, called: Mapping[str, str]) -> NodeSite:
 
 
 def _with_names(value: object, called: Mapping[str, str]) -> Any:  # noqa: ANN401 (JSON)
-    """Arguments whose values have other names."""
+    """Arguments with renamed values."""
     if isinstance(value, list):
         return [_with_names(inner, called) for inner in value]
     if not isinstance(value, dict):

@@ -3,8 +3,8 @@
     Stack    = Instance (';' Instance)*
     Instance = KEY ',' PATH ',' CLASS
 
-PATH is the attribute path from the top module, empty for itself; CLASS the qualified name of the class. By
-KEY, PyTorch tells calls apart:
+PATH is the attribute path from the top module, empty for that itself; CLASS the qualified name of the class.
+PyTorch distinguishes calls by KEY:
 
 =======================  ================================================================================
 key                      written by
@@ -15,7 +15,7 @@ digits                   strict export: the ``id`` of the module in the process 
 digits, ``@`` number     strict export, where a module is called again
 =======================  ================================================================================
 
-A comma inside of brackets does not separate. Source: ``serialize_metadata`` and ``deserialize_metadata`` in
+A comma inside brackets does not separate. Source: ``serialize_metadata`` and ``deserialize_metadata`` in
 ``torch/_export/serde/serialize.py`` of PyTorch 2.13.
 """
 
@@ -40,9 +40,9 @@ class Key(NamedTuple):
     """The key of an instance.
 
     Attributes:
-        base: the key without the call's number; None where it is ``L__self__`` and the path, or an ``id``.
-        id: the ``id`` of an object; None where the key has none.
-        call: the number of the call; None where it has none.
+        base: the key without the call's number; None if it is ``L__self__`` and the path, or an ``id``.
+        id: the ``id`` of an object; None if the key has none.
+        call: the number of the call; None if it has none.
     """
 
     base: str | None
@@ -54,7 +54,7 @@ class Instance(NamedTuple):
     """A module in which a node was made.
 
     Attributes:
-        key: what tells calls apart.
+        key: distinguishes calls.
         path: its attribute path; "" for the top module.
         class_name: the qualified name of its class.
     """
@@ -65,7 +65,7 @@ class Instance(NamedTuple):
 
 
 def parse_modules(text: str) -> tuple[Instance, ...] | None:
-    """The instances of a text; None where :func:`build_modules` would not give the same text again."""
+    """The instances of a text; None where :func:`build_modules` would not rebuild the same text."""
     instances = []
     for item in text.split(";"):
         parts = split_instance(item)
@@ -115,7 +115,7 @@ def build_key(key: Key, path: str) -> str:
 
 
 def split_instance(item: str) -> list[str]:
-    """The parts of an instance between commas outside of brackets."""
+    """The parts of an instance between commas outside brackets."""
     if not BRACKET.search(item):
         return item.split(",")
     parts, start, depth = [], 0, 0

@@ -4,7 +4,7 @@
     source_fn_stack = Source (';' Source)*                outermost first
     Source          = NAME ',' FUNCTION                   relu_1,torch.nn.functional.relu
 
-NAME is the node's in the graph of that time; only strict export writes ``source_fn_stack``. Source:
+NAME is the node's at that time; only strict export writes ``source_fn_stack``. Source:
 ``serialize_metadata`` in ``torch/_export/serde/serialize.py`` of PyTorch 2.13.
 """
 
@@ -23,7 +23,7 @@ STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS, CUSTOM, HANDLE = (
     "custom",
     "debug_handle",
 )
-"""The keys; ``custom`` is what a user notes about nodes, by ``torch.fx.traceback.annotate``, and
+"""The keys; ``custom`` is what users add with ``torch.fx.traceback.annotate``, and
 ``debug_handle`` is ExecuTorch's."""
 
 KIND_BY_KEY = {
@@ -47,7 +47,7 @@ class NodeFunction(NamedTuple):
     """What made a node.
 
     Attributes:
-        name: of the node then.
+        name: of the node at that time.
         function: the function or class.
     """
 

@@ -28,7 +28,7 @@ class NodeOrigin(NamedTuple):
         graph: ``id`` of its graph.
         made_by: the pass that made the other node.
         action: what the pass did: ``create`` or ``replace``, joined by ``+``.
-        origins: what it was made from itself.
+        origins: the nodes that it was itself made from.
     """
 
     name: str
@@ -40,7 +40,7 @@ class NodeOrigin(NamedTuple):
 
 
 def parse_origins(text: str) -> tuple[NodeOrigin, ...] | None:
-    """The origins of a text; None where :func:`build_origins` would not give the same text again."""
+    """The origins of a text; None where :func:`build_origins` would not rebuild the same text."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 LIFTED = re.compile(r"(?:p|b|c|obj)_")
-"""What stands before the names of parameters, buffers and constants in the program, and not in its module."""
+"""Prefixes of parameters, buffers and constants in the program, which its module does not have."""
 TAKEN = frozenset(
     (*kwlist, *dir(builtins), "inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree")
 )
-"""Names that ``torch.fx`` gives to no value: ``_illegal_names`` in ``torch/fx/graph.py``."""
+"""Names that ``torch.fx`` never gives to a value: ``_illegal_names`` in ``torch/fx/graph.py``."""
 MAX_PATH = 1_000
-"""Characters of a name that may have another form: an expression of alternatives is large."""
+"""Characters of a name that may have another form: an expression with alternatives is large."""
 MOST_PARTS = 32
-"""Ends of a path that may be a name in a module inside of the program's."""
+"""Number of path endings that may be a name in an inner module."""
 FIRST_LINE = 5
-"""The line of generated code behind its ``def forward``, from 1."""
+"""The line of generated code after its ``def forward``, from 1."""
 POSITIONAL, KEYWORD = 1, 2
 """``ArgumentKind``: how an argument is passed."""
 LAYOUTS = dict(enumerate("sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc _mkldnn strided".split(), 1))  # noqa: SIM905
@@ -45,7 +45,7 @@ MEMORY_FORMATS = dict(
 )
 NUMBERED = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
 BRACKETS = {"[": r"[\[(]", "]": r",?[\])]"}
-"""The expressions of a list's ends: it may have been a tuple before it was saved."""
+"""Expressions for a list's brackets: it may have been a tuple before it was saved."""
 NUMBERS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
 
 
@@ -67,7 +67,7 @@ class Operand(NamedTuple):
 
 
 ANYTHING = None
-"""Something that is printed in a way that is not known here, or that differs from machine to machine."""
+"""Something whose printed form is unknown here, or differs from machine to machine."""
 Piece = str | Operand | None
 """A part of printed arguments: text, a value, or anything."""
 
@@ -80,7 +80,7 @@ def pieces(arguments: Sequence[Any], notation: Notation) -> list[Piece] | None:
         notation: where they are printed.
 
     Returns:
-        None where it is not recorded how an argument is passed.
+        None if it is not recorded how an argument is passed.
     """
     args, kwargs = list[list[Piece]](), list[list[Piece]]()
     sign = " = " if notation is Notation.CODE else ": "
@@ -100,12 +100,12 @@ def pieces(arguments: Sequence[Any], notation: Notation) -> list[Piece] | None:
 
 
 def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str | None:
-    """What stands behind printed arguments in a text; None where it does not begin with these arguments.
+    """The rest of a text after printed arguments; None if it does not begin with these arguments.
 
     Args:
         text: the text.
         parts: of the arguments.
-        name: of a value's name, the regular expression of what may be printed for it.
+        name: a value's name -> the regular expression for how it may be printed.
     """
     at, is_open = 0, False
     for part in parts:
@@ -122,16 +122,16 @@ def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str
 
 
 def own_name(name: str, inputs: Collection[str], *, is_in_module: bool = False) -> str:
-    """The expression of a value's name in the program, and in its module.
+    """The expression for a value's name in the program, and in its module.
 
-    A module has a parameter's name of its attribute path (``p_queryproj_weight`` of ``queryProj.weight`` is
-    ``query_proj_weight``), and a number after names that Python has taken, or another input. A module inside
-    of it, as ``torch.export.unflatten`` makes them, has the end of that path (``weight``).
+    A module names a parameter after its attribute path (``p_queryproj_weight`` of ``queryProj.weight``
+    becomes ``query_proj_weight``), and adds a number to names that Python or another input has taken. An
+    inner module, as ``torch.export.unflatten`` makes them, has the end of that path (``weight``).
 
     Args:
         name: in the program.
         inputs: the names of all values that its graph takes.
-        is_in_module: whether it may be the name in a module inside of the program's.
+        is_in_module: whether it may be the name in an inner module.
     """
     own = LIFTED.sub("", name, count=1)
     if len(name) > MAX_PATH or (own == name and own not in TAKEN):
@@ -147,7 +147,7 @@ def own_name(name: str, inputs: Collection[str], *, is_in_module: bool = False) 
 
 
 def _loosely(name: str) -> str:
-    """The expression of a name with underscores in any place."""
+    """The expression for a name with underscores anywhere."""
     return "_*".join(["", *name.replace("_", ""), ""])
 
 

@@ -1,15 +1,15 @@
-"""``models/NAME.json``: an exported program, whose nodes say what they were made of.
+"""``models/NAME.json``: an exported program, whose nodes say what they were made from.
 
     Program  = {"graph_module": {"graph": Graph, …}, "torch_version", "schema_version", …}
     Graph    = {"nodes": [Node], "inputs", "outputs", …}
     Node     = {"target", "inputs": [{"arg": Argument, …}], "outputs", "metadata": {KEY: TEXT}, …, "name"}
     Argument = {"as_tensor": …} | … | {"as_graph": {"name": NAME, "graph": Graph}}
 
-A graph that stands in an argument is a *scope*: the branch of a ``cond``, the body of a ``while_loop`` or
-``scan``. Names of nodes are unique only in their scope. A *site* is a node of a scope; its key is the path
-of scopes and the name: ``linear``, ``cond.true_graph_0/linear``.
+A graph in an argument is a *scope*: the branch of a ``cond``, the body of a ``while_loop`` or ``scan``. Names
+of nodes are unique only in their scope. A *site* is a node of a scope; its key is the path of scopes and the
+name: ``linear``, ``cond.true_graph_0/linear``.
 
-``metadata`` is debug information: PyTorch loads and runs the program without it; only
+``metadata`` is debug information: PyTorch loads and runs the program without it. Only
 ``torch.export.unflatten`` needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of PyTorch
 2.13.
 """
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
 
 MAX_SCOPES = MAX_DEPTH // 8
-"""Graphs inside of graphs."""
+"""Most graphs inside one another."""
 
 
 class Program:
-    """An exported program. :meth:`of` makes it of its record.
+    """An exported program. :meth:`of` makes it from its record.
 
     Args:
         name: of the program: ``model``.
-        release: the PyTorch release that exported it; "" where it is not known.
-        make: gives the sites when they are first asked for.
-        lifted: how many parameters, buffers and constants its graph takes; None where that is not known.
-        is_pruned: whether its module has no tokens, and no nodes for results that nothing uses: the program
-            is in another dialect than that of training. False where that is not recorded.
-        is_loaded: whether its nodes are those of the program as it is loaded, and not of its module; None
-            where both have the same.
-        schema: the version of the JSON's schema, ``8.20``; "" where it is not known.
-        inputs: what its caller gives; None where that is not known.
+        release: the PyTorch release that exported it; "" if unknown.
+        make: returns the sites when they are first asked for.
+        lifted: how many parameters, buffers and constants its graph takes; None if unknown.
+        is_pruned: whether its module has no tokens, and no nodes for unused results: the program is in a
+            dialect other than training. False if that is not recorded.
+        is_loaded: whether its nodes are those of the program as it is loaded, rather than of its module; None
+            if both have the same.
+        schema: the version of the JSON's schema, ``8.20``; "" if unknown.
+        inputs: what its caller provides; None if unknown.
 
     Attributes:
         name: as given.
@@ -86,12 +86,12 @@ class Program:
 
     @classmethod
     def of(cls, name: str, tree: object, metadata: Sequence[Mapping[str, str]] | None = None) -> Self:
-        """A program of its record's value.
+        """A program from its record's value.
 
         Args:
             name: of the program.
             tree: the value.
-            metadata: of each node, where the record's own was taken out.
+            metadata: of each node, if it was taken out of the record.
         """
         graph = graph_of(tree)
         release = str(tree.get("torch_version") or "")  # type: ignore[attr-defined]
@@ -115,7 +115,7 @@ class Program:
 
     @cached_property
     def scopes(self) -> tuple[tuple[Scope, ...], ...]:
-        """The graphs inside of the program's own, each as the path to it, in the order of the file."""
+        """The inner graphs, each as the path to it, in the order of the file."""
         return tuple(path for path in self.graphs if path)
 
     @cached_property
@@ -128,9 +128,9 @@ class Program:
 
     @cached_property
     def forms(self) -> tuple[Program, ...]:
-        """The program as its module has it, then as it is loaded: PyTorch's names, in the order of code.
+        """The program as its module, then as it is loaded: with PyTorch's names, in the order of code.
 
-        Only one where both have the same nodes; the program itself where records of nodes are not known.
+        Only one if both have the same nodes; the program itself if records of nodes are unknown.
         """
         from archive.formats.exported.loaded import LoadedGraphs  # noqa: PLC0415 (only failures need it)
 
@@ -146,7 +146,7 @@ class Program:
 
     @cached_property
     def lines(self) -> Mapping[str, int]:
-        """How many nodes stand before each in its graph, by the node's key."""
+        """How many nodes precede each in its graph, by the node's key."""
         return {site.key: at for sites in self.graphs.values() for at, site in enumerate(sites)}
 
 
@@ -163,14 +163,14 @@ def graph_of(tree: object) -> dict[str, Any]:
 
 
 def _schema(tree: object) -> str:
-    """The version of a program's schema; "" where it says none."""
+    """The version of a program's schema; "" if it has none."""
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     numbers = [version.get(part) for part in ("major", "minor")] if isinstance(version, dict) else []
     return ".".join(map(str, numbers)) if numbers and all(type(part) is int for part in numbers) else ""
 
 
 def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
-    """How many inputs of a program's graph are not its user's; None where that is not recorded."""
+    """How many inputs of a program's graph are not its user's; None if unknown."""
     signature = tree["graph_module"].get("signature")
     specs = signature.get("input_specs") if isinstance(signature, dict) else None
     if not isinstance(specs, list):
@@ -208,7 +208,7 @@ recorded of the graph's tensors."""
 
 
 def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = ()) -> Iterator[PlacedNode]:
-    """All nodes of a graph and of those inside of it, in the order of the file, each with its place.
+    """All nodes of a graph and its inner graphs, in the order of the file, each with its place.
 
     Args:
         graph: the JSON object.
@@ -252,20 +252,20 @@ def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (ne
 
 
 def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
-    """A program's record without metadata; None if it is no program, or ``json.dumps`` did not write it."""
+    """A program's record without metadata; None if it isn't a program that ``json.dumps`` wrote."""
     try:
         return without_metadata(read_json(data, allowance), data)
     except LimitError:
         raise
-    except ArchiveError:  # `verify` tells
+    except ArchiveError:  # `verify` reports it
         return None
 
 
 def without_metadata(tree: object, data: memoryview) -> bytes | None:
-    """The same of a record whose value is known.
+    """The same for a record whose value is known.
 
     Args:
-        tree: the value, the same afterwards.
+        tree: the value, unchanged afterwards.
         data: the record.
     """
     if not is_exact(tree, data):
@@ -280,13 +280,13 @@ def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: A
     Args:
         data: the record, with any metadata.
         metadata: of each node, in the order of the file.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
     """
     return with_metadata(read_json(data, allowance), list(metadata))
 
 
 def with_metadata(tree: object, metadata: Sequence[Mapping[str, str]]) -> bytes:
-    """The same of a record's value, which is the same afterwards."""
+    """The same for a record's value, which is unchanged afterwards."""
     return _rewritten(tree, _nodes_of(tree), metadata)
 
 
@@ -295,7 +295,7 @@ def _nodes_of(tree: object) -> list[dict[str, Any]]:
 
 
 def _rewritten(tree: object, all_nodes: list[dict[str, Any]], metadata: Sequence[Mapping[str, str]]) -> bytes:
-    """The JSON of a tree whose nodes have other metadata; afterwards they have their own again."""
+    """The JSON of a tree with other metadata for its nodes, which get their own back afterwards."""
     before = [node.get("metadata") for node in all_nodes]
     have = sum(isinstance(own, dict) for own in before)
     if not len(all_nodes) == len(metadata) == have:

@@ -1,10 +1,9 @@
 """The schema of ``.pt2`` JSON, as PyTorch 2.13 declares it in ``torch/_export/serde/schema.py``.
 
 It is declared in the words of :mod:`archive.formats.schema.json`: a class is an object with fields, a union
-one with one key, its *tag*. :func:`mismatches` says what of a value is not of the schema.
-``_dict_to_dataclass`` in ``torch/_export/serde/serialize.py``, which takes values, checks objects and tags.
-It does not check which plain values stand where, so a number in the place of a name is refused where the
-name is used, or nowhere.
+one with one key, its *tag*. :func:`mismatches` lists what in a value does not match the schema.
+``_dict_to_dataclass`` in ``torch/_export/serde/serialize.py``, which reads values, checks objects and tags.
+It does not check plain values, so a number in place of a name is refused where the name is used, or nowhere.
 """
 
 from __future__ import annotations
@@ -202,21 +201,21 @@ NAMED: Mapping[str, Type] = {**CLASSES, **UNIONS, **dict.fromkeys(ENUMS, "int")}
 """All types that have names."""
 
 UNREAD = {"opset_version", "guards_code", "forward_arg_names", "field_names", "sizes", "strides"}
-"""Fields with lists and objects that PyTorch takes unseen; sizes and strides are seen where they are used."""
+"""Fields whose lists and objects PyTorch accepts unchecked; sizes and strides are checked where used."""
 NO_TYPE = "tuple index out of range"
-"""What PyTorch says of an object in the place of a list, or of values inside of what should be plain."""
+"""What PyTorch says of an object in place of a list, or of values inside what should be plain."""
 MISSING_FIELD = "required positional argument"
 
 
 def key_error(key: object) -> str:
-    """What Python says of a key that is not there; "" of what is no name."""
+    """What Python says of a missing key; "" if it isn't a name."""
     return f"KeyError: {short(key)!r}".removesuffix("…'") if isinstance(key, str) else ""
 
 
 def mismatches(value: object, name: str) -> Iterator[Diagnostic]:
-    """The values in a record that are not of the schema, in the order of the schema's fields.
+    """The values in a record that do not match the schema, in the order of the schema's fields.
 
-    The messages are those that PyTorch has while it takes values; uses of plain values are not looked at.
+    The messages are those of PyTorch as it reads values; what it does with plain values is not checked.
 
     Args:
         value: of the record.
@@ -248,7 +247,7 @@ def _refusal(mismatch: Mismatch) -> str | None:
 
 
 def _plain_refusal(value: object, kind: Type) -> str | None:
-    """What PyTorch says of a value that is not of a plain type."""
+    """What PyTorch says of a value that isn't of the plain type."""
     if isinstance(value, dict) or (isinstance(value, list) and value):
         return NO_TYPE
     if kind == "float" and value is None:

@@ -1,4 +1,4 @@
-"""The nodes of exported programs: where each stands, what it calls, and what it was made of."""
+"""The nodes of exported programs: where each is, what it calls, and what it was made from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Scope(NamedTuple):
-    """A graph inside of another.
+    """A graph inside another.
 
     Attributes:
         holder: name of the node that holds the graph.
@@ -50,11 +50,10 @@ class NodeSite:
         name: unique in its scope.
         target: what it calls: ``torch.ops.aten.linear.default``.
         scopes: the graphs that it is in, outermost first; empty in the program's own graph.
-        arguments: the names of the values that it takes, in the order of the file; None where they are not
-            known.
+        arguments: the names of the values that it takes, in the order of the file; None if unknown.
         metadata: the texts that say where it comes from, as recorded.
-        inputs: the names of the values that its graph takes, in order; empty where they are not known.
-        record: the node's JSON; None where it is not known.
+        inputs: the names of the values that its graph takes, in order; empty if unknown.
+        record: the node's JSON; None if unknown.
         tensors: what its graph records of each tensor, by the value's name, as the JSON has it.
     """
 
@@ -85,22 +84,22 @@ class NodeSite:
 
     @property
     def trace(self) -> str | None:
-        """The stack trace as PyTorch prints it; None where none is recorded."""
+        """The stack trace as PyTorch prints it; None if none is recorded."""
         return self.metadata.get(STACK_TRACE)
 
     @cached_property
     def frames(self) -> Trace | None:
-        """The frames of the stack trace; None where none is recorded, or it is no stack trace."""
+        """The frames of the stack trace; None if none is recorded, or it isn't a stack trace."""
         return None if self.trace is None else parse_trace(self.trace)
 
     @cached_property
     def modules(self) -> tuple[Instance, ...]:
-        """The module instances in which the node was made, outermost first; empty where none are recorded."""
+        """The module instances in which the node was made, outermost first; empty if none are recorded."""
         return parse_modules(self.metadata[MODULES]) or () if MODULES in self.metadata else ()
 
     @cached_property
     def function(self) -> NodeFunction | None:
-        """The function that made the node; None where none is recorded."""
+        """The function that made the node; None if none is recorded."""
         return parse_function(self.metadata[FUNCTION]) if FUNCTION in self.metadata else None
 
     @cached_property
@@ -110,12 +109,12 @@ class NodeSite:
 
     @cached_property
     def origins(self) -> tuple[NodeOrigin, ...]:
-        """The nodes that the node was made from; empty where none are recorded."""
+        """The nodes that the node was made from; empty if none are recorded."""
         return parse_origins(self.metadata[ORIGINS]) or () if ORIGINS in self.metadata else ()
 
 
 def named_values(arguments: object) -> tuple[str, ...]:
-    """The names of values in arguments; those in a graph that is an argument are not among them."""
+    """The names of values in arguments; without those in a graph that is an argument."""
     names: list[str] = []
     _add_named(arguments, names)
     return tuple(names)

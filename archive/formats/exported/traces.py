@@ -6,7 +6,7 @@ r"""``stack_trace`` of a node: the Python frames that ran when the node was made
     Mark     = '    ' ' '* '~'* '^'+ '~'* '\n'     below the part of the line that ran
 
 PyTorch's non-strict export removes the two blanks before the first frame and the last line feed; strict
-export keeps both. Python 3.13 prints several lines of code; then CODE is all of them, marks included.
+export keeps both. Python 3.13 may print several lines of code; then CODE is all of them, marks included.
 
 Source: ``traceback.StackSummary.format`` of CPython 3.11 to 3.13; ``torch/fx/proxy.py`` of PyTorch 2.13.
 """
@@ -30,7 +30,7 @@ class FrameMark(NamedTuple):
         start: blanks before the mark.
         before: tildes before the carets.
         carets: carets, below the operator or call itself.
-        after: tildes behind them.
+        after: tildes after the carets.
     """
 
     start: int
@@ -47,7 +47,7 @@ class TraceFrame(NamedTuple):
         line: the 1-based line that ran.
         function: the function's name.
         code: the line's text without its indentation; None where none was found.
-        mark: what part of the line ran; None where all of it did, or where that is not recorded.
+        mark: which part of the line ran; None if all of it did, or if that is not recorded.
     """
 
     file: str
@@ -72,13 +72,13 @@ class Trace(NamedTuple):
 
     @property
     def of_model(self) -> TraceFrame:
-        """The innermost frame that is not PyTorch's, or else the innermost one."""
+        """The innermost frame outside PyTorch, or else the innermost one."""
         own = (frame for frame in reversed(self.frames) if not is_no_models(frame.file))
         return next(own, self.frames[-1])
 
 
 def parse_trace(text: str) -> Trace | None:
-    """A stack trace of its text; None where :func:`build_trace` would not give the same text again."""
+    """A stack trace from its text; None where :func:`build_trace` would not rebuild the same text."""
     indented, ended = text.startswith("  "), text.endswith("\n")
     body = text[:-1] if ended else text
     lines = (body if indented else "  " + body).split("\n")
@@ -108,7 +108,7 @@ def frame_text(frame: TraceFrame) -> str:
 
 
 def _frame(lines: list[str]) -> TraceFrame:
-    """A frame of its lines; what is not laid out as expected is not built again to the same text."""
+    """A frame from its lines; one that isn't laid out as expected would not be rebuilt to the same text."""
     head, *body = lines
     match = HEAD.fullmatch(head)
     assert match is not None  # noqa: S101 (its caller looked)

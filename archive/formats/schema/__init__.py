@@ -1,6 +1,6 @@
 r"""How every format is written down here: once, in one vocabulary.
 
-A declaration says what stands where, in the names of the format's own documents. The reader, the writer, the
+A declaration says what is where, in the names of the format's own documents. The reader, the writer, the
 error that names the place, and the page ``docs/reference/fields.md`` follow from it.
 
 ===========================  =================================================  ====================
@@ -26,10 +26,10 @@ Four rules hold for all of them:
 
 - *What repeats is compiled.* construct takes 2 to 3 µs a field. So a ``Struct`` of fixed size becomes one
   call of :mod:`struct`, and many of them one numpy array; pickles and FlatBuffers are read as columns, all
-  rows of an archive at once. construct itself reads what is there once, and is what tests compare with.
+  rows of an archive at once. construct itself reads what occurs once, and is what tests compare with.
 - *What a file claims is checked against what it has.* A count or a size is compared with the bytes that are
-  left, and memory is asked of the ``Allowance``, before anything is made.
+  left, and memory is requested from the ``Allowance``, before anything is created.
 - *What is wrong is one* :class:`~archive.base.errors.ArchiveError`, whose place ends with the field:
   ``byte 30, field crc32``, ``row 17, field tag``, ``graph.nodes[3].target``.
-- *Bytes come back.* What was read is built again to the same bytes, wherever there is a writer.
+- *Bytes come back.* Wherever there is a writer, it rebuilds the bytes that were read.
 """

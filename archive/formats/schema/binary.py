@@ -17,9 +17,9 @@ r"""Binary layouts: a ``construct.Struct`` of fixed size, compiled once to :mod:
     place(line=7, column=3)
 
 A layout takes what has a fixed size: integers and floats of one byte order, ``Bytes(n)``, and ``Const`` of
-either, which stand first and are left out of rows. What has no fixed size stays construct's own, and is read
-with :func:`parse` and written with :func:`build`. Both ways end in :class:`ArchiveError` with the byte and
-the field.
+either; constants come first and are left out of rows. What has no fixed size stays construct's own, and is
+read with :func:`parse` and written with :func:`build`. Both report errors as :class:`ArchiveError` with the
+byte and the field.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from archive.io.ranged import Bytes
 
 LITTLE, BIG = "<", ">"
-"""Orders of the bytes of a number, as :mod:`struct` writes them."""
+"""Byte orders of a number, as :mod:`struct` writes them."""
 Row = Any
-"""A named tuple of a layout's fields; what they are stands in the declaration."""
+"""A named tuple of a layout's fields, which the declaration describes."""
 NUMPY_TYPES = {"B": "u1", "b": "i1", "H": "u2", "h": "i2", "L": "u4", "l": "i4", "Q": "u8", "q": "i8"}
 NUMPY_TYPES |= {"e": "f2", "f": "f4", "d": "f8", "?": "?"}
 
@@ -58,11 +58,11 @@ class FixedField(NamedTuple):
     Attributes:
         name: as the declaration has it.
         docs: what the declaration says of it.
-        offset: bytes before it.
-        size: its bytes.
-        order: ``<`` or ``>``; of a single byte or of bytes, none.
+        offset: number of bytes before it.
+        size: number of its bytes.
+        order: ``<`` or ``>``; "" for a single byte or ``Bytes``.
         form: the format of :mod:`struct`.
-        constant: what always stands there; None for any value.
+        constant: its fixed value; None for any value.
     """
 
     name: str
@@ -94,7 +94,7 @@ def fixed_fields(declared: Struct) -> list[FixedField]:
         else:
             raise TypeError(f"{declared.name}, field {part.name}: {type(inner).__name__} has no fixed size")
         if constant is not None and fields and fields[-1].constant is None:
-            raise TypeError(f"{declared.name}, field {part.name}: constants stand first")
+            raise TypeError(f"{declared.name}, field {part.name}: constants come first")
         fields.append(FixedField(part.name, part.docs, offset, inner.sizeof(), order, form, constant))
         offset += inner.sizeof()
     return fields
@@ -147,7 +147,7 @@ class Layout:
 
     @cached_property
     def dtype(self) -> np.dtype[np.void]:
-        """Of its values, for many headers without gaps."""
+        """The dtype of its values, for many headers without gaps."""
         import numpy as np  # noqa: PLC0415 (single headers do without)
 
         types = [
@@ -159,7 +159,7 @@ class Layout:
 
     @cached_property
     def size(self) -> int:
-        """Its bytes."""
+        """Number of its bytes."""
         return self._packer.size
 
     @cached_property
@@ -169,7 +169,7 @@ class Layout:
         return constant if isinstance(constant, bytes) else b""
 
     def offset(self, name: str) -> int:
-        """The bytes before a field."""
+        """Number of bytes before a field."""
         return next(field.offset for field in self.fields if field.name == name)
 
     def read(self, data: Bytes | bytes, at: int = 0, stop: int | None = None) -> Row:
@@ -204,7 +204,7 @@ class Layout:
         )
 
     def read_all(self, data: Bytes | bytes) -> Iterator[Row]:
-        """The values of consecutive headers, whose constants aren't checked; the data end with one."""
+        """The values of consecutive headers, whose constants aren't checked; the data end after one."""
         skip, make = len(self._constants), self.row._make
         return (make(values[skip:]) for values in self._packer.iter_unpack(data[:]))
 
@@ -232,7 +232,7 @@ class Layout:
 
 
 class Reader:
-    """Bytes as construct reads them: no more than asked for is fetched or copied.
+    """Bytes as construct reads them: only what is asked for is fetched or copied.
 
     Args:
         data: of the file.
@@ -242,10 +242,10 @@ class Reader:
     def __init__(self, data: Bytes | bytes, at: int = 0) -> None:
         self._data, self._at = data, at
         self.failure: Exception | None = None
-        """Why bytes couldn't be fetched: construct says of any failure that the data end."""
+        """Why bytes couldn't be fetched: construct reports any failure as the end of the data."""
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, by default all; none where fewer are left."""
+        """The next bytes, by default all; empty if fewer are left."""
         size = self.left() if size < 0 else size
         if size > self.left():
             return b""
@@ -262,7 +262,7 @@ class Reader:
         return self._at
 
     def seek(self, at: int, whence: int = 0) -> int:
-        """Go on at a byte, counted from the beginning, from here (1) or from the end (2)."""
+        """Continue at a byte, counted from the beginning, from here (1) or from the end (2)."""
         self._at = max(at + (0, self._at, len(self._data))[whence], 0)
         return self._at
 
@@ -272,7 +272,7 @@ class Reader:
 
 
 def parse(declared: Construct, data: Bytes | bytes, at: int = 0, **parameters: object) -> Any:  # noqa: ANN401 (as declared)
-    """What stands at byte ``at``, as declared.
+    """The value at byte ``at``, as declared.
 
     Args:
         declared: any construct.
@@ -313,7 +313,7 @@ def declared_errors(reader: Reader | None = None) -> Iterator[None]:
 
 
 def field_path(path: str | None) -> str:
-    """Construct's path to a field in the words of our places.
+    """Construct's path to a field, worded like our places.
 
     Construct names a field that has a doc twice.
 

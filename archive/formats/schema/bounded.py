@@ -1,11 +1,11 @@
-"""Binary rows of no fixed size, for which nothing is made before the bytes that are left allow it.
+"""Binary rows of variable size; nothing is created before the remaining bytes allow it.
 
 A row is a ``construct.Struct``. :class:`CompiledRow` reads it as construct does, but consecutive numbers with
-one call of :mod:`struct`: 2 µs in place of 20. Its fields are texts with their length before them
-(:class:`Text`), numbers, one of which may be bounded (:class:`AtMost`), arrays of numbers whose count is a
-field before them, and any other construct.
+one call of :mod:`struct`: 2 µs instead of 20. Its fields are texts preceded by their length (:class:`Text`),
+numbers, one of which may be bounded (:class:`AtMost`), arrays of numbers whose count is an earlier field, and
+any other construct.
 
-A file's beginning is read through a :class:`HeadReader`, which knows what was missing where it ended.
+The beginning of a file is read through a :class:`HeadReader`, which knows what was missing at its end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class HeadReader(Reader):
-    """The first bytes of a file: nothing is copied of a part that isn't there in full.
+    """The first bytes of a file: nothing is copied of a part that is incomplete.
 
     Args:
         head: the bytes at hand.
@@ -48,10 +48,10 @@ class HeadReader(Reader):
         super().__init__(head)
         self.head, self.size = head, size
         self.wanted = 0
-        """Bytes that were asked for and weren't there; they would begin where the reader still stands."""
+        """Number of bytes that were asked for and missing; they would begin where the reader still is."""
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, by default all; none where they aren't there in full."""
+        """The next bytes, by default all; empty if they are incomplete."""
         begin = self._at
         size = self.left() if size < 0 else size
         if size > len(self.head) - begin:
@@ -61,17 +61,17 @@ class HeadReader(Reader):
         return bytes(self.head[begin : self._at])
 
     def skip(self, size: int, path: str = "") -> int:
-        """Pass over bytes.
+        """Skip bytes.
 
         Args:
-            size: of them.
+            size: how many.
             path: to their field, as construct writes it.
 
         Returns:
             The place of the first.
 
         Raises:
-            StreamError: they aren't there in full.
+            StreamError: they are incomplete.
         """
         begin = self._at
         if size > len(self.head) - begin:
@@ -84,9 +84,9 @@ class HeadReader(Reader):
         """Refuse a number of things that the rest of the file cannot hold.
 
         Args:
-            count: of the things.
-            least: bytes of one of them.
-            what: they are, in the plural.
+            count: how many.
+            least: fewest bytes of one of them.
+            what: what they are, in the plural.
         """
         most = (self.size - self._at) // least
         if count > most:
@@ -94,7 +94,7 @@ class HeadReader(Reader):
             raise ArchiveError(place=place, expected=f"at most {most:,} {what}", found=f"{count:,}")
 
     def text_ahead(self, begin: int, size: int) -> None:
-        """Is called before a text is made of some bytes, of which the first is given; it may refuse it."""
+        """Called before ``size`` bytes from ``begin`` on are decoded as a text, which it may refuse."""
 
 
 class AtMost(Subconstruct):  # type: ignore[misc]  # it has no types
@@ -122,7 +122,7 @@ class AtMost(Subconstruct):  # type: ignore[misc]  # it has no types
 
 
 class Text(Construct):  # type: ignore[misc]  # it has no types
-    """UTF-8 with its length in bytes before it; other bytes are shown escaped.
+    """UTF-8, preceded by its length in bytes; other bytes are shown escaped.
 
     Args:
         length: a number.
@@ -139,7 +139,7 @@ class Text(Construct):  # type: ignore[misc]  # it has no types
         return decoded(stream_read(stream, size, path))
 
     def read(self, reader: HeadReader, path: str) -> str:
-        """The same, from the head of a file, of which the text is noted before it is made.
+        """The same, from the head of a file, with :meth:`HeadReader.text_ahead` called first.
 
         Raises:
             StreamError: the data end.
@@ -181,7 +181,7 @@ class CompiledRow:
 
     @cached_property
     def _steps(self) -> list[tuple[str, _Numbers | Construct]]:
-        """What is read at once: numbers, of which an array can only be the first, or another field."""
+        """What is read at once: numbers, of which only the first can be an array, or another field."""
         steps: list[tuple[str, _Numbers | Construct]] = []
         for part in self.declared.subcon.subcons:
             field = _unnamed(part)
@@ -197,7 +197,7 @@ class CompiledRow:
         return steps
 
     def read(self, reader: HeadReader, path: str = "(parsing)") -> Row:
-        """The row at the reader's place.
+        """The row at the reader's position.
 
         Args:
             reader: of the bytes.
@@ -226,7 +226,7 @@ def _unnamed(part: Construct) -> Construct:
 
 
 def _number_of(field: Construct) -> FormatField | None:
-    """The number that a field is, or has many of."""
+    """The number that a field is, or that its array holds."""
     inner = field.subcon if isinstance(field, AtMost | Array) else field
     return inner if isinstance(inner, FormatField) else None
 
@@ -248,7 +248,7 @@ class _Numbers:
         self._bounds: list[tuple[str, AtMost]] = []
 
     def add(self, name: str, field: Construct, number: FormatField) -> None:
-        """One more field, which is a number or has many of it.
+        """Add a field, which is a number or an array of it.
 
         Raises:
             TypeError: it has another byte order.
@@ -288,7 +288,7 @@ class _Numbers:
             bound.check(values[name])
 
     def _skip_each(self, reader: HeadReader, array_size: int, path: str) -> None:
-        """Pass over field after field, so that the error names the one that isn't there in full."""
+        """Skip field by field, so that the error names the incomplete one."""
         if self._array is not None:
             reader.skip(array_size, f"{path} -> {self._array[0]}")
         for name, size in zip(self._names, self._sizes, strict=True):

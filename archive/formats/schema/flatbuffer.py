@@ -1,19 +1,19 @@
-r"""FlatBuffers: tables whose fields stand at offsets, each table declared once, in its schema's order.
+r"""FlatBuffers: tables whose fields are at offsets; each table is declared once, in its schema's order.
 
     file      = [size U32] root identifier …        size: bytes that follow; root: a reference to a table
-    table     = distance S32, fields                the vtable stands that many bytes before the table
-    vtable    = size U16, table U16, field U16 …    bytes of both, and where each field stands in the table
+    table     = distance S32, fields                the vtable is that many bytes before the table
+    vtable    = size U16, table U16, field U16 …    sizes of both, and the offset of each field in the table
     vector    = length U32, elements
     string    = a vector of bytes
-    reference = U32                                 what it refers to stands that many bytes after it
+    reference = U32                                 what it refers to is that many bytes after it
 
-Numbers are little-endian. A field whose place is 0, or after the vtable's end, has its default: of a
-reference, that nothing is there. Fields after the declared ones are of later releases. Source: the binary
-format at https://flatbuffers.dev/internals/.
+Numbers are little-endian. A field whose offset is 0, or missing because the vtable ends before it, has its
+default; for a reference, the default is nothing. Fields after the declared ones come from later releases.
+Source: the binary format at https://flatbuffers.dev/internals/.
 
 A number is declared as construct's own (``Int32sl``), with a default other than 0 as construct's ``Default``.
-A :data:`Text`, a :class:`Vector` and another :class:`Table` stand where a reference leads to; so does what
-isn't read, an :class:`Unread`:
+A :data:`Text`, a :class:`Vector` and another :class:`Table` are reached by a reference; so is an
+:class:`Unread`, which isn't read:
 
     >>> POINT = Table("Point", "label" / Text, "x" / Int32sl, "line" / Default(Int32sl, -1) * "from 1")
     >>> PATH = Table("Path", "points" / Vector(POINT) * "in the order of drawing")
@@ -25,11 +25,11 @@ isn't read, an :class:`Unread`:
         line: int = -1    from 1
 
 :func:`parse` reads tables one by one, as Python objects; many tables at once are columns
-(:mod:`archive.formats.schema.flatbuffer_columns`). Both refuse a reference that leads out of the file in the
-same words, with the table and the field: ``Path.points``.
+(:mod:`archive.formats.schema.flatbuffer_columns`). Both refuse a reference that leads out of the file with
+the same message, which names the table and the field: ``Path.points``.
 
-References lead forward and a declaration has no circle, so reading ends. Tables may still share bytes, so
-vectors have no more elements together than the file has bytes for, and distinct strings no more bytes.
+References lead forward and declarations have no cycle, so reading ends. Tables may still share bytes, so all
+vectors together have no more elements than the file has bytes for, and distinct strings no more bytes.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ SIZE = 4
 """Bytes of a size, a length or a reference."""
 IDENTIFIER_BYTES = 4
 VTABLE_HEAD = 4
-"""Bytes of a vtable before the places of fields."""
+"""Bytes of a vtable before the offsets of fields."""
 NOTHING = 0
-"""The place of what a field does not refer to: the file's head stands there."""
+"""The place that means "no reference": the file's head is there."""
 FIELD_BYTES = 300
-"""Bytes of memory that a field of a table, or an element of a vector, costs as Python objects."""
+"""Bytes of memory that a field of a table, or an element of a vector, takes as Python objects."""
 SCALARS = {"u1": "ubyte", "i1": "byte", "u2": "ushort", "i2": "short", "u4": "uint", "i4": "int"}
 SCALARS |= {"u8": "ulong", "i8": "long", "f4": "float", "f8": "double"}
-"""Names of numbers in a ``.fbs``, by their names in numpy."""
+"""Names of number types in a ``.fbs``, by their names in numpy."""
 
 
 # --- declarations
@@ -97,9 +97,9 @@ class TableField(NamedTuple):
     """A field of a table.
 
     Attributes:
-        number: its place in the schema, from 0.
-        item: what is declared: a number, or what is referred to.
-        default: what it is where the table has none; None of a reference.
+        number: its position in the schema, from 0.
+        item: what is declared: a number, or what the reference leads to.
+        default: its value if the table has none; None for a reference.
         docs: what the declaration says of it.
     """
 
@@ -110,12 +110,12 @@ class TableField(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes in the table."""
+        """Number of its bytes in the table."""
         return size_of(self.item)
 
     @property
     def type(self) -> str:
-        """The type in numpy of the number that stands in the table: ``<u4`` of a reference."""
+        """The numpy type of the number in the table: ``<u4`` for a reference."""
         form = self.item if isinstance(self.item, FormatField) else Int32ul
         return str(form.fmtstr[0] + NUMPY_TYPES[form.fmtstr[1:]])
 
@@ -131,7 +131,7 @@ def _field(number: int, declared: Renamed) -> TableField:
 
 
 def size_of(item: Construct) -> int:
-    """The bytes of an item where it is listed: a number's own, or a reference's."""
+    """Bytes of an item in a table or vector: those of a number, or of a reference."""
     return int(item.length) if isinstance(item, FormatField) else SIZE
 
 
@@ -163,7 +163,7 @@ Text = _Text()
 
 
 class Unread(Construct):  # type: ignore[misc]  # it has no types
-    """What is referred to and not read: the byte where it stands.
+    """Something that is referred to but not read: parsed, it is the byte where it begins.
 
     Args:
         name: of the table in the schema.
@@ -228,7 +228,7 @@ def bounds(data: Bytes, identifier: bytes) -> tuple[int, int]:
 
 
 def parse(root: Table, data: Bytes, identifier: bytes, allowance: Allowance) -> Container:
-    """The table that all others are in, and these in it.
+    """The root table, with all others in it.
 
     Args:
         root: its declaration.
@@ -259,12 +259,12 @@ class Buffer(Reader):
         return self._end
 
     def check(self, is_right: bool, place: int, expected: str) -> None:  # noqa: FBT001 (an assertion)
-        """Refuse what is wrong at a place."""
+        """Refuse something wrong at a place."""
         if not is_right:
             raise ArchiveError(place=f"byte {place}", expected=expected)
 
     def within(self, what: str) -> str:
-        """What is expected of things that stand in the buffer."""
+        """What is expected of things in the buffer."""
         return f"{what} within {self._end:,} bytes"
 
     def number(self, form: FormatField, place: int, what: str) -> int:
@@ -274,7 +274,7 @@ class Buffer(Reader):
         return form.parse_stream(self)  # type: ignore[no-any-return]
 
     def item(self, item: Construct, place: int, what: str) -> Any:  # noqa: ANN401 (as declared)
-        """What is listed at a place: a number, or what a reference leads to."""
+        """The item at a place: a number, or what a reference leads to."""
         if isinstance(item, FormatField):
             return self.number(item, place, what)
         self.seek(place + self.number(Int32ul, place, what))

@@ -1,8 +1,8 @@
 """Many tables of a FlatBuffer at once, as columns; :mod:`~archive.formats.schema.flatbuffer` declares them.
 
 A column has an entry for each of n tables. What a field refers to is found for all of them in one step:
-:meth:`Tables.tables` and :meth:`Tables.vectors` give the tables that a field leads to, of which there is one
-for each that has the field, or as many as each vector has.
+:meth:`Tables.tables` and :meth:`Tables.vectors` return the tables that a field leads to, one for each table
+that has the field, or as many as each vector has.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 DISTANCE, PLACE, REFERENCE = "<i4", "<u2", "<u4"
-"""Of a table's vtable; of a field in its table; of a string, a vector or a table, and of a length."""
+"""The types of a vtable's distance from its table, of a field's place in its table, and of references."""
 BYTES_A_TABLE = 128
-"""Bytes of memory that reading a field of a table costs at most, while it lasts."""
+"""Bytes of memory that reading a field of a table takes at most, while it lasts."""
 
 
 class FlatBuffer:
@@ -32,7 +32,7 @@ class FlatBuffer:
     Args:
         data: the file.
         identifier: its four bytes.
-        allowance: the memory that reading may cost.
+        allowance: the memory that reading may take.
     """
 
     def __init__(self, data: memoryview, identifier: bytes, allowance: Allowance) -> None:
@@ -44,7 +44,7 @@ class FlatBuffer:
         return len(self._bytes)
 
     def root(self, declared: Table) -> Tables:
-        """The table that all others are in."""
+        """The root table."""
         place = np.array([self._start], np.int64)
         return Tables(self, declared, place + self.numbers(place, REFERENCE, "the root's reference"))
 
@@ -54,7 +54,7 @@ class FlatBuffer:
         Args:
             places: of their first bytes (n, int64).
             form: their type in numpy: ``<u8``.
-            what: the things that stand there, for messages.
+            what: what is there, for messages.
         """
         size = np.dtype(form).itemsize
         self.check((places < 0) | (places + size > len(self)), places, self.within(what))
@@ -63,12 +63,12 @@ class FlatBuffer:
         return found.astype(column_type(form))
 
     def check(self, is_wrong: np.ndarray, places: np.ndarray, expected: str) -> None:
-        """Refuse what is wrong at some places (n), of which a column of booleans says (n)."""
+        """Refuse the first of some places (n) that a column of booleans (n) calls wrong."""
         if is_wrong.any():
             raise ArchiveError(place=f"byte {int(places[np.argmax(is_wrong)])}", expected=expected)
 
     def within(self, what: str) -> str:
-        """What is expected of things that stand in the buffer."""
+        """What is expected of things in the buffer."""
         return f"{what} within {len(self):,} bytes"
 
     def texts(self, places: np.ndarray, what: str) -> tuple[np.ndarray, Sequence[str]]:
@@ -94,7 +94,7 @@ class FlatBuffer:
 
 
 def column_type(form: str) -> type[np.generic]:
-    """The type of a column of numbers: int64, of unsigned ones of eight bytes uint64, of floats float64."""
+    """The type of a column of numbers: int64; for unsigned eight-byte ones uint64, for floats float64."""
     if form[1] == "f":
         return np.float64
     return np.uint64 if form[1:] == "u8" else np.int64
@@ -104,7 +104,7 @@ class Tables:
     """Tables of one declaration.
 
     Args:
-        buffer: that they stand in.
+        buffer: that they are in.
         declared: what each is.
         places: of their first bytes (n, int64).
     """
@@ -132,14 +132,14 @@ class Tables:
         return found
 
     def references(self, name: str) -> np.ndarray:
-        """The places that a field refers to (n), ``NOTHING`` where it does not."""
+        """The places that a field refers to (n), ``NOTHING`` where it refers to none."""
         places = self._fields(name)
         is_there = places != NOTHING
         places[is_there] += self._buffer.numbers(places[is_there], REFERENCE, self._what(name))
         return places
 
     def tables(self, name: str) -> tuple[np.ndarray, Tables]:
-        """The tables that a field refers to: whether there is one (n), and those that are there (m)."""
+        """The tables that a field refers to: whether each exists (n), and those that do (m)."""
         places, item = self.references(name), self._declared.fields[name].item
         is_there = places != NOTHING
         return is_there, Tables(self._buffer, item, places[is_there])

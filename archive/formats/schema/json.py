@@ -1,7 +1,7 @@
-r"""The vocabulary in which JSON is declared, and whether a value is as declared.
+r"""The vocabulary in which JSON is declared, and whether a value matches a declaration.
 
-A type is one of the plain ones, ``str``, ``int``, ``bool``, ``float`` and ``any``; the name of another type;
-or what is made of types: :class:`JsonClass`, :class:`JsonUnion`, :class:`ListOf` and the others below.
+A type is a plain one, ``str``, ``int``, ``bool``, ``float`` or ``any``; the name of another type;
+or made from types: :class:`JsonClass`, :class:`JsonUnion`, :class:`ListOf` and the others below.
 
     >>> POINT = JsonClass({"x": "int", "y": "int"}, {"label": Nullable("str")}, {"x": "from the left"})
     >>> checked({"x": 1, "y": 2}, POINT)
@@ -16,7 +16,7 @@ or what is made of types: :class:`JsonClass`, :class:`JsonUnion`, :class:`ListOf
       y: int
       label: str or null, or left out
 
-:func:`mismatches` gives all that is not as declared, in the order of the declaration.
+:func:`mismatches` lists whatever isn't as declared, in the order of the declaration.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """A text that matches a pattern as a whole; ``words`` say what it should be, for messages."""
+    """A text that fully matches a pattern; ``words`` say what it should be, for messages."""
 
     pattern: re.Pattern[str]
     words: str
@@ -53,7 +53,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class DictOf:
-    """An object of any keys; ``item`` is the type of each value, ``key`` that of the keys, if any."""
+    """An object with any keys; ``item`` is the type of each value, ``key`` that of the keys, if any."""
 
     item: Type
     key: Matching | None = None
@@ -86,7 +86,7 @@ class JsonClass(NamedTuple):
     Attributes:
         required: the fields that must be there.
         others: those that may be left out.
-        docs: what there is to say of a field, by its name.
+        docs: the docs of fields, by name.
     """
 
     required: Mapping[str, Type]
@@ -95,13 +95,13 @@ class JsonClass(NamedTuple):
 
 
 class JsonUnion(NamedTuple):
-    """An object with one key, its *tag*, and the type of the value by the tag."""
+    """An object with one key, its *tag*, which decides the type of the value."""
 
     tags: Mapping[str, Type]
 
 
 Type = str | Matching | ListOf | DictOf | Nullable | OneOrMore | UpTo | JsonClass | JsonUnion
-"""A plain type, or one that has a name; or what is made of these."""
+"""A plain type, a named one, or one made from these."""
 WORDS = {
     "str": "a text",
     "int": "an integer",
@@ -109,11 +109,11 @@ WORDS = {
     "float": "a number",
     "any": "any value",
 }
-"""The plain types. JSON has no numbers for infinities and nan: as a ``float``, their names as texts count."""
+"""The plain types. JSON has no numbers for infinities and nan: their names as texts count as ``float``."""
 EXACT = {"str": str, "int": int, "bool": bool}
 NOT_IN_JSON = ("Infinity", "-Infinity", "NaN")
 KEY_CHARACTERS, CHECKED_CHARACTERS = 200, 60
-"""Characters of a key in a JSON path, and in one of other JSON. PyTorch's own names have some 60."""
+"""Most characters of a key in a JSON path, and in one of other JSON. PyTorch's own names have some 60."""
 
 
 # --- comparison
@@ -122,8 +122,8 @@ KEY_CHARACTERS, CHECKED_CHARACTERS = 200, 60
 class Fault(Enum):
     """What is wrong with a value.
 
-    ``KIND``: it is of another kind. ``FIELD``: an object has not a field that it must have. ``KEY``: a key
-    isn't as declared. ``KEYS``: a union has no key, or several; ``TAG``: or one that isn't among its tags.
+    ``KIND``: it is of another kind. ``FIELD``: an object lacks a required field. ``KEY``: a key isn't as
+    declared. ``KEYS``: a union has no key, or several. ``TAG``: a union's key isn't among its tags.
     """
 
     KIND = auto()
@@ -141,8 +141,8 @@ class Mismatch(NamedTuple):
         problem: what was expected, and what is there.
         fault: what is wrong with it.
         kind: what it should be.
-        value: that is there; of a wrong tag or key, this.
-        step: the field or the number under which it stands; None for the value of the whole.
+        value: the value found; for a wrong tag or key, that.
+        step: the field or index where it is; None for the whole value.
     """
 
     place: str
@@ -154,12 +154,12 @@ class Mismatch(NamedTuple):
 
 
 def checked(value: object, kind: Type, named: Mapping[str, Type] | None = None) -> Any:  # noqa: ANN401 (any JSON)
-    """A value that is of a type.
+    """Return a value if it is of a type.
 
     Args:
         value: any JSON.
         kind: the type.
-        named: the types that have names.
+        named: the named types.
     """
     for mismatch in mismatches(value, kind, named, CHECKED_CHARACTERS):
         raise ArchiveError(mismatch.problem, place=mismatch.place)
@@ -172,24 +172,24 @@ def mismatches(
     named: Mapping[str, Type] | None = None,
     key_characters: int = KEY_CHARACTERS,
 ) -> Iterator[Mismatch]:
-    """The parts of a value that are not of a type, in the order of the type's fields.
+    """The parts of a value that don't match a type, in the order of the type's fields.
 
     Args:
         value: any JSON.
         kind: the type.
-        named: the types that have names.
+        named: the named types.
         key_characters: of a key in a JSON path.
     """
     return _Comparison(named or {}, key_characters).of(value, kind)
 
 
 def short(key: str, most: int = KEY_CHARACTERS) -> str:
-    """A key of any length, for a JSON path."""
+    """A key of any length, shortened for a JSON path."""
     return key if len(key) <= most else f"{key[:most]}…"
 
 
 class _Comparison:
-    """A value is compared with a type; ``path`` leads to the value that is looked at."""
+    """The comparison of a value with a type; ``path`` leads to the current value."""
 
     def __init__(self, named: Mapping[str, Type], key_characters: int) -> None:
         self.path: list[str | int] = []
@@ -306,7 +306,7 @@ def tree(kind: Type, named: Mapping[str, Type] | None = None) -> list[str]:
 
     Args:
         kind: the type.
-        named: the types that have names, each of which is written out where it is met first.
+        named: the named types, each of which is written out at its first use.
     """
     return _Description(named or {}).lines(kind)
 
@@ -320,7 +320,7 @@ class _Description:
         return [self._words(kind), *self._below(kind)]
 
     def _below(self, kind: Type) -> list[str]:
-        """The lines of what has fields in a type."""
+        """The lines for the fields in a type."""
         if isinstance(kind, str):
             if kind not in self._named or kind in self._written:
                 return []
@@ -343,7 +343,7 @@ class _Description:
         return lines
 
     def _words(self, kind: Type) -> str:
-        """A type in few words."""
+        """A type in a few words."""
         if isinstance(kind, str):
             return kind
         if isinstance(kind, UpTo):

@@ -1,4 +1,4 @@
-r"""Protobuf: a message is a construct of ours, whose fields are found by number.
+r"""Protobuf: a message is a construct whose fields are found by number.
 
     >>> from archive.formats.schema.binary import build, parse
     >>> PLACE = Message("Place", "line" / Numbered(1, INT64) * "from 1", "names" / Repeated(2, STRING))
@@ -7,23 +7,23 @@ r"""Protobuf: a message is a construct of ours, whose fields are found by number
     >>> parse(PLACE, b"\x08\x07\x12\x01a\x12\x01b")
     Container(line=7, names=ListContainer(['a', 'b']))
 
-A message is its fields, one after the other, in any order. A field begins with its *tag*, an integer in
-variable form: ``number << 3 | wire type``.
+A message is its concatenated fields, in any order. A field begins with its *tag*, an integer in variable
+form: ``number << 3 | wire type``.
 
 ==========  ==============================================
 wire type   the field's value
 ==========  ==============================================
-0           an integer in variable form: 7 bits a byte, the lowest first; all but the last have the top bit
+0           an integer in variable form: 7 bits a byte, lowest first; all but the last have the top bit set
 1           8 bytes
 2           a length in variable form, and as many bytes: a text, a message, packed numbers
 5           4 bytes
 ==========  ==============================================
 
-Groups (3 and 4) are refused: no format that is read here has them. Repeated numbers may be packed or be a
-field each, whatever the format says; built, they are packed. Fields that aren't declared are passed over.
+Groups (3 and 4) are refused: no format read here has them. Repeated numbers may be packed or a field each,
+whatever the format says; when built, they are packed. Fields that aren't declared are skipped.
 
-Small messages are parsed whole. A file that is one message is walked (:class:`MessageReader`), which makes
-nothing of what nobody looks into.
+Small messages are parsed whole. A file that is one message is walked (:class:`MessageReader`), which creates
+nothing for what nobody reads.
 
 Source: "Encoding" in Protocol Buffers' documentation.
 """
@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 FIXED = {FIXED64: 8, FIXED32: 4}
 MOST_FIELDS = 1 << 24
-"""Fields of a file that are looked at. The largest real model seen has less than a million."""
+"""Most fields of a file that are read. The largest real model seen has less than a million."""
 DEPTH = 100
-"""Messages inside of messages that are parsed; protobuf's own readers go no further."""
+"""Most messages inside one another; protobuf's own readers go no further."""
 CHUNK = 4096
-"""Bytes of a remote file that are looked at together."""
+"""Bytes of a remote file that are read together."""
 
 
 # --- types of values
@@ -100,7 +100,7 @@ class Varint(Construct):  # type: ignore[misc]  # it has no types
 
 
 class String(Construct):  # type: ignore[misc]  # it has no types
-    """All bytes that are left, as a text in UTF-8; other bytes are shown escaped."""
+    """All remaining bytes, as a text in UTF-8; other bytes are shown escaped."""
 
     wire = LENGTH
 
@@ -114,7 +114,7 @@ class String(Construct):  # type: ignore[misc]  # it has no types
 
 
 class _Plain(Construct):  # type: ignore[misc]  # it has no types
-    """All bytes that are left.
+    """All remaining bytes.
 
     Args:
         is_text: whether a format's documents call them a text, though they may be any bytes.
@@ -145,24 +145,24 @@ class _Fixed(Subconstruct):  # type: ignore[misc]  # it has no types
 
 INT64, UINT64 = Varint(signed=True), Varint(signed=False)
 INT32 = ENUM = INT64
-"""Protobuf writes a negative one as one of 64 bits."""
+"""Protobuf writes a negative one with 64 bits."""
 FLOAT, DOUBLE = _Fixed(Float32l), _Fixed(Float64l)
 STRING = String()
 TEXT, BYTES = _Plain(is_text=True), _Plain(is_text=False)
-"""``bytes``: a text by the format's documents, or not."""
+"""``bytes``: a text according to the format's documents, or not."""
 ANY = {VARINT: UINT64, FIXED64: DOUBLE, LENGTH: BYTES, FIXED32: FLOAT}
-"""How the value of an unknown field is passed over."""
+"""How the value of an unknown field is skipped."""
 
 
 # --- messages
 
 
 class Numbered(Subconstruct):  # type: ignore[misc]  # it has no types
-    """The value of a field of a message: the last one, where there are several.
+    """The value of a field of a message: the last one, if there are several.
 
     Args:
         number: of the field.
-        value: its type: one of those above, a :class:`Message`, or a ``LazyBound`` of one that is declared
+        value: its type: one of those above, a :class:`Message`, or a ``LazyBound`` for one that is declared
             later.
     """
 
@@ -179,20 +179,20 @@ class Numbered(Subconstruct):  # type: ignore[misc]  # it has no types
 
 
 class Repeated(Numbered):
-    """The values of a field that may be there several times."""
+    """The values of a field that may occur several times."""
 
     repeated = True
 
 
 class Message(Construct):  # type: ignore[misc]  # it has no types
-    """A message: all bytes that are left are its fields.
+    """A message: all remaining bytes are its fields.
 
-    Parsed, it is a container of all declared fields: None for one that isn't there, a list for one that may
-    be repeated.
+    Parsed, it is a container of all declared fields: None for a missing one, a list for one that may be
+    repeated.
 
     Args:
         name: of the message.
-        fields: of it: ``"name" / Numbered(3, STRING) * "of the node"``.
+        fields: its fields: ``"name" / Numbered(3, STRING) * "of the node"``.
     """
 
     wire = LENGTH
@@ -223,7 +223,7 @@ class Message(Construct):  # type: ignore[misc]  # it has no types
 
     @cached_property
     def elements(self) -> frozenset[int]:
-        """The numbers of fields whose bytes are packed numbers, or bytes that are no text."""
+        """The numbers of fields whose bytes are packed numbers, or bytes that aren't text."""
         return frozenset(
             number
             for number, (_, field) in self.fields.items()
@@ -233,7 +233,7 @@ class Message(Construct):  # type: ignore[misc]  # it has no types
     def _parse(self, stream: Any, context: Container, path: str) -> Container:  # noqa: ANN401 (any stream)
         inner = Container(_=context, _params=context._params, _depth=context.get("_depth", 0) + 1)  # noqa: SLF001 (construct's own protocol)
         if inner["_depth"] > DEPTH:
-            raise ExplicitError(f"more than {DEPTH} messages inside of each other", path=path)
+            raise ExplicitError(f"more than {DEPTH} messages inside each other", path=path)
         found = Container(
             {name: ListContainer() if field.repeated else None for name, field in self.fields.values()}
         )
@@ -290,7 +290,7 @@ def _values(
     context: Container,
     path: str,
 ) -> Iterator[Any]:
-    """The values of the field that follows a tag: several, if they are packed; of an unknown one, any."""
+    """The values of the field that follows a tag: several, if they are packed; any, for an unknown field."""
     kind: Construct = field.value if field is not None else ANY[wire]
     is_packed = wire == LENGTH != kind.wire and field is not None and field.repeated
     if kind.wire != wire and not is_packed:
@@ -315,10 +315,10 @@ class Field(NamedTuple):
     Attributes:
         number: of the field.
         wire: its wire type.
-        value: of an integer, its value; else 0.
+        value: the value of an integer; else 0.
         start: the first byte of its value, after tag and length.
         stop: the byte after its value.
-        name: that it is declared with; "" if it isn't.
+        name: its declared name; "" if it has none.
     """
 
     number: int
@@ -333,7 +333,7 @@ class MessageReader:
     """The fields of a file that is one message.
 
     Args:
-        data: the file. Of a remote one, only the blocks are fetched in which a field begins.
+        data: the file. Of a remote one, only the blocks where a field begins are fetched.
     """
 
     def __init__(self, data: Bytes) -> None:
@@ -384,7 +384,7 @@ class MessageReader:
             yield value
 
     def _integer(self, at: int, stop: int) -> tuple[int, int]:
-        """An integer in variable form, and the place after it."""
+        """An integer in variable form, and the position after it."""
         place = at - self._base
         if 0 <= place < len(self._buffer) and at < stop and (byte := self._buffer[place]) < MORE:
             return byte, at + 1
@@ -400,6 +400,6 @@ class MessageReader:
 
 
 def signed(value: int) -> int:
-    """An integer of 64 bits as one with a sign, which its highest bit is."""
+    """An integer of 64 bits as one with a sign: its highest bit."""
     value &= (1 << 64) - 1
     return value - (value >> 63 << 64)

@@ -8,8 +8,8 @@ r"""Layouts with integers of variable length: a ``construct.Struct``, compiled o
     ([step(rows=300, start=-2, sum=7)], 5)
 
 ``VarInt`` has seven bits a byte, lowest first, and the eighth set in all bytes but the last. ``ZigZag`` is
-the ``VarInt`` of a signed number: of 0, -1, 1, -2 it is 0, 1, 2, 3. construct reads them without a bound;
-here a number has at most ten bytes, enough for 64 bits.
+the ``VarInt`` of a signed number: 0, -1, 1, -2 become 0, 1, 2, 3. construct reads them without a bound; here
+a number has at most ten bytes, enough for 64 bits.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class VariableField(NamedTuple):
     Attributes:
         name: as the declaration has it.
         docs: what the declaration says of it.
-        read: gives the value at a byte, and the byte after it.
-        build: gives the bytes of a value.
+        read: returns the value at a byte, and the byte after it.
+        build: returns the bytes of a value.
     """
 
     name: str
@@ -140,7 +140,7 @@ class VariableLayout:
         return rows, at
 
     def read_field(self, name: str, data: memoryview | bytes, at: int, count: int) -> tuple[list[Any], int]:
-        """One field of some headers whose fields stand together, field by field, and the byte after it."""
+        """One field of some headers that are stored field by field, and the byte after it."""
         values, read = [], self.fields[name].read
         try:
             for _ in range(count):
@@ -159,7 +159,7 @@ class VariableLayout:
         return b"".join([field.build(value) for field, value in zip(self.fields.values(), row, strict=True)])
 
     def build_field(self, name: str, values: Iterable[object]) -> bytes:
-        """The bytes of one field of some headers whose fields stand together."""
+        """The bytes of one field of some headers that are stored field by field."""
         return b"".join(map(self.fields[name].build, values))
 
 
@@ -172,7 +172,7 @@ def _compiled(part: Construct) -> tuple[Read, Build]:
     """What reads and builds a field.
 
     Raises:
-        TypeError: it is a constant, or of no kind that a layout takes.
+        TypeError: it is a constant, or of a kind that no layout takes.
     """
     inner = part
     while isinstance(inner, Renamed):

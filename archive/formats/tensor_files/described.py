@@ -1,7 +1,7 @@
-"""What a file of tensors tells of itself, in one form for all formats.
+"""What a file of tensors says of itself, in one form for all formats.
 
-Every byte of the file is of one record at most; what no record has is padding. A tensor whose bytes are in
-the file has a record of its own, ``data/NAME``, or shares one with those of the same storage.
+Every byte of the file belongs to at most one record; bytes of no record are padding. A tensor whose bytes are
+in the file has a record of its own, ``data/NAME``, or shares one with the tensors of the same storage.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 HEADER = "header"
-"""The record of all that is none of the others, but padding."""
+"""The record of everything that isn't in another record or padding."""
 TENSOR_BYTES = 4000
-"""Bytes of memory that a tensor, its record and what is told of both as JSON cost, besides its name."""
+"""Bytes of memory that a tensor, its record and what JSON says of both take, besides its name."""
 BYTE = 8
 """Bits."""
 PLACE_BYTES = 200
-"""Bytes of memory that the place of a text costs."""
+"""Bytes of memory that the place of a text takes."""
 WINDOW, MOST_READ = 1 << 20, 1 << 28
-"""Bytes of a file elsewhere that are read for its header at first, and at most."""
+"""Bytes of a remote file that are read for its header at first, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayOf:
-    """An array in a file's metadata, which may be long, and is not read.
+    """An array in a file's metadata, which may be long and is not read.
 
     Attributes:
         count: how many values it has.
-        type: of these, as the format's module names it.
+        type: their type, as the format's module names it.
     """
 
     count: int
@@ -57,14 +57,14 @@ Value: TypeAlias = str | int | float | bool | ArrayOf
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A record of a file that is no zip: the bytes from one place to another, or from several ones.
+    """A record of a file that isn't a zip: one stretch of bytes, or several.
 
     Attributes:
         kind: of the record.
-        spans: the first byte of each stretch, and the one behind its last.
-        width: of integers in protobuf's variable form, the bytes that each becomes; else 0.
+        spans: the first byte of each stretch, and the byte after its last.
+        width: for integers in protobuf's variable form, the bytes that each becomes; else 0.
         count: how many of these there are.
-        bits: of each that the record has, packed; 0 where it has all.
+        bits: how many bits of each the record has, packed; 0 if it has all.
     """
 
     kind: RecordKind
@@ -80,14 +80,14 @@ class FileRecord:
 
     @property
     def size(self) -> int:
-        """Bytes of the record as it is read."""
+        """Bytes of the record when read."""
         bits = self.bits or BYTE * self.width
         return -(-bits * self.count // BYTE) if self.width else self.stored_size
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Where a tensor lies that is in a file beside this one.
+    """Where a tensor in a file beside this one is.
 
     Attributes:
         file: its path below this file's folder, with slashes.
@@ -102,7 +102,7 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class ClassSource:
-    """The source of a class of Python, as ``torch.save`` kept it beside a whole module.
+    """The source of a Python class, as ``torch.save`` kept it with a whole module.
 
     Attributes:
         name: of the class.
@@ -117,18 +117,19 @@ class ClassSource:
 
 @dataclass(frozen=True, slots=True)
 class TensorFile:
-    """What a file of tensors tells of itself.
+    """What a file of tensors says of itself.
 
     Attributes:
         what: the kind of file in words, with details: "GGUF 3, little-endian, of 291 tensors".
-        records: by name. ``header`` is all that is none of the others, but padding.
-        tensors: by name, in the order in which the file describes them. The record of each is one of these.
-        metadata: what the file says of the model; of arrays, how many values they have.
+        records: by name. ``header`` is everything that isn't in another record or padding.
+        tensors: by name, in the order in which the file describes them. The record of each is one of
+            ``records``.
+        metadata: what the file says of the model; for arrays, how many values they have.
         external: of tensors in other files, where they lie; the records of these are "".
         sources: of classes, where whole modules were saved.
         padding: bytes that only align others.
         is_big_endian: whether the elements are big-endian.
-        version: of the format; None where its files have none.
+        version: of the format; None if its files have none.
     """
 
     what: str
@@ -143,13 +144,13 @@ class TensorFile:
 
 
 class TextPlace(NamedTuple):
-    """Where a text lies in a file.
+    """Where a text is in a file.
 
     Attributes:
         start: its first byte.
-        stop: the one behind its last.
+        stop: the byte after its last.
         is_value: whether it is the value of the text before it, which is a key.
-        is_id: whether it names a part of the model: its slashes part scopes, not folders.
+        is_id: whether it names a part of the model: its slashes separate scopes, not folders.
     """
 
     start: int
@@ -163,12 +164,12 @@ class CutShortError(ArchiveError):
 
 
 def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, Allowance], T]) -> T:
-    """Call a reader of a file's beginning; of a file elsewhere, with more and more of it.
+    """Call a header reader, giving it more and more of a remote file until that is enough.
 
     Args:
         data: the file.
-        allowance: the memory that it may cost; what came of too few bytes costs none.
-        read: is given its first bytes, and raises :class:`CutShortError` if they are too few.
+        allowance: the memory that it may take; failed attempts take none.
+        read: gets the first bytes, and raises :class:`CutShortError` if they are too few.
     """
     most = min(len(data), MOST_READ)
     size = most if isinstance(data, memoryview) else WINDOW
@@ -182,16 +183,16 @@ def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, All
                 raise ArchiveError(expected=expected, found="a longer one") from None
             size *= 4
         else:
-            allowance.take(cost, "what the file's beginning tells")
+            allowance.take(cost, "what the file's beginning says")
             return result
 
 
 def header_around(size: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """All stretches of a file between some that lie apart.
+    """The stretches of a file between given ones, which do not touch.
 
     Args:
         size: of the file.
-        spans: the first byte of each, and the one behind its last.
+        spans: the first byte of each, and the byte after its last.
     """
     around, at = [], 0
     for start, stop in sorted(spans):
@@ -210,5 +211,5 @@ def take_tensor(name: str, allowance: Allowance) -> None:
 
 
 def twice(what: str, name: str) -> ArchiveError:
-    """The error of a name that two things have."""
+    """The error for a name that occurs twice."""
     return ArchiveError(f"{what} {shown(name)} is there twice")

@@ -2,22 +2,22 @@
 
 A file is a header, its pairs of metadata, the table with a row for each tensor, padding to a multiple of the
 alignment, and the data: the tensors in the order of the table, each padded to the alignment.
-:class:`Structures` declares them, in either byte order: that in which the version is 2 or 3.
+:class:`Structures` declares them in both byte orders; a file's own is the one in which its version is 2 or 3.
 
 Types of values: 0 u8, 1 s8, 2 u16, 3 s16, 4 u32, 5 s32, 6 f32, 7 bool, 8 text, 9 array, 10 u64, 11 s64, 12
-f64. An array may hold arrays. The alignment is the value of ``general.alignment``, a u32 and a power of two;
-32 where it is not given.
+f64. Arrays may hold arrays. The alignment is the value of ``general.alignment``, a u32 and a power of two, or
+32 by default.
 
-Sizes are in the opposite order of PyTorch's: the first dimension is the fastest. Quantised elements come in
-blocks along that dimension, which is a multiple of a block; see
-:data:`archive.formats.tensors.dtypes.BLOCKS`. Offsets count from the beginning of the data, and are those
+Sizes are in the reverse of PyTorch's order: the first dimension is the fastest. Quantised elements come in
+blocks along that dimension, whose size is a multiple of a block's; see
+:data:`archive.formats.tensors.dtypes.BLOCKS`. Offsets count from the beginning of the data, and must be those
 that follow from the order of the table.
 
-Long arrays, such as the 150,000 tokens of a tokenizer, are passed over: metadata has their number and type.
+Arrays, such as the 150,000 tokens of a tokenizer, are skipped: metadata only has their length and type.
 
-What is checked: numbers and lengths fit the file before anything is made of them, keys and names are there
-once, offsets are as above, and all tensors are in the file. Bytes after the last tensor are reported, not
-refused: llama.cpp does not look at them.
+What is checked: numbers and lengths fit the file before anything is created from them, no key or name occurs
+twice, offsets are as above, and all tensors are in the file. Bytes after the last tensor are reported but not
+an error: llama.cpp does not look at them.
 
 Source: ``docs/gguf.md`` of ggml, ``ggml/src/gguf.cpp`` and ``gguf-py/gguf/gguf_reader.py`` of llama.cpp.
 Version 1, which had other lengths, is refused there, too.
@@ -64,21 +64,21 @@ VERSIONS = (2, 3)
 PAIRS, TABLE = "pairs", "tensors"
 """The records after the header and before the data."""
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "L", 5: "l", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""What :mod:`struct` calls the types of numbers."""
+"""The number types in the notation of :mod:`struct`."""
 TEXT, ARRAY = 8, 9
 BYTES = {0, 1}
-"""Types of numbers of a byte, of which arrays may be texts."""
+"""Types of one-byte numbers, whose arrays may be texts."""
 TYPE_WORDS = ("u8", "s8", "u16", "s16", "u32", "s32", "f32", "bool", "texts", "arrays", "u64", "s64", "f64")
-"""What each type is called, by its number."""
+"""The name of each type, by its number."""
 A_TYPE = f"a type from 0 to {len(TYPE_WORDS) - 1}"
 ALIGNMENT, DEFAULT_ALIGNMENT = "general.alignment", 32
 DIMENSIONS = 4
 DEPTH = 8
-"""Arrays inside of arrays."""
+"""Most arrays inside one another."""
 PAIR_BYTES, TENSOR_BYTES = 13, 24
-"""Bytes of a pair and of a row of the table, at least."""
+"""Fewest bytes of a pair and of a row of the table."""
 VALUE_BYTES = 300
-"""Bytes of memory that a pair costs, besides its characters."""
+"""Bytes of memory that a pair takes, besides its characters."""
 WIDEST = 4
 """Bytes of memory of a character of a text."""
 DTYPES = {
@@ -117,11 +117,11 @@ DTYPES = {
     28: "float64",
     30: "bfloat16",
 }
-"""The dtype of each number, ``enum ggml_type``; those that are missing were taken out again."""
+"""The dtype of each number, ``enum ggml_type``; missing ones were removed from the format."""
 
 
 class PassedArray(Construct):  # type: ignore[misc]  # it has no types
-    """An array, which is passed over: parsed, it is an :class:`ArrayOf`.
+    """An array, which is skipped: parsed, it is an :class:`ArrayOf`.
 
     Args:
         order: of the bytes of all numbers.
@@ -143,7 +143,7 @@ class PassedArray(Construct):  # type: ignore[misc]  # it has no types
         return ArrayOf(count, TYPE_WORDS[kind])
 
     def _pass(self, stream: _Stream, path: str, depth: int) -> tuple[int, int]:
-        """Pass over an array: the type of its values, and how many there are."""
+        """Skip an array; return the type of its values, and how many there are."""
         at = stream.tell()
         kind, count = self.header.read(stream, path)
         if kind >= len(TYPE_WORDS):
@@ -167,7 +167,7 @@ class PassedArray(Construct):  # type: ignore[misc]  # it has no types
         return kind, count
 
     def _pass_texts(self, stream: _Stream, count: int, path: str) -> None:
-        """Pass over texts: only this loop may have many turns, so it calls nothing but one function."""
+        """Skip texts: only this loop may run long, so it calls a single function."""
         head, length, at = stream.head, Packer(self.order + "Q").unpack_from, stream.tell()
         begins: list[int] | None = None if stream.texts is None else []
         try:
@@ -201,7 +201,7 @@ class Structures:
             "GGUF header"
             / Struct(
                 "magic" / Const(b"GGUF"),
-                "version" / u32 * "2 or 3; in the other byte order: so are all numbers",
+                "version" / u32 * "2 or 3; if it is in the other byte order, so are all numbers",
                 "tensor_count" / u64 * "rows of the table of tensors",
                 "metadata_kv_count" / u64 * "pairs, which follow the header",
             )
@@ -209,8 +209,8 @@ class Structures:
         self.pair = CompiledRow(
             "pair"
             / Struct(
-                "key" / text * "words with dots between them, each key once",
-                "type_offset" / Tell * "where the type stands; not stored",
+                "key" / text * "words separated by dots, no key twice",
+                "type_offset" / Tell * "where the type is; not stored",
                 "value_type" / AtMost(len(TYPE_WORDS) - 1, u32, A_TYPE),
                 "value"
                 / Switch(this.value_type, {**values, 7: Flag, TEXT: text, ARRAY: PassedArray(order)})
@@ -220,7 +220,7 @@ class Structures:
         self.tensor_info = CompiledRow(
             "tensor info"
             / Struct(
-                "name" / text * "each once",
+                "name" / text * "no name twice",
                 "n_dimensions" / AtMost(DIMENSIONS, u32, f"at most {DIMENSIONS} dimensions"),
                 "dimensions" / Array(this.n_dimensions, u64) * "elements along each, the fastest first",
                 "type" / u32 * "of the elements: enum ggml_type",
@@ -236,20 +236,20 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
     """Read the header of a file.
 
     Args:
-        data: the file; of one elsewhere, no more than its header is fetched, in pieces of 1, 4, … MiB.
-        allowance: the memory that it may cost.
+        data: the file; only the header of a remote one is fetched, in pieces of 1, 4, … MiB.
+        allowance: the memory that it may take.
 
     Returns:
         The file's tensors in the order of its table, with PyTorch's shapes: the last dimension is the
         fastest.
         Records: ``header``, ``pairs``, ``tensors`` (the table), and a ``data/NAME`` for each tensor. All
-        values that are no arrays are metadata.
+        values other than arrays are metadata.
     """
     return with_head(data, allowance, lambda head, part: _Header(head, len(data), part).file())
 
 
 def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, int]]:
-    """Where the value of each key lies in a file: the first byte of its type, and the one behind its last."""
+    """Where the value of each key is in a file: the first byte of its type, and the byte after its last."""
 
     def read(head: memoryview, part: Allowance) -> dict[str, tuple[int, int]]:
         header = _Header(head, len(data), part)
@@ -260,7 +260,7 @@ def spans_of_values(data: Bytes, allowance: Allowance) -> dict[str, tuple[int, i
 
 
 def places_of_texts(data: memoryview, allowance: Allowance) -> list[TextPlace]:
-    """Where the texts of a file lie, in its order: keys, values, items, names; arrays of bytes, too."""
+    """Where the texts of a file are, in its order: keys, values, items, names; arrays of bytes, too."""
     header = _Header(data, len(data), allowance)
     texts = header.stream.texts = list[TextPlace]()
     header.file()
@@ -287,7 +287,7 @@ class _Stream(HeadReader):
 
     Attributes:
         allowance: the memory that texts may take.
-        texts: where they lie; None where nobody asks.
+        texts: where they are; None if nobody asks.
     """
 
     def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
@@ -303,10 +303,10 @@ class _Stream(HeadReader):
         self.allowance.take(WIDEST * size, "texts", place=f"byte {at:,}")
 
     def cut(self, path: str) -> ArchiveError:
-        """The error of a header that goes on after the bytes at hand.
+        """The error for a header that goes on after the bytes at hand.
 
         Args:
-            path: to the field that isn't there in full, as construct writes it.
+            path: to the incomplete field, as construct writes it.
         """
         at, wanted = self.tell(), self.wanted
         place = f"byte {at:,}, {field_path(path)}"
@@ -322,11 +322,11 @@ class _Header:
     Args:
         head: the first bytes of the file.
         size: of the whole file.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
 
     Attributes:
         spans: of each key, where the type of its value begins, and where the value ends.
-        stream: what is read from.
+        stream: the stream that is read.
     """
 
     def __init__(self, head: memoryview, size: int, allowance: Allowance) -> None:
@@ -376,7 +376,7 @@ class _Header:
         )
 
     def _read(self, row: CompiledRow) -> Row:
-        """The row that stands here."""
+        """The row at the present position."""
         try:
             return row.read(self.stream)
         except StreamError as short:
@@ -430,13 +430,13 @@ class _Header:
         return rows
 
     def _row(self, expected: int) -> _Row:
-        """The row that stands here, of a tensor at this offset."""
+        """The row at the present position, of a tensor at this offset."""
         name, _, sizes, kind, offset = self._read(self._form.tensor_info)
         take_tensor(name, self._allowance)
         check_shape(sizes)
         dtype = DTYPES.get(kind)
         if dtype is None:
-            raise ArchiveError(expected="a type of elements that is known here", found=f"{kind:,}")
+            raise ArchiveError(expected="a known type of elements", found=f"{kind:,}")
         block, _ = BLOCKS.get(dtype, (1, 0))
         if (sizes[0] if sizes else 1) % block:
             raise ArchiveError(

@@ -1,12 +1,12 @@
-"""The index of a model of Hugging Face that is in several files, *shards*.
+"""The index of a Hugging Face model that is in several files, *shards*.
 
-``model.safetensors.index.json``, or ``pytorch_model.bin.index.json`` of files by ``torch.save``, in the
+``model.safetensors.index.json``, or ``pytorch_model.bin.index.json`` for files by ``torch.save``, in the
 folder of the shards::
 
     {"metadata": {"total_size": 28966928384, …},
      "weight_map": {"lm_head.weight": "model-00006-of-00006.safetensors", …}}
 
-``weight_map`` has the shard of each tensor. Loaders take all tensors of all shards that are named, and no
+``weight_map`` has the shard of each tensor. Loaders load all tensors of all shards named there, and no
 other files.
 
 Source: ``save_pretrained`` in ``transformers/modeling_utils.py`` of transformers, and
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 MOST_SHARDS = 4096
 INDEX_BYTES = 1 << 28
-"""Bytes of an index, at most."""
+"""Most bytes of an index."""
 WEIGHT_MAP = "weight_map"
 NOT_IN_NAMES = {*"/\\:\0", *map(chr, range(0xD800, 0xE000))}
-"""Characters that lead elsewhere, and halves of pairs of surrogates, which no file's name has."""
+"""Characters that lead to other folders, and lone surrogates, which no file's name has."""
 
 
 class Index(NamedTuple):

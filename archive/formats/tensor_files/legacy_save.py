@@ -1,7 +1,7 @@
 """What ``torch.save`` wrote before PyTorch 1.6.
 
-It still does with ``_use_new_zipfile_serialization=False``. Five pickles, then the storages, one behind the
-other:
+It still does with ``_use_new_zipfile_serialization=False``. A file is five pickles, then the storages, all
+concatenated:
 
 =======================  ==================================================================================
 pickle                   its value
@@ -13,18 +13,18 @@ the object               what was saved; storages and classes in it are persiste
 keys                     the list of all storages' keys, sorted as texts
 =======================  ==================================================================================
 
-The storages follow in the order of the keys, each with its number of elements before it (s64) and nothing
-between them. Persistent values are tuples::
+The storages follow in the order of the keys, each preceded by its number of elements (s64), without gaps.
+Persistent values are tuples::
 
     ("storage", CLASS, KEY, LOCATION, ELEMENTS, None)
     ("storage", CLASS, KEY, LOCATION, ELEMENTS, (VIEW_KEY, OFFSET, ELEMENTS))    a part of one, before 0.4
     ("module", CLASS, FILE, SOURCE)    a module's class, at its first use; FILE and SOURCE may be None
 
-A storage that several tensors share is there once. The first value with its key tells the size of an element,
-but ``UntypedStorage`` and storages of less than a byte an element count bytes. All elements are
+A storage that several tensors share is stored once. The first value with its key determines the size of an
+element, but ``UntypedStorage`` and storages of less than a byte an element count bytes. All elements are
 little-endian, whatever machine wrote them; the numbers before them are in that machine's order.
 
-Before 0.4 the same stood in a tar, which is recognised and not read.
+Before 0.4 the same was in a tar, which is recognised but not read.
 
 Source: ``_legacy_save`` and ``_legacy_load`` in ``torch/serialization.py`` of PyTorch 2.13, and
 ``writeFileRaw`` in ``torch/csrc/generic/serialization.cpp`` (1.0) and ``torch/csrc/serialization.cpp``
@@ -65,9 +65,9 @@ STORAGE, BIG_ENDIAN_STORAGE = (
     Layout("storage" / Struct("numel" / number * "elements of the storage, whose bytes follow"))
     for number in (Int64sl, Int64sb)
 )
-"""What stands before a storage."""
+"""What precedes a storage."""
 STORAGE_BYTES = 600
-"""Bytes of memory that a storage costs."""
+"""Bytes of memory that a storage takes."""
 OF_BYTES = {"UntypedStorage", "QUInt4x2Storage", "QUInt2x4Storage"}
 """Classes of storages that are counted in bytes."""
 PICKLES = 5
@@ -75,7 +75,7 @@ LARGEST = (1 << 63) - 1
 
 
 class _Pickles(NamedTuple):
-    """What the pickles hold: where the object's begins and ends, and where the storages begin."""
+    """What the pickles hold; where the object's begins and ends, and where the storages begin."""
 
     object: object
     named: Sequence[PyValue]
@@ -100,12 +100,12 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
     """Read the pickles of a file, and find its storages.
 
     Args:
-        data: the file; of one elsewhere, the pickles are fetched, in pieces of 1, 4, … MiB.
-        allowance: the memory that values may cost; :class:`LegacyFile` has them.
+        data: the file; only the pickles of a remote one are fetched, in pieces of 1, 4, … MiB.
+        allowance: the memory that values may take; :class:`LegacyFile` has them.
 
     Returns:
-        Records: ``data.pkl`` is the object's pickle, ``data/KEY`` a storage, ``header`` all else. ``sources``
-        are those of classes.
+        Records: ``data.pkl`` is the object's pickle, ``data/KEY`` a storage, ``header`` everything else.
+        ``sources`` are those of classes.
     """
     pickles = with_head(data, allowance, lambda head, part: _pickles(head, len(data), part))
     spans = _spans(data, pickles, _storages(pickles.named, allowance))
@@ -156,7 +156,7 @@ class _Storage(NamedTuple):
 
 
 def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Storage]:
-    """The storages that persistent values tell of, by key."""
+    """The storages that persistent values describe, by key."""
     storages: dict[str, _Storage] = {}
     for value in named:
         items = _items(value)
@@ -182,7 +182,7 @@ def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Stor
 
 
 def _spans(data: Bytes, pickles: _Pickles, storages: Mapping[str, _Storage]) -> dict[str, tuple[int, int]]:
-    """Where the bytes of each storage lie, in the file's order."""
+    """Where the bytes of each storage are, in the file's order."""
     spans: dict[str, tuple[int, int]] = {}
     at = pickles.end
     for key in pickles.keys:
@@ -209,9 +209,9 @@ def _spans(data: Bytes, pickles: _Pickles, storages: Mapping[str, _Storage]) -> 
 
 
 def _check_number(number: memoryview, count: int, place: str, *, is_little: bool) -> None:
-    """Refuse a storage that has another number of elements than its pickle says.
+    """Refuse a storage whose number of elements differs from what its pickle says.
 
-    Machines that are big-endian wrote the number in their own order at first, and then as others do.
+    Big-endian machines at first wrote the number in their own order, later as others do.
     """
     layouts = (STORAGE,) if is_little else (STORAGE, BIG_ENDIAN_STORAGE)
     numbers = [layout.read(number).numel for layout in layouts]
@@ -220,7 +220,7 @@ def _check_number(number: memoryview, count: int, place: str, *, is_little: bool
 
 
 def _sources(named: Sequence[PyValue]) -> Iterator[ClassSource]:
-    """The sources of classes that persistent values have."""
+    """The sources of classes in persistent values."""
     for value in named:
         match _items(value):
             case ["module", Global() as name, str(file), str(text)]:

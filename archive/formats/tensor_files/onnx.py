@@ -1,25 +1,26 @@
 """ONNX: a graph of operators with its weights, as one message of protobuf.
 
-Its messages are declared in ``onnx_messages``. Fields that are not named here are passed over.
+Its messages are declared in ``onnx_messages``. Fields that are not named here are skipped.
 
 A tensor's elements are in one of these places, little-endian, the last dimension the fastest:
 
 - ``raw_data``. Elements of less than a byte fill bytes without gaps, the first in the lowest bits.
-- ``float_data`` and ``double_data``: numbers of 4 and 8 bytes; of complex ones, both parts.
+- ``float_data`` and ``double_data``: numbers of 4 and 8 bytes; for complex ones, both parts.
 - ``int32_data``, ``int64_data``, ``uint64_data``: integers in variable form. An int32 is an element of any
-  type of at most 32 bits, as an integer of its bits; or a byte of elements of 2 or 4 bits.
+  type of at most 32 bits, as an integer with its bits; or a byte of 2-bit or 4-bit elements.
 - a file beside the model: ``data_location`` is 1, and ``external_data`` has the keys ``location`` (a path
   below the model's folder, with slashes), ``offset`` and ``length``.
 - ``string_data``: texts.
 
-Tensors are named by paths: initializers of the graph by their names; tensors of attributes ``NODE.ATTRIBUTE``
-and, of lists, ``NODE.ATTRIBUTE.0``; initializers of graphs in attributes ``NODE.ATTRIBUTE.NAME``. A node
-without a name is called by its first output. The indices of a sparse tensor are ``NAME.indices``. Before
-those of a function stands ``FUNCTION.``, before those for training ``training.0.``.
+Tensors are named by paths: initializers of the graph by their names; tensors of attributes
+``NODE.ATTRIBUTE``, in lists ``NODE.ATTRIBUTE.0``; initializers of graphs in attributes
+``NODE.ATTRIBUTE.NAME``. A node without a name is named after its first output. The indices of a sparse tensor
+are ``NAME.indices``. Those of a function are prefixed with ``FUNCTION.``, those for training with
+``training.0.``.
 
 What is checked: every tensor has as many bytes as its shape and type say; no two initializers of a graph have
-one name; fields that may be there once are not there twice; paths to other files lead nowhere else.
-Integers in variable form are counted when their tensor is read.
+the same name; fields that may occur once do not occur twice; paths to other files stay below the model's
+folder. Integers in variable form are counted when their tensor is read.
 
 Source: ``onnx/onnx.proto`` of onnx 1.23 (IR version 14).
 """
@@ -68,18 +69,18 @@ if TYPE_CHECKING:
     from archive.io.ranged import Bytes
 
 GRAPH_RECORD = "graph"
-"""The record of all that is not elements."""
+"""The record of everything other than elements."""
 DEPTH = 32
-"""Graphs inside of graphs; protobuf's own readers go no further, for each is three messages deep."""
+"""Most graphs inside one another; protobuf's own readers go no further, since each is three messages deep."""
 SPAN_BYTES = 200
-"""Bytes of memory that a stretch of elements costs: real tensors have one."""
+"""Bytes of memory that a stretch of elements takes: real tensors have one."""
 STRING = "string"
 EXTERNAL = 1
 """``DataLocation`` of elements in another file."""
 SIX = 6
-"""Bits of a float6, which is an int32 each."""
+"""Bits of a float6, each of which is stored as an int32."""
 HALF = 2
-"""Bytes of the widest elements that an int32 is not made for."""
+"""Bytes of the widest elements that are not stored as int32."""
 DTYPES = {
     1: "float32",
     2: "uint8",
@@ -119,7 +120,7 @@ SPARSE = {"sparse_tensor", "sparse_tensors"}
 GRAPHS = {"g", "graphs"}
 LISTS = {"tensors", "graphs", "sparse_tensors"}
 INSIDE = TENSORS | SPARSE | GRAPHS
-"""Fields of attributes in which tensors are."""
+"""Fields of attributes that hold tensors."""
 DATA_FIELDS: dict[str, set[str]] = {
     "float_data": {"float32", "complex64"},
     "string_data": {STRING},
@@ -136,26 +137,26 @@ ALONE: dict[str, int] = {
     "float_data": FIXED32,
     "double_data": FIXED64,
 }
-"""The wire type of elements that are a field each; most writers pack them into one."""
+"""The wire type of elements that have a field each; most writers pack them into one."""
 LONGEST_TEXT = 1 << 20
-"""Bytes of a text; of metadata that is longer, the first ones, with an ellipsis behind them."""
+"""Most bytes of a text; longer metadata is cut to its first bytes, followed by an ellipsis."""
 NOT_IN_PATHS = set("\\:\0")
-"""Characters that make a path another one on some machine."""
+"""Characters that change the meaning of a path on some machine."""
 DIGITS = 19
 TEXT_BYTES = 100
-"""Bytes of memory that a text costs, besides its characters."""
+"""Bytes of memory that a text takes, besides its characters."""
 
 
 def read_onnx(data: Bytes, allowance: Allowance) -> TensorFile:
     """Read the message of a file.
 
     Args:
-        data: the file; of one elsewhere, elements are passed over.
-        allowance: the memory that it may cost.
+        data: the file; elements of a remote one are skipped.
+        allowance: the memory that it may take.
 
     Returns:
-        Records: ``data/NAME`` for each tensor whose elements are in the file, ``graph`` for all else. Tensors
-        in other files are in ``external``.
+        Records: ``data/NAME`` for each tensor whose elements are in the file, ``graph`` for everything else.
+        Tensors in other files are in ``external``.
     """
     return _Model(data, allowance).file()
 
@@ -165,7 +166,7 @@ class _Model:
 
     Args:
         data: the file.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
     """
 
     def __init__(self, data: Bytes, allowance: Allowance) -> None:
@@ -273,7 +274,7 @@ class _Model:
     # Tensors
 
     def _sparse(self, sparse: Field, path: str, *, is_named: bool = True) -> str:
-        """Take the two tensors of a sparse one; the name of its values."""
+        """Take the two tensors of a sparse one; return the name of its values."""
         parts = {field.name: field for field in self._fields(sparse, SPARSE_TENSOR)}
         if not parts.keys() >= {"values", "indices"}:
             place = f"byte {sparse.start:,}"
@@ -286,7 +287,7 @@ class _Model:
         return name
 
     def _tensor(self, tensor: Field, path: str, *, is_named: bool = True) -> str:
-        """Take a tensor; its own name. That is a part of its path, if ``is_named``."""
+        """Take a tensor; return its own name, which is a part of its path if ``is_named``."""
         told = _Told(self._allowance)
         for field in self._fields(tensor, TENSOR):
             if field.name == "name":
@@ -329,7 +330,7 @@ class _Model:
         return self._message.fields(message, field.start, field.stop)
 
     def _text(self, field: Field, *, is_cut: bool = False) -> str:
-        """A text; of a long one, its beginning, if ``is_cut``."""
+        """A text; only the beginning of a long one, if ``is_cut``."""
         size = field.stop - field.start
         if is_cut and size > LONGEST_TEXT:
             return self._text(field._replace(stop=field.start + LONGEST_TEXT)) + "…"
@@ -340,7 +341,7 @@ class _Model:
         return decoded(self._message.data(field))
 
     def _text_in(self, field: Field, message: Message, name: str, *, is_cut: bool = False) -> str:
-        """The first text of a name in a message; "" where there is none."""
+        """The first text of a name in a message, or ""."""
         parts = (one for one in self._fields(field, message) if one.name == name)
         return next((self._text(one, is_cut=is_cut) for one in parts), "")
 
@@ -354,10 +355,10 @@ class _Model:
 
 
 class _Told:
-    """What the fields of a tensor tell.
+    """What the fields of a tensor say.
 
     Args:
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
 
     Attributes:
         name: of the tensor.
@@ -398,7 +399,7 @@ class _Told:
         """The dtype of its elements."""
         number = self._numbers.get("data_type", 0)
         if number not in DTYPES:
-            raise ArchiveError(expected="a type of elements that is known here", found=f"{number}")
+            raise ArchiveError(expected="a known type of elements", found=f"{number}")
         if "segment" in self._numbers:
             raise ArchiveError("a segment of a tensor is not read: no writer of them is known")
         return DTYPES[number]
@@ -411,7 +412,7 @@ class _Told:
         return tuple(self._dims)
 
     def record(self, dtype: str, count: int) -> FileRecord | None:
-        """Where its elements lie in the model; None where they are in another file."""
+        """Where its elements are in the model; None if they are in another file."""
         kept = [name for name in self._data if self._stored(name)]
         if self.location and kept:
             raise ArchiveError(expected="elements in one place", found="some here and in another file")
@@ -443,7 +444,7 @@ class _Told:
         return name == "string_data" or any(field.stop > field.start for field in self._data[name])
 
     def outside(self, size: int) -> External:
-        """Where its elements lie in another file."""
+        """Where its elements are in another file."""
         file = self.external.get("location", "")
         path = PurePosixPath(file)
         if not file or path.is_absolute() or ".." in path.parts or set(file) & NOT_IN_PATHS:

@@ -37,13 +37,13 @@ TENSOR = Message(
     "dims" / Repeated(1, INT64) * "sizes, the last dimension the fastest",
     "data_type" / Numbered(2, INT32) * "TensorProto.DataType",
     "segment" / Numbered(3, SEGMENT) * "which part of a larger tensor this is",
-    "float_data" / Repeated(4, FLOAT) * "elements of float32; of complex64, both parts",
+    "float_data" / Repeated(4, FLOAT) * "elements of float32; for complex64, both parts",
     "int32_data" / Repeated(5, INT32) * "elements of at most 32 bits, or a byte of smaller ones",
     "string_data" / Repeated(6, TEXT) * "elements that are texts",
     "int64_data" / Repeated(7, INT64),
     "name" / Numbered(8, STRING),
     "raw_data" / Numbered(9, BYTES) * "elements of any type but texts, little-endian",
-    "double_data" / Repeated(10, DOUBLE) * "elements of float64; of complex128, both parts",
+    "double_data" / Repeated(10, DOUBLE) * "elements of float64; for complex128, both parts",
     "uint64_data" / Repeated(11, UINT64) * "elements of uint32 or uint64",
     "doc_string" / Numbered(12, STRING),
     "external_data" / Repeated(13, ENTRY) * "location, offset, length: where elements are in another file",
@@ -53,13 +53,13 @@ TENSOR = Message(
 SPARSE_TENSOR = Message(
     "SparseTensorProto",
     "values" / Numbered(1, TENSOR) * "the elements that aren't 0; its name is that of the sparse tensor",
-    "indices" / Numbered(2, TENSOR) * "where they stand: one number each, or one for each dimension",
+    "indices" / Numbered(2, TENSOR) * "where they are: one number each, or one for each dimension",
     "dims" / Repeated(3, INT64) * "sizes of the dense tensor",
 )
 DIMENSION = Message(
     "TensorShapeProto.Dimension",
-    "dim_value" / Numbered(1, INT64) * "a size that is known",
-    "dim_param" / Numbered(2, STRING) * "or the name of one that isn't",
+    "dim_value" / Numbered(1, INT64) * "a known size",
+    "dim_param" / Numbered(2, STRING) * "or the name of an unknown one",
     "denotation" / Numbered(3, STRING) * "what the dimension stands for, such as DATA_BATCH",
 )
 SHAPE = Message("TensorShapeProto", "dim" / Repeated(1, DIMENSION))
@@ -125,8 +125,8 @@ ATTRIBUTE = Message(
 )
 SIMPLE_SHARDED_DIM = Message(
     "SimpleShardedDimProto",
-    "dim_value" / Numbered(1, INT64) * "a size that is known",
-    "dim_param" / Numbered(2, STRING) * "or the name of one that isn't",
+    "dim_value" / Numbered(1, INT64) * "a known size",
+    "dim_param" / Numbered(2, STRING) * "or the name of an unknown one",
     "num_shards" / Numbered(3, INT64),
 )
 SHARDED_DIM = Message(
@@ -161,7 +161,7 @@ NODE = Message(
     "attribute" / Repeated(5, ATTRIBUTE),
     "doc_string" / Numbered(6, STRING) * "exporters put the stack of the Python call here",
     "domain" / Numbered(7, STRING) * "of the operator; ai.onnx if it is missing",
-    "overload" / Numbered(8, STRING) * "which of several functions of one name",
+    "overload" / Numbered(8, STRING) * "which of several functions with the same name",
     "metadata_props" / Repeated(9, ENTRY),
     "device_configurations" / Repeated(10, NODE_DEVICE_CONFIGURATION),
 )

@@ -9,14 +9,14 @@ The header has a member for each tensor, and may have one for metadata, whose va
      "__metadata__": {"KEY": "VALUE", …}}
 
 Offsets count from the beginning of the data, and may be at any byte. The last dimension is the fastest,
-numbers are little-endian. Elements of 4 and 6 bits fill bytes without gaps; ``shape`` counts them one by one.
+numbers are little-endian. Elements of 4 and 6 bits fill bytes without gaps; ``shape`` counts single elements.
 
 What is checked: tensors cover the data without holes or overlaps, up to the end of the file; each has as many
-bytes as its shape and dtype say; no key is there twice; no text has half of a pair of surrogates.
+bytes as its shape and dtype say; no key occurs twice; no text has a lone surrogate.
 
-Source: ``safetensors/src/tensor.rs`` of safetensors 0.8 and its README. That package takes the last of two
-equal keys. It passes over other members beside these three, and takes ``null`` for no metadata; so does
-this reader.
+Source: ``safetensors/src/tensor.rs`` of safetensors 0.8 and its README. Like that package, this reader skips
+members other than these three and takes ``null`` for no metadata; but that package takes the last of two
+equal keys.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from archive.io.ranged import Bytes
 
 MOST = 100_000_000
-"""Bytes of the header, at most."""
+"""Most bytes of the header."""
 LENGTH = Layout("safetensors length" / Struct("length" / Int64ul * "bytes of the JSON header, which follows"))
 ALIGNMENT = 8
-"""Of the data, in headers that are written here."""
+"""Alignment of the data, after headers that are written here."""
 METADATA = "__metadata__"
 MEMBERS = {"dtype", "shape", "data_offsets"}
 HALVES = re.compile("[\ud800-\udfff]")
-"""Halves of pairs of surrogates: JSON has escapes for them, and no encoding of texts has."""
+"""Lone surrogates: JSON has escapes for them, but no encoding of texts has them."""
 LARGEST = (1 << 63) - 1
-"""Bytes that a file may have."""
+"""Most bytes of a file."""
 DTYPES = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -84,8 +84,8 @@ def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
     """Read the header of a file.
 
     Args:
-        data: the file; of one elsewhere, the header alone is fetched.
-        allowance: the memory that it may cost.
+        data: the file; only the header of a remote one is fetched.
+        allowance: the memory that it may take.
 
     Returns:
         The file's tensors in the order of the header. Records: ``header``, with its length, and a
@@ -116,7 +116,7 @@ def build_header(tensors: dict[str, Any], metadata: dict[str, str]) -> bytes:
     """A header with its length, padded with blanks so that the data begin at a multiple of 8, as usual.
 
     Args:
-        tensors: the members of a header but for metadata.
+        tensors: the members of a header, except metadata.
         metadata: left out if there is none.
     """
     header = ({METADATA: metadata} if metadata else {}) | tensors
@@ -149,7 +149,7 @@ def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
 
 
 def metadata_of(header: dict[str, Any]) -> dict[str, str]:
-    """The metadata, which are taken out of a header's value."""
+    """Remove and return the metadata of a header's value."""
     told = header.pop(METADATA, None)
     if told is None:
         return {}
@@ -159,7 +159,7 @@ def metadata_of(header: dict[str, Any]) -> dict[str, str]:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object, none of which is there twice, of whole characters."""
+    """The members of an object; refuse duplicates, and texts with lone surrogates."""
     for text in chain.from_iterable(pairs):
         if isinstance(text, str) and HALVES.search(text):
             raise ArchiveError(expected="whole characters", found=shown(text))
@@ -213,4 +213,4 @@ def _check_cover(spans: list[tuple[int, int, str]], size: int) -> None:
             )
         at = end
     if at != size:
-        raise ArchiveError(expected=f"{at:,} bytes of data behind the header", found=f"{size:,}")
+        raise ArchiveError(expected=f"{at:,} bytes of data after the header", found=f"{size:,}")

@@ -1,6 +1,6 @@
-"""Elements of tensors that are integers in variable form, as ONNX has them, at once.
+"""Elements of tensors that are integers in variable form, as in ONNX, decoded at once.
 
-:mod:`archive.formats.schema.varints` says what variable form is.
+:mod:`archive.formats.schema.varints` defines the variable form.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from archive.base.errors import ArchiveError
 from archive.formats.schema.varints import MORE, MOST_BYTES
 
 DECODED_BYTES = 64
-"""Bytes of memory that an integer costs while it is decoded."""
+"""Bytes of memory that an integer takes while it is decoded."""
 
 
 def decoded_integers(data: memoryview, width: int) -> np.ndarray:
@@ -19,7 +19,7 @@ def decoded_integers(data: memoryview, width: int) -> np.ndarray:
 
     Args:
         data: the integers, consecutive.
-        width: 1, 2, 4 or 8; higher bits go, as protobuf writes a negative int32 as one of 64 bits.
+        width: 1, 2, 4 or 8; higher bits are dropped, because protobuf writes a negative int32 with 64 bits.
     """
     stored = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(stored < MORE)  # the last byte of each
@@ -36,11 +36,11 @@ def decoded_integers(data: memoryview, width: int) -> np.ndarray:
 
 
 def packed(integers: np.ndarray, bits: int) -> np.ndarray:
-    """Integers of some bits each without gaps, the first in the lowest bits: as many bytes as these take.
+    """Integers of ``bits`` bits each, packed without gaps, the first in the lowest bits.
 
     Args:
         integers: n bytes.
-        bits: of each; the others are 0.
+        bits: of each; its other bits are 0.
     """
     most = int(integers.max(initial=0))
     if most >> bits:

@@ -1,6 +1,6 @@
-"""The tensors of models that AOTInductor compiled: the C++ code describes them, their bytes stand in a row.
+"""The tensors of models that AOTInductor compiled: the C++ code describes them, their bytes are concatenated.
 
-The wrapper's constructor says of each constant, by its number::
+The wrapper's constructor describes each constant, by its number::
 
     constants_info_[0].name = "mix_weight";
     constants_info_[0].dtype = cached_torch_dtype_float32;
@@ -12,9 +12,9 @@ The wrapper's constructor says of each constant, by its number::
     constants_info_[0].layout = static_cast<int32_t>(cached_torch_layout_strided);
     constants_info_[0].original_fqn = "mix.weight";
 
-``offset`` counts elements in the constant's own storage, of ``data_size`` bytes. Storages lie in the order of
+``offset`` counts elements in the constant's own storage, of ``data_size`` bytes. Storages are in the order of
 numbers, without those of folded constants, which the model computes. Constants in a layout of oneDNN are
-bytes. Source: ``codegen_model_constructor`` in ``torch/_inductor/codegen/cpp_wrapper_cpu.py`` and
+plain bytes. Source: ``codegen_model_constructor`` in ``torch/_inductor/codegen/cpp_wrapper_cpu.py`` and
 ``load_constants`` in ``torch/csrc/inductor/aoti_runtime/model_base.h`` of PyTorch 2.13.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FIELD = re.compile(rb"(?m)^[ \t]*constants_info_\[(\d{1,9})\]\.(\w{1,40}) = (.{0,4000}?);\r?$")
 CONSTANT_BYTES = 2000
-"""Bytes of memory that the fields of a constant cost."""
+"""Bytes of memory that the fields of a constant take."""
 STRIDED = b"static_cast<int32_t>(cached_torch_layout_strided)"
 DTYPE = b"cached_torch_dtype_"
 
@@ -43,8 +43,8 @@ class CompiledConstant(NamedTuple):
     """A constant of a compiled model.
 
     Attributes:
-        name: in the model, where PyTorch tells it: ``mix.weight``; else the compiler's.
-        tensor: its storage's record is to be filled in.
+        name: in the model, if PyTorch gives it: ``mix.weight``; else the compiler's.
+        tensor: the record of its storage is filled in later.
         start: the first byte of its storage, in the bytes of all constants.
         size: bytes of its storage.
     """
@@ -60,7 +60,7 @@ def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[Compi
 
     Args:
         code: a wrapper's code; other code has none.
-        allowance: the memory that they may cost.
+        allowance: the memory that they may take.
     """
     constants: dict[int, dict[bytes, bytes]] = {}
     for match in FIELD.finditer(code):

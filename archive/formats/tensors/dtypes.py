@@ -53,7 +53,7 @@ BITS = {
     **dict.fromkeys(("float4_e2m1fn_x2", "bits8", "bits1x8", "bits2x4", "bits4x2"), 1),
     "bits16": 2,
 }
-"""Bytes per element of dtypes that PyTorch stores, and does not compute with: an element is no number."""
+"""Bytes per element of dtypes that PyTorch stores but does not compute with: an element isn't a number."""
 
 WIDTHS = {
     **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8"), 1),
@@ -99,15 +99,15 @@ BLOCKS = {
     "mxfp4": (32, 17),
     "nvfp4": (64, 36),
 }
-"""Elements and bytes of a block, by dtype, where elements have no whole bytes of their own.
+"""Elements and bytes of a block, by dtype, for dtypes whose elements are not whole bytes.
 
-Of ggml: ``GGML_QUANT_SIZES`` of ``gguf/constants.py`` in gguf 0.19, which are those of
+Those of ggml are ``GGML_QUANT_SIZES`` of ``gguf/constants.py`` in gguf 0.19, the same as in
 ``ggml/src/ggml-common.h``.
 """
 
 
 def dtype_of_storage(name: str) -> str:
-    """The dtype of a storage class, which is the class's own name where it is not known here.
+    """The dtype of a storage class; the class's own name if that is unknown here.
 
     >>> dtype_of_storage("FloatStorage")
     'float32'
@@ -117,7 +117,7 @@ def dtype_of_storage(name: str) -> str:
 
 
 def bytes_of(dtype: str, count: int, *, whole: bool = False) -> int | None:
-    """Bytes of so many elements; None for a dtype that is not known here.
+    """Bytes of ``count`` elements; None for an unknown dtype.
 
     >>> bytes_of("float32", 3), bytes_of("int4", 3), bytes_of("int4", 3, whole=True)
     (12, 2, None)
@@ -125,7 +125,7 @@ def bytes_of(dtype: str, count: int, *, whole: bool = False) -> int | None:
     Args:
         dtype: of the elements.
         count: how many.
-        whole: also None where they do not fill the last byte.
+        whole: None, too, if they do not fill the last byte.
     """
     if dtype in WIDTHS:
         return WIDTHS[dtype] * count
@@ -136,7 +136,7 @@ def bytes_of(dtype: str, count: int, *, whole: bool = False) -> int | None:
 
 
 def elements_in(dtype: str, size: int) -> int:
-    """How many elements so many bytes may hold; 0 for a dtype that is not known here.
+    """How many elements ``size`` bytes may hold; 0 for an unknown dtype.
 
     >>> elements_in("float32", 12), elements_in("int4", 2), elements_in("string", 12)
     (3, 4, 0)
@@ -146,12 +146,12 @@ def elements_in(dtype: str, size: int) -> int:
 
 
 def may_have_gradients(dtype: str) -> bool:
-    """Whether tensors of a dtype may require gradients: it is of floating point, or complex."""
+    """Whether tensors of a dtype may require gradients: it is floating point or complex."""
     return "float" in dtype or "complex" in dtype
 
 
 def word_width(dtype: str) -> int:
-    """Bytes of what a machine's byte order turns around in an element: half of a complex number.
+    """Bytes of the unit that byte order reverses in an element: half of a complex number.
 
     >>> word_width("complex64")
     4

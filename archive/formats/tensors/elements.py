@@ -1,6 +1,6 @@
 """The elements of a tensor, as bytes: in logical order (the last dimension fastest), little-endian.
 
-So two tensors of equal values give equal bytes, whatever their strides and the machine that saved them.
+So two tensors with equal values give equal bytes, whatever their strides and the machine that saved them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from archive.formats.tensors.tensor import Tensor
 
 PIECE = 1 << 24
-"""Bytes that are laid out at a time."""
+"""Bytes that are copied at a time."""
 REPEATED, REPEATED_BYTES = 256, 1 << 26
-"""Strides of 0 repeat elements. All elements may take so many times the storage's bytes, and so many more."""
+"""Strides of 0 repeat elements. All may take at most this many times the storage's bytes, plus this many."""
 READ_TIMES, READ_BYTES = 4, 1 << 28
-"""Bytes of elements that are read of a file's tensors: so many times its size, and so many more. Views of one
-storage may be many."""
+"""Bytes of elements that are read of a file's tensors: at most this many times its size, plus this many.
+Several views may share a storage."""
 DIMENSIONS = 60
-"""Dimensions that NumPy can stride over, besides the bytes of an element and a margin."""
+"""Dimensions that NumPy can stride over, leaving one for the bytes of an element, and a margin."""
 
 
 def elements(tensor: Tensor, storage: memoryview, *, big: bool = False) -> Iterator[memoryview]:
-    """The elements of a tensor, in pieces; views of the storage where they lie in order.
+    """The elements of a tensor, in pieces; views of the storage where they are in order.
 
-    Those that have no whole bytes of their own are given as they lie, in blocks.
+    Elements that aren't whole bytes are returned as stored, in blocks.
 
     Args:
         tensor: the tensor.
@@ -69,7 +69,7 @@ def elements(tensor: Tensor, storage: memoryview, *, big: bool = False) -> Itera
 
 
 def _merged(tensor: Tensor) -> list[tuple[int, int]]:
-    """Size and stride of each dimension; neighbours that lie as one are one, and those of size 1 none."""
+    """Size and stride of each dimension; contiguous ones are merged, those of size 1 dropped."""
     merged: list[tuple[int, int]] = []
     for size, stride in zip(tensor.shape, tensor.strides, strict=True):
         if size == 1:

@@ -1,12 +1,13 @@
-"""The tables of tensors of exported programs: ``data/weights/NAME_weights_config.json`` and alike.
+"""The tables of tensors of exported programs: ``data/weights/NAME_weights_config.json`` and the like.
 
     Table   = {"config": {TENSOR: Payload}}
     Payload = {"path_name": FILE, "is_param", "use_pickle", "tensor_meta": Meta | null}
     Meta    = {"dtype": NUMBER, "sizes": [Size], "strides": [Size], "storage_offset": Size, "requires_grad"}
     Size    = {"as_int": NUMBER}
 
-``data/constants/NAME_constants_config.json`` is the same for constants. ``FILE`` lies in the table's own
-folder. A payload with ``use_pickle`` is an object that ``torch.save`` wrote, and no row of tensors here.
+``data/constants/NAME_constants_config.json`` is the same for constants. ``FILE`` is in the table's own
+folder. A payload with ``use_pickle`` is an object that ``torch.save`` wrote, and isn't listed as a tensor
+here.
 Source: ``PayloadMeta`` and ``TensorMeta`` of ``torch/_export/serde/schema.py`` of PyTorch 2.13.
 """
 
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONSTANTS = "data/weights/", "data/constants/"
 CONFIGS = {WEIGHTS: "_weights_config.json", CONSTANTS: "_constants_config.json"}
-"""The folders of tensors, and how the name of a program's table there ends."""
+"""The folders of tensors, and the ending of the name of a program's table there."""
 TABLE = re.compile(
     rf"({'|'.join(map(re.escape, CONFIGS))})(.+)(?:{'|'.join(map(re.escape, CONFIGS.values()))})"
 )
-"""The name of a record that holds a table: its folder, and the program that it is of."""
+"""The name of a record that holds a table: its folder, and its program."""
 TENSOR_TABLE = JsonClass(
     {"config": DictOf(JsonClass({"path_name": "str"}, {"tensor_meta": Nullable(DictOf("any"))}))},
     docs={"config": "a row for each tensor, by name"},
@@ -59,7 +60,7 @@ def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Ite
 def _tensor(record: str, meta: dict[str, Any]) -> Tensor:
     shape, strides = (tuple(size["as_int"] for size in meta[key]) for key in ("sizes", "strides"))
     offset = meta["storage_offset"]["as_int"]
-    if len(shape) != len(strides) or {*map(type, (*shape, *strides, offset))} - {int}:  # true is no number
+    if len(shape) != len(strides) or {*map(type, (*shape, *strides, offset))} - {int}:  # true isn't a number
         raise TypeError("sizes")
     return Tensor(
         SCALARS.get(meta["dtype"], "unknown"), shape, strides, offset, record, meta["requires_grad"]

@@ -1,4 +1,4 @@
-"""The tensors of PyTorch 1.0 to 1.2: ``model.json``, whose values by number ``attributes.pkl`` holds.
+"""The tensors of PyTorch 1.0 to 1.2: ``model.json``, with values by number in ``attributes.pkl``.
 
     Model     = {"mainModule": Module, "tensors": [Tensor]}
     Module    = {"name", "parameters": [Parameter], "attributes": [Attribute], "submodules": [Module]}
@@ -7,8 +7,8 @@
     Tensor    = {"dims": [NUMBER], "strides": [NUMBER], "offset": NUMBER, "dataType": NAME,
                  "data": {"key": RECORD}, "requiresGrad"}
 
-Numbers are texts, and lists that are empty are left out: both are what protobuf makes of JSON. Tensors that
-no module holds are constants of the code, which calls the tensor of number 3 ``CONSTANTS.c3``. Source:
+Numbers are texts, and empty lists are left out: both are how protobuf writes JSON. Tensors that no module
+holds are constants of the code, which calls tensor number 3 ``CONSTANTS.c3``. Source:
 ``torch.proto`` and ``export.cpp`` in ``torch/csrc/jit`` of PyTorch 1.2.
 """
 
@@ -33,7 +33,7 @@ DTYPES = {
     "BOOL": "bool",
     **{f"{sign}INT{bits}": f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
 }
-"""The dtype of a name of caffe2's, as PyTorch wrote it."""
+"""The dtype for caffe2's name of it, as PyTorch wrote it."""
 BY_NUMBER = Global("torch.jit._pickle", "build_tensor_from_id")
 
 
@@ -45,7 +45,7 @@ def legacy_tensors(
     Args:
         data: ``model.json``.
         attributes: the value of ``attributes.pkl``, or None.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
     """
     model = read_json(data, allowance)
     values = attributes if isinstance(attributes, tuple | list) else ()

@@ -1,7 +1,7 @@
 """The tensors in inert values: the module tree, attributes and constants of TorchScript.
 
 A tensor's name is the path to it, ``encoder.layers.0.weight``: attributes by name, the items of lists and
-tuples by number, those of dicts by key. Of a tensor that several attributes hold, each path is a name.
+tuples by number, those of dicts by key. A tensor that several attributes hold has each path as a name.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Container = Inert | dict[object, object] | list[object] | tuple[object, ...]
 MAY_HOLD = (TensorInfo, Inert, dict, list, tuple)
 """What may be a tensor, or hold one."""
 ROW_BYTES = 400
-"""Bytes of memory that a tensor and its name cost, besides the name's characters."""
+"""Bytes of memory that a tensor and its name take, besides the name's characters."""
 
 
 def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in a value, with their names; "" where the value is a tensor itself.
+    """The tensors in a value, with their names; "" if the value is itself a tensor.
 
     A value that is held twice is searched once.
 
     Args:
         root: inert values: see :mod:`archive.formats.inert_values`.
         folder: of the records of its tensors.
-        allowance: the memory that rows may cost, and the length of names.
+        allowance: the memory that rows may take, and the length of names.
     """
     seen: set[int] = set()
     stack: list[tuple[str, object]] = [("", root)]
@@ -63,16 +63,14 @@ def _parts(
         case Inert(
             what=Global("torch._utils", "_rebuild_qtensor"), arguments=(_, _, _, _, (*quantiser,), *_)
         ):
-            return zip(
-                QUANTISER_PARTS, quantiser, strict=False
-            )  # of a channel's scales, an axis stands behind
+            return zip(QUANTISER_PARTS, quantiser, strict=False)  # for scales per channel, an axis follows
         case Inert(state=dict()):
             return value.attributes.items()
     return [("", value.arguments), ("", value.state)]
 
 
 def tensor_in(value: object) -> Tensor | None:
-    """A tensor that is described, with its storage's key for a record; None where the value is none."""
+    """The tensor that a value describes, with its storage's key as record; None for other values."""
     match value:
         case TensorInfo(storage_key=key, dtype=kind, shape=shape, strides=strides, offset=offset):
             return Tensor(
@@ -100,7 +98,7 @@ def tensor_in(value: object) -> Tensor | None:
 
 
 def quantised_parts(value: object) -> dict[str, object]:
-    """The tensors that a quantised tensor's scales and zero points are, by name; none of other values."""
+    """The tensors that a quantised tensor's scales and zero points are, by name; empty for other values."""
     match value:
         case Inert(what=Global("torch._utils", "_rebuild_qtensor"), arguments=(_, _, _, _, (*parts,), *_)):
             named = zip(QUANTISER_PARTS, parts, strict=False)

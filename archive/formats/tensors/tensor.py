@@ -1,4 +1,4 @@
-"""A tensor that an archive describes, and where its elements lie."""
+"""A tensor that an archive describes, and where its elements are."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 MOST_DIMENSIONS, MOST_ELEMENTS = 1024, (1 << 63) - 1
 """PyTorch's operators refuse more than 64 dimensions, and count elements with 63 bits."""
 QUANTISER_PARTS = (None, "q_per_channel_scales", "q_per_channel_zero_points")
-"""The parts of a quantiser that are tensors where each channel has a scale, as PyTorch calls them."""
+"""The parts of a quantiser that are tensors if each channel has a scale, as PyTorch calls them."""
 MATH_BITS = ("conj", "neg")
-"""What is still to be done to the stored elements: ``torch.Tensor.is_conj``, ``is_neg``."""
+"""What must still be done to the stored elements: ``torch.Tensor.is_conj``, ``is_neg``."""
 
 
 def path_below(path: str, step: str) -> str:
@@ -32,7 +32,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of elements that lie one behind the other, the last dimension fastest.
+    """The strides of contiguous elements, the last dimension fastest.
 
     >>> row_major((3, 2))
     (2, 1)
@@ -53,11 +53,12 @@ class Tensor:
         shape: elements per dimension.
         strides: elements between neighbours of a dimension.
         offset: its first element, counted from the beginning of its storage.
-        record: the record that is its storage. Several tensors may share one. "" of a tensor without storage.
-        requires_grad: whether it asks for a gradient; None where that is not recorded.
-        quantiser: of a quantised tensor, the scheme's name, and its scale and zero point; or, for one a
-            channel, the axis of channels: scales and zero points are then tensors of their own.
-        math_bits: of ``MATH_BITS`` those that are set.
+        record: the record that is its storage. Several tensors may share one. "" for a tensor without
+            storage.
+        requires_grad: whether it asks for a gradient; None if that is not recorded.
+        quantiser: of a quantised tensor, the scheme's name, and its scale and zero point; or, for one with a
+            scale per channel, the axis of channels: scales and zero points are then tensors of their own.
+        math_bits: those of ``MATH_BITS`` that are set.
     """
 
     dtype: str
@@ -70,14 +71,14 @@ class Tensor:
     math_bits: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a shape that no tensor has, before anything is computed of it."""
+        """Refuse a shape that no tensor has, before anything is computed from it."""
         try:
             check_shape(self.shape)
         except ArchiveError as error:
             raise error.within(record=self.record) from None
 
     def at(self, record: str) -> Tensor:
-        """The same tensor with another record for its storage; one without storage stays without."""
+        """The same tensor with another record for its storage; one without storage stays so."""
         return replace(self, record=record) if self.record else self
 
     def in_storage(self, record: str) -> Tensor:
@@ -85,22 +86,22 @@ class Tensor:
         return replace(self, record=record)
 
     def __hash__(self) -> int:
-        """By its numbers as a text, for a file chooses them."""
+        """Hash its numbers as a text, because a file chooses them."""
         return hash(self.key)
 
     @property
     def key(self) -> str:
-        """What its elements are, and how they are read: a key by which tensors can be looked up."""
+        """What its elements are, and how they are read, as a key to look tensors up by."""
         return text_key(self.record, self.offset, self.strides, self.shape, self.dtype)
 
     @property
     def kind(self) -> str:
-        """Its dtype and shape: a key by which those of a kind can be looked up."""
+        """Its dtype and shape, as a key to look up tensors of a kind."""
         return text_key(self.dtype, self.shape)
 
     @property
     def width(self) -> int | None:
-        """Bytes per element; None for a dtype that is not known here."""
+        """Bytes per element; None for an unknown dtype."""
         return WIDTHS.get(self.dtype)
 
     @property
@@ -110,12 +111,12 @@ class Tensor:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes of its elements; None for a dtype that is not known here."""
+        """Bytes of its elements; None for an unknown dtype."""
         return bytes_of(self.dtype, self.count)
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one behind the other, in logical order."""
+        """Whether its elements are contiguous, in logical order."""
         expected = 1
         if len(self.shape) != len(self.strides):
             return False
@@ -126,7 +127,7 @@ class Tensor:
         return True
 
     def span(self, size: int) -> tuple[int, int]:
-        """The bytes of its storage from the first to behind the last of its elements.
+        """The first byte of its elements in its storage, and the byte after the last.
 
         Args:
             size: bytes of the storage.
@@ -157,7 +158,7 @@ class Tensor:
         return self.offset * self.width, stop
 
     def _span_of_blocks(self, size: int) -> tuple[int, int]:
-        """The same of a tensor of blocks, which begin with its storage and lie in order."""
+        """The same for a tensor of blocks, which begin with its storage and are in order."""
         stop = self.bytes or 0
         if self.offset or not self.is_contiguous or stop > size:
             expected = f"a storage of {stop:,} bytes at least, of blocks in order, for shape {self.shape}"

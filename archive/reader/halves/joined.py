@@ -55,7 +55,7 @@ class _Comparison:
 
 
 def with_digest(contents: Contents, archive: Archive, others: Mapping[str, Record] | None = None) -> Contents:
-    """Add the digest of the file to a companion's contents, if a join gives the file again to the byte.
+    """Add the digest of the file to a companion's contents, if a join restores the file to the byte.
 
     Args:
         contents: of the archive's companion.
@@ -127,10 +127,10 @@ def joined_members(
     """The records of the archive before it was split, in their order, stored as they were.
 
     Args:
-        records: those of the archive without debug information; debug records among them are ignored.
+        records: those of the archive without debug information; its debug records are ignored.
         contents: of the archive's companion.
         made: the debug records, by name.
-        left: what is read in place of some of the records: exported programs without metadata.
+        left: read in place of some records: exported programs without metadata.
     """
     if "member.kind" not in contents.columns:
         raise ArchiveError(
@@ -144,7 +144,7 @@ def joined_members(
     rows_by_program = _program_rows(contents, records)
     gone = raw.keys() | contents.replaced.keys() | rows_by_program.keys()
     kept = iter([records[name] for name in counted_names(records) if name not in gone])
-    # Kept records have their names; those from elsewhere are named in the archive's order.
+    # Kept records have their names; the others are named in the archive's order.
     names: dict[Origin, Iterator[str]] = {
         Origin.RANGES: iter([name for name in contents.records.range_names if name not in raw]),
         Origin.RAW: iter(raw),
@@ -187,9 +187,9 @@ def joined_members(
 
 
 def _program_rows(contents: Contents, records: Mapping[str, Record]) -> dict[str, range]:
-    """The rows of each program's metadata by its record, in the archive's order; raw ones have theirs.
+    """The rows of each program's metadata by its record, in the archive's order; without raw records.
 
-    A program is found by its name, since whoever writes the zip anew may order its records otherwise.
+    A program is found by its name, because whoever rewrites the zip may reorder its records.
     """
     if "program.name" not in contents.columns:
         return {}
@@ -204,7 +204,7 @@ def _program_rows(contents: Contents, records: Mapping[str, Record]) -> dict[str
 def _object(
     record: Record, table: SectionTable, behind: memoryview, allowance: Allowance, *, deflated: bool
 ) -> Member:
-    """A shared object with what stood behind its segments, as a member; it may have stayed there."""
+    """A shared object with the bytes after its segments, as a member; they may never have been cut off."""
     from archive.formats.elf.cutting import cut, uncut  # noqa: PLC0415 (few archives have compiled models)
 
     view = record.view()
@@ -237,7 +237,7 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
         contents: what the companion was made of.
         companion: the companion file, which must hold the same.
         left: the archive id of what is left, which must be that of the contents.
-        allowance: the memory that reading the companion may cost.
+        allowance: the memory that reading the companion may take.
     """
     read = parse_companion(companion, allowance)
     same = read.columns.keys() == contents.columns.keys()
@@ -245,7 +245,7 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
     same = same and all(
         np.array_equal(values, contents.columns[name]) for name, values in read.columns.items()
     )
-    # The strings of each stand in one buffer without gaps.
+    # The strings of each lie in one buffer without gaps.
     same = same and np.array_equal(read.strings.length, contents.strings.length)
     if not same or read.strings.buffers[0] != contents.strings.buffers[0]:
         raise ArchiveError("a companion would not read as it was written; nothing is written")

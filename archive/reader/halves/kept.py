@@ -95,7 +95,7 @@ class Remains(NamedTuple):
                 yield member
 
     def lost(self, opened: Archive) -> int:
-        """Stored bytes of all debug records, and those that programs and shared objects lose."""
+        """Stored bytes of all debug records, plus those that programs and shared objects lose."""
         records = opened.container.records
         debug = [name for name in records if kind_of(name).is_debug]
         debug += [name for name in opened.spare.records if name not in self.records]
@@ -112,8 +112,8 @@ class KeptHandles(NamedTuple):
     Attributes:
         records: the debug records that stay.
         prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
-        is_new: whether the archive has other handles so far.
-        largest: a handle that has no unique form, where they should have become unique; else 0.
+        is_new: whether these differ from the archive's present handles.
+        largest: a handle too large to become unique, where handles should have; else 0.
     """
 
     records: tuple[str, ...]
@@ -123,11 +123,11 @@ class KeptHandles(NamedTuple):
 
     @property
     def as_they_are(self) -> tuple[str, ...]:
-        """Those of the records that do not change."""
+        """The records that do not change."""
         return () if self.is_new else self.records
 
     def noted(self, contents: Contents) -> Contents:
-        """A companion's contents with the prefix of the handles that the archive prints, if it is new."""
+        """A companion's contents with the prefix of the handles that the model prints, if it is new."""
         if not self.is_new:
             return contents
         return contents.with_columns({**contents.columns, "file.prefix": np.array([self.prefix])})
@@ -141,11 +141,11 @@ def kept_handles(
     Args:
         handles: what becomes of them; None for the default.
         salt: of their prefix.
-        by_default: what becomes of them, if there are some.
+        by_default: what becomes of them by default.
 
     Raises:
-        UnfitOptionsError: ``handles`` is given, and there are none.
-        ImpossibleError: they cannot become unique, or are so already.
+        UnfitOptionsError: ``handles`` is given, and the archive has none.
+        ImpossibleError: they cannot become unique, or they are already.
     """
     if METHOD_HANDLES not in opened.records:
         if handles or salt:
@@ -177,7 +177,7 @@ def check_handles_left(opened: Archive) -> None:
     if companion is None or METHOD_HANDLES not in opened.container.records:
         return
     left, whole = PickleRecords(opened.container).method_table, companion.method_table
-    # Companions of version 1 keep no prefix: then any is theirs, as long as all handles have it.
+    # Companions of version 1 keep no prefix: any fits, as long as all handles have it.
     prefix = companion.handle_form.prefix or (0 if left is None else common_prefix(left.value))
     prefixes = {0 if whole is not None and common_prefix(whole.value) else prefix}
     if CALLSTACK_MAP in opened.container.records:  # it was not split, and may be the original itself

@@ -1,18 +1,18 @@
-"""The checks that PyTorch 2.13 makes when it loads an archive, in its order and with its own messages.
+"""The checks that PyTorch 2.13 makes when it loads an archive, in its order and with its messages.
 
 :mod:`archive.check.verify` reports the ``CHECKS`` that fail, and each command makes them before it says that
 PyTorch loads a file it wrote. Each check was tried with PyTorch 2.13;
 ``fixtures/releases/oracle-2.13.0.json`` has its answer for each archive. A check finds one of two things:
 
-- a *contradiction* between records: every release that reads these records refuses the archive;
-- a format of *another release* that 2.13 does not read: the archive itself is right, and a migration mends
-  what can be mended.
+- a *contradiction* between records: every release that reads these records rejects the archive;
+- a format of *another release* that 2.13 does not read: the archive itself is fine, and a migration repairs
+  what can be repaired.
 
 Not listed:
 
-- a torch.package, which another importer loads;
-- the compilation of generated code, of which only the characters are checked here;
-- the making of objects, which needs the model's operators, custom classes and backends.
+- a torch.package, which has an importer of its own;
+- the compilation of generated code: only its characters are checked here;
+- the creation of objects, which needs the model's operators, custom classes and backends.
 
 ``checks`` has what each check looks for, ``programs`` the checks of exported programs and compiled models.
 """
@@ -86,7 +86,7 @@ class Check:
                 yield fault
 
     def told(self, facts: ParsedRecords) -> str:
-        """PyTorch's refusal of an archive that fails the check, and the way out where there is one."""
+        """PyTorch's refusal of an archive that fails the check, and how to mend it where that is possible."""
         way_out = "; `debug-archive migrate --to latest` mends it" if self.mended(facts) else ""
         return f'{self.loader} refuses it: "{self.message}"{way_out}'
 
@@ -96,8 +96,8 @@ class Refusal(NamedTuple):
 
     Attributes:
         check: the check.
-        told: PyTorch's refusal, and the way out where there is one.
-        first: the first place where the archive fails it.
+        told: PyTorch's refusal, and how to mend it where that is possible.
+        first: the first place that fails it.
     """
 
     check: Check
@@ -106,7 +106,7 @@ class Refusal(NamedTuple):
 
 
 def has_checks(kind: FileKind) -> bool:
-    """Whether files of a kind have ``CHECKS``; a torch.package, which another importer loads, has none."""
+    """Whether files of a kind have ``CHECKS``; a torch.package, which has its own importer, has none."""
     return kind in ARCHIVE_KINDS and kind is not FileKind.PACKAGE
 
 
@@ -135,11 +135,11 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
 
 
 def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool = True) -> list[Refusal]:
-    """The checks that an archive fails; any contradiction among them was in what it was made from, too.
+    """The checks that an archive fails; any contradiction among them was already in its source.
 
     Args:
         after: the archive.
-        before: what it was made from.
+        before: its source.
         same_bytecode: whether both have the same bytecode, which is then parsed once.
     """
     failed = refusals(after, before if same_bytecode else None)
@@ -154,7 +154,7 @@ def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool =
 
 
 def _about(check: Check) -> str:
-    """The subject of a check: tags of rows and of calls are one, for without tags both fail."""
+    """The subject of a check: tags of rows and of calls are one subject, since both fail without tags."""
     return TAG_MESSAGE if check.message.startswith(TAG_MESSAGE) else check.message
 
 

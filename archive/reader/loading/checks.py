@@ -1,14 +1,14 @@
 """What each check of :data:`archive.reader.loading.CHECKS` looks for, record by record.
 
-Of records as such: versions, missing records, former formats. Of the lite interpreter's records: methods,
+Records as such: versions, missing records, former formats. The lite interpreter's records: methods,
 their instructions and handles, members of enums.
 
-Of generated code: what PyTorch's own lexer refuses. PyTorch writes a name that is not ASCII unchanged, or as
+Generated code: what PyTorch's own lexer refuses. PyTorch writes a name that is not ASCII unchanged, or as
 a string with broken escapes in ``getattr(self, "…")``. ``torch.jit.load`` reads neither, nor a string that
 does not end: see ``lexer.h`` and ``parse_string_literal.h`` in ``torch/csrc/jit/frontend/``. The lite
 interpreter reads no code, so the code of its archives is not checked.
 
-Of the call-stack map: its rows, their handles and their tags.
+The call-stack map: its rows, their handles and their tags.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 LOADED_VERSIONS = range(1, 11)
 """The versions of the archive's format that PyTorch 2.13 reads."""
 CLASS = b"c__torch__."
-"""A pickle's instruction that names a class of the model's."""
+"""The instruction of a pickle that names one of the model's classes."""
 INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
 
 
@@ -75,7 +75,7 @@ class ParsedRecords(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """The places in one record that fail a check, in columns: a diagnostic is made of those that are listed.
+    """The places in one record that fail a check, as columns; only those that are listed become diagnostics.
 
     Attributes:
         record: the record; "" for the archive as a whole.
@@ -133,7 +133,7 @@ def missing(name: str) -> Callable[[ParsedRecords], Iterator[Fault]]:
 
 
 def stale(facts: ParsedRecords) -> Iterator[Fault]:
-    """Lowered modules' code that calls a method which backends no longer have."""
+    """Code of lowered modules that calls a method which backends no longer have."""
     for name in filter(may_be_stale, facts.readable):
         if stale_methods(bytes(facts.archive.records[name].view())):
             yield whole(name, "a lowered module with the method __preprocess of PyTorch 1.6 to 1.8")
@@ -150,7 +150,7 @@ def bytecode_version(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def method_count(facts: ParsedRecords) -> Iterator[Fault]:
-    """Another number of methods with handles than in the bytecode."""
+    """A number of methods with handles that differs from the bytecode's."""
     if facts.methods is None or facts.bytecode is None:
         return
     expected, actual = list(facts.bytecode.instructions), list(facts.methods.names)
@@ -162,7 +162,7 @@ def method_count(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def method_names(facts: ParsedRecords) -> Iterator[Fault]:
-    """Methods with handles that have other names than the bytecode's, in its order."""
+    """Methods with handles whose names or order differ from the bytecode's."""
     if facts.methods is None or facts.bytecode is None:
         return
     expected, actual = list(facts.bytecode.instructions), list(facts.methods.names)
@@ -180,7 +180,7 @@ def method_names(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def instructions(facts: ParsedRecords) -> Iterator[Fault]:
-    """Methods with another number of handles than instructions."""
+    """Methods whose numbers of handles and instructions differ."""
     if facts.methods is None or facts.bytecode is None:
         return
     table, expected = facts.methods, facts.bytecode.instructions
@@ -197,7 +197,7 @@ def instructions(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def members(facts: ParsedRecords) -> Iterator[Fault]:
-    """Members of enums, which the lite interpreter has no types for, though it is given them."""
+    """Members of enums: the lite interpreter has no types for them, though PyTorch saves them."""
     if facts.bytecode is None:
         return
     for name in (BYTECODE, DATA):
@@ -220,12 +220,12 @@ def elements(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def row_tags(facts: ParsedRecords) -> Iterator[Fault]:
-    """Rows whose tag is no source range's."""
+    """Rows whose tag belongs to no source range."""
     if facts.handles is None or facts.tags is None:
         return
     tag = facts.handles.tag
     if not len(facts.tags) and len(tag):
-        yield whole(CALLSTACK_MAP, "no source range has a tag, so nothing tells where the handles lead")
+        yield whole(CALLSTACK_MAP, "no source range has a tag, so nothing says where the handles lead")
         return
     yield Fault(
         CALLSTACK_MAP,
@@ -236,7 +236,7 @@ def row_tags(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def call_tags(facts: ParsedRecords) -> Iterator[Fault]:
-    """Frames of call stacks whose tag is no source range's; -1 is allowed."""
+    """Frames of call stacks whose tag belongs to no source range; -1 is allowed."""
     if facts.handles is None or facts.tags is None or not len(facts.tags):
         return
     tag, frames = facts.handles.call_tag, _FramePlaces(facts.handles)
@@ -252,7 +252,7 @@ def call_tags(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def can_be_mended(facts: ParsedRecords) -> bool:
-    """Whether a migration can replace the tags of no source range."""
+    """Whether a migration can replace tags that belong to no source range."""
     return mended(facts.handles, facts.archive.range_table)[1] > 0
 
 
@@ -272,7 +272,7 @@ def unique(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 class _FramePlaces:
-    """The place of each frame; of a frame that several stacks share, the place in one of them."""
+    """The place of each frame; for a frame that several stacks share, its place in one of them."""
 
     def __init__(self, table: HandleTable) -> None:
         self.row = np.full(len(table.next), -1, np.int64)
@@ -283,7 +283,7 @@ class _FramePlaces:
         self.outer[table.next[frames]] = frames
 
     def place(self, frame: int) -> str:
-        """The row, and the number of frames outside of this one."""
+        """The row, and the number of frames outside this one."""
         depth = 0
         while self.row[frame] < 0 and self.outer[frame] >= 0:
             frame, depth = int(self.outer[frame]), depth + 1
@@ -307,13 +307,13 @@ NO_TOKENS = (
     ("names that are not ASCII", "a name that is not ASCII", "other"),
     ("strings that do not end", "a string that does not end", "open"),
 )
-"""What PyTorch's lexer takes for no token: its plural, its singular, and its group in ``LEXED``."""
+"""What PyTorch's lexer accepts as no token: its plural, its singular, and its group in ``LEXED``."""
 ESCAPE = re.compile(rb"\\(?:(?P<known>[\\'\"\nabfnvtxuU]|[0-3][0-7]{2})|.)", re.DOTALL)
-"""Any escape. ``x``, ``u`` and ``U`` count as known: PyTorch refuses them with another message."""
+"""Any escape. ``x``, ``u`` and ``U`` count as known: PyTorch rejects them with another message."""
 
 
 def tokens(facts: ParsedRecords) -> Iterator[Fault]:
-    """Names outside of ASCII, and strings that do not end."""
+    """Names outside ASCII, and strings that do not end."""
     for record, code in _codes(facts):
         lexed = [token for token in _lexed(code) if token["other"] or token["open"]]
         for what, problem, group in NO_TOKENS:
@@ -337,7 +337,7 @@ def escapes(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def _lexed(code: bytes) -> Iterator[re.Match[bytes]]:
-    """What ``LEXED`` finds, up to the first string that does not end: there PyTorch's lexer stops, too."""
+    """What ``LEXED`` finds, up to the first string that does not end: PyTorch's lexer stops there, too."""
     for token in LEXED.finditer(code):
         yield token
         if token["open"]:

@@ -1,20 +1,20 @@
 """Instructions of ExecuTorch's runtime → the nodes that an ETRecord says they come from.
 
-An instruction is named as the runtime prints it, the chain before its number: ``0:17``; of several methods,
-with the method before it: ``forward/0:17``. Its debug handles stand for nodes of the method's program in
-ExecuTorch's operators. A handle may stand for several, as ``linear`` becomes ``permute_copy`` and ``addmm``:
-the operator that the instruction runs tells which.
+An instruction is named as the runtime prints it, its chain before its number: ``0:17``; where there are
+several methods, with the method first: ``forward/0:17``. Its debug handles stand for nodes of the method's
+program in ExecuTorch's operators. One handle may stand for several nodes, as ``linear`` becomes
+``permute_copy`` and ``addmm``: the operator that the instruction runs decides which.
 
-A node may have come out of a *region*. PyTorch exports a region under ``torch.no_grad`` or ``torch.autocast``
-as one node that holds a graph. ExecuTorch runs the graph's generated code to lower it, so that nodes have
-this code for their stack trace:
+A node may come from a *region*. PyTorch exports a region under ``torch.no_grad`` or ``torch.autocast`` as one
+node that holds a graph. To lower it, ExecuTorch runs the graph's generated code, so the nodes have that code
+as their stack trace:
 
     File "<eval_with_key>.43", line 6, in forward
       embedding_1 = torch.ops.aten.embedding.default(p_words_weight, second);  second = None
 
-The record has the exported program, too. ``from_node`` leads to the node that holds the graph, if the graph
-that it names is the one whose ``id`` is in ``export_graph_id``; the code shows name, operator and arguments
-of the node in the held graph, whose own trace is that of the model.
+The record also has the exported program. ``from_node`` leads to the node that holds the graph, if the graph
+that it names is the one whose ``id`` is in ``export_graph_id``. The code shows name, operator and arguments
+of the node in the held graph, and that node's own trace is the model's.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"(?:(?P<method>.+)/)?(?P<chain>[0-9]{1,9}):(?P<number>[0-9]{1,9})", re.DOTALL)
 ONLY_CHAIN = 0
-"""ExecuTorch writes one chain of instructions a method."""
+"""ExecuTorch writes one chain of instructions per method."""
 PRIMITIVES = "executorch_prim::"
 """The namespace of operators on sizes, which in a program are functions of Python."""
 ADDED = (PRIMITIVES, "aten::copy_.")
-"""What ExecuTorch runs without a node of the model, behind the last one too: on sizes and views, and to give
+"""What ExecuTorch runs without a node of the model, even after the last one: on sizes and views, and to give
 buffers their new values (``exir/passes/insert_write_back_for_buffers_pass.py``)."""
 BYTES_A_HANDLE = 256
-"""Bytes of memory that a handle of a node costs at most."""
+"""Bytes of memory that a handle of a node takes at most."""
 SHOWN = 5
 """Methods or handles that a message names."""
 PYTHON = re.compile(r"(?:_operator|math|builtins|torch)\.(\w+)")
@@ -63,7 +63,7 @@ STATEMENT = re.compile(
 )
 WORD = re.compile(r"[A-Za-z_]\w*")
 MOST_GRAPHS = 16
-"""Graphs of one node in which a node is sought by its name; PyTorch's have at most two."""
+"""Graphs of one node that are searched for a node by its name; PyTorch's have at most two."""
 
 
 @dataclass(frozen=True)
@@ -113,30 +113,30 @@ class InstructionNodes:
         self._by_handle: dict[str, dict[int, list[ProgramNode]]] = {}
 
     def named(self, name: str) -> list[MethodInstruction]:
-        """The instructions that a name stands for: those of each method, if it names none."""
+        """The instructions that a name stands for: those of every method, if it names none."""
         parts = NAME.fullmatch(name)
         if parts is None or int(parts["chain"]) != ONLY_CHAIN:
             return []
         return self.numbered(int(parts["number"]), Steps(self.archive.limits.work), only=parts["method"])
 
     def numbered(self, number: int, steps: Steps, *, only: str | None = None) -> list[MethodInstruction]:
-        """The instructions of a number, in each method that has something recorded of it.
+        """The instructions with a number, in each method that records something of it.
 
         Args:
             number: in the only chain.
-            steps: counts a step for each of them, and for each of their nodes.
+            steps: counts a step for each of them and each of their nodes.
             only: the method; None for all.
         """
         methods = self._methods.get(number, ())
         return [self._instruction(method, number, steps) for method in methods if only in (None, method)]
 
     def has_method(self, method: str) -> bool:
-        """Whether the ETRecord has something of a method."""
+        """Whether the ETRecord has anything of a method."""
         has_program = edge_program(method, self.archive.programs) is not None
         return has_program or method in self.archive.instructions
 
     def has_gap(self, number: int, *, only: str | None) -> bool:
-        """Whether some method has an instruction of a number, and nothing is recorded of it.
+        """Whether some method has an instruction with a number of which nothing is recorded.
 
         Args:
             number: in the only chain.
@@ -150,7 +150,7 @@ class InstructionNodes:
         return longer > recorded
 
     def has_branch(self, number: int, operator: str, steps: Steps, *, only: str | None) -> bool:
-        """Whether a branch of ``cond`` may have an instruction: ExecuTorch 1.5 records none of those.
+        """Whether a branch of ``cond`` may have an instruction: ExecuTorch 1.5 records none of these.
 
         Args:
             number: in the only chain.
@@ -170,8 +170,8 @@ class InstructionNodes:
     def may_lack(self, method: str, number: int, operator: str, steps: Steps) -> bool:
         """Whether a method may have run an instruction of which nothing is recorded.
 
-        ExecuTorch adds instructions between those of nodes, to give buffers their new values behind the last
-        one, too; and it records none of a branch.
+        ExecuTorch adds instructions between those of nodes and, to give buffers their new values, after the
+        last one; and it records none of a branch.
 
         Args:
             method: its name.
@@ -188,7 +188,7 @@ class InstructionNodes:
 
     @cached_property
     def _inner(self) -> dict[str, list[ProgramNode]]:
-        """A node of each operator in graphs inside of others, by method; only methods that have some."""
+        """A node of each operator in inner graphs, by method; only methods that have some."""
         inner = dict[str, list[ProgramNode]]()
         for method in self.archive.instructions:
             name = edge_program(method, self.archive.programs)
@@ -199,7 +199,7 @@ class InstructionNodes:
 
     @cached_property
     def _methods(self) -> dict[int, list[str]]:
-        """The methods that have something recorded of an instruction, by its number."""
+        """The methods that record something of an instruction, by its number."""
         methods = defaultdict[int, list[str]](list)
         for method, instructions in self.archive.instructions.items():
             for number in instructions:
@@ -208,7 +208,7 @@ class InstructionNodes:
 
     @cached_property
     def _last(self) -> dict[str, int]:
-        """The number of each method's last instruction of which something is recorded."""
+        """The number of each method's last recorded instruction."""
         return {method: max(numbers) for method, numbers in self.archive.instructions.items() if numbers}
 
     @cached_property
@@ -217,7 +217,7 @@ class InstructionNodes:
         return sorted(self._last.values())
 
     def _instruction(self, method: str, number: int, steps: Steps) -> MethodInstruction:
-        """An instruction, with the nodes that its handles stand for, each once."""
+        """An instruction, with the nodes that its handles stand for, without duplicates."""
         instruction = self.archive.instructions[method][number]
         if method not in self._by_handle:  # empty where the record lacks the program
             name = edge_program(method, self.archive.programs)
@@ -269,10 +269,10 @@ def why_no_nodes(archive: Archive, name: str, instructions: Sequence[MethodInstr
 def runs(operator: str, node: ProgramNode) -> bool:
     """Whether an operator of the runtime is that of a node, in the form that writes into its last argument.
 
-    Such a form has the same name and another overload: ``aten::add.out`` is ``aten.add.Tensor``.
+    This form has the same name and another overload: ``aten::add.out`` is ``aten.add.Tensor``.
 
     Args:
-        operator: as the runtime prints it, ``aten::embedding.out``; or as it notes it, ``embedding.out``,
+        operator: as the runtime prints it, ``aten::embedding.out``; or as it logs it, ``embedding.out``,
             which may be of any namespace.
         node: the node.
     """
@@ -295,11 +295,11 @@ class Regions:
         self._archive = archive
 
     def sourced(self, node: ProgramNode) -> ProgramNode:
-        """A node with the model's own trace and modules in place of generated code's, where known."""
+        """A node with the model's own trace and modules instead of generated code's, where known."""
         frames = node.site.frames.frames if node.site.frames else ()
         if not frames or not all(frame.file.startswith(FX_FILE) for frame in frames):
             return node
-        holder: str | None = None  # the exported program's node that the node was made from
+        holder: str | None = None  # the node of the exported program that the node was made from
         origins = node.site.origins
         while origins and holder is None:
             holder = origins[-1].name if origins[-1].graph == self._graph_id else None
@@ -314,7 +314,7 @@ class Regions:
         return ProgramNode(node.program, replace(node.site, metadata={**node.site.metadata, **known}))
 
     def _of_statement(self, holder: str, code: str) -> NodeSite | None:
-        """The only node in the graphs of another one that a statement may be of."""
+        """The only node in the graphs of another one that a statement may belong to."""
         statement = STATEMENT.fullmatch(code)
         if statement is None:
             return None

@@ -1,8 +1,8 @@
-"""Kernels of compiled models → the model source that they were made of, in PyTorch's words.
+"""Kernels of compiled models → the model source that they were made from, in PyTorch's words.
 
-A name is a kernel's name and handle (``cpp_fused_relu_0:2``), of several models with the model before it
-(``encoder:cpp_fused_relu_0:2``). A name without handle (``cpp_fused_relu_0``), and one that the profiler
-of PyTorch shows (``graph_0_cpp_fused_relu_0``), stand for all places that call the kernel.
+A name is a kernel's name and handle (``cpp_fused_relu_0:2``), with the model first if there are several
+(``encoder:cpp_fused_relu_0:2``). A name without handle (``cpp_fused_relu_0``), and one that PyTorch's
+profiler shows (``graph_0_cpp_fused_relu_0``), stand for all places that call the kernel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CalledKernel:
 
     @property
     def label(self) -> str:
-        """Name and handle, behind the model's name unless PyTorch chose that."""
+        """Name and handle, after the model's name unless PyTorch chose that."""
         return label_in(self.model.name, self.kernel.key)
 
     @property
@@ -45,9 +45,9 @@ class CalledKernel:
 
     @property
     def text(self) -> str:
-        """The sources of the nodes that it was made of, as PyTorch prints them; ``None`` if none is recorded.
+        """The sources of the nodes that it was made from, as PyTorch prints them; ``None`` if unrecorded.
 
-        The traces are those of all nodes together: PyTorch does not record which one is which node's.
+        The traces are those of all nodes together: PyTorch does not record which one belongs to which node.
         """
         nodes = ", ".join(self.kernel.pre_grad_nodes or self.kernel.post_grad_nodes)
         traces = [f"Original traceback:\n{trace}" for trace in self.kernel.stack_traces or ("None",)]
@@ -72,7 +72,7 @@ def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
 
 
 def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:
-    """Words for a name that no kernel has: the kernels that there are, those alike first."""
+    """Words for a name that no kernel has: the existing kernels, similar ones first."""
     if not any(model.has_kernels for model in models.values()):
         return f"no kernel {shown(name)} is recorded: {WITHOUT_RECORD}"
     return why_none(
@@ -84,7 +84,7 @@ WITHOUT_RECORD = f"there is no {KERNELS}, which trace.provenance_tracking_level 
 
 
 def why_unrecorded(model: CompiledModel, name: str) -> str:
-    """Words for a kernel that a model's code has, and its record of kernels has not.
+    """Words for a kernel that is in a model's code but not in its record of kernels.
 
     Args:
         name: of the kernel, with its handle or without.

@@ -1,9 +1,9 @@
 """Names of nodes → the model source that they were exported from, in PyTorch's words.
 
-A name is a key (``linear_3``, ``cond.true_graph_0/linear``), of several programs with the program before it
-(``decoder:linear_3``). A name without a path that the program's own graph does not have is sought in the
-graphs inside of it; there it may be found several times. Names that PyTorch gives when it loads the program,
-and nodes that it makes then (``getitem``), have the source of the node that they come from.
+A name is a key (``linear_3``, ``cond.true_graph_0/linear``), with the program first if there are several
+(``decoder:linear_3``). A name without a path that the program's own graph does not have is sought in inner
+graphs, which may have it several times. Names that PyTorch gives when it loads the program, and nodes that it
+makes then (``getitem``), have the source of the node that they come from.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     FoundT = TypeVar("FoundT")
 
 EXAMPLES = 3
-"""Names that a message tells."""
+"""Names that a message lists."""
 TOP = "top"
 """The top module's name in a module hierarchy, which has no attribute that holds it."""
 EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
@@ -48,7 +48,7 @@ class ProgramNode:
 
     @property
     def label(self) -> str:
-        """The node's key, behind its program's name unless PyTorch chose that."""
+        """The node's key, after its program's name unless PyTorch chose that."""
         return label_in(self.program.name, self.site.key)
 
     @property
@@ -65,7 +65,7 @@ class ProgramNode:
     def modules(self) -> tuple[Instance, ...]:
         """The module instances in which the node was made, outermost first.
 
-        Non-strict export records no modules in inner graphs; then those of the node that holds the graph.
+        Non-strict export records no modules in inner graphs; there it is those of the node holding the graph.
         """
         holder = self.site
         while not holder.modules and holder.scopes:
@@ -74,9 +74,9 @@ class ProgramNode:
 
     @property
     def hierarchy(self) -> str:
-        """The module hierarchy as PyTorch writes it, the graphs inside of it, and the operator."""
+        """The module hierarchy as PyTorch writes it, the inner graphs, and the operator."""
         names, outer = list[str](), ""
-        for module in self.modules:  # each by its attributes below the module before, and its class
+        for module in self.modules:  # each by its path from the module before, and its class
             path = module.path.removeprefix(f"{outer}.") if outer else module.path
             names.append(f"{path or TOP}({module.class_name.rpartition('.')[2]})")
             outer = module.path
@@ -99,7 +99,7 @@ def found_nodes(programs: Mapping[str, Program], name: str) -> list[ProgramNode]
 
 
 def loaded_nodes(programs: Mapping[str, Program]) -> Iterator[ProgramNode]:
-    """All nodes of some programs as PyTorch runs them, in the order of code; those of each form."""
+    """All nodes of some programs, in every form, as PyTorch runs them and in the order of code."""
     forms = (form for program in programs.values() for form in program.forms)
     return (ProgramNode(form, site) for form in forms for site in form.sites.values())
 
@@ -117,7 +117,7 @@ def _in_program(program: Program, key: str) -> list[ProgramNode]:
 
 
 def why_unknown(programs: Mapping[str, Program], name: str) -> str:
-    """Words for a name that no node has: the nodes that there are, those alike first."""
+    """Words for a name that no node has: the existing nodes, similar ones first."""
     keys = list(dict.fromkeys(key for program in programs.values() for key in program.sites))
     return why_none("node", name, keys)
 
@@ -128,12 +128,12 @@ def why_unknown(programs: Mapping[str, Program], name: str) -> str:
 def found_in(
     models: Mapping[str, ModelT], name: str, in_model: Callable[[ModelT, str], Iterable[FoundT]]
 ) -> list[FoundT]:
-    """What a name stands for: in the model that stands before it, else in all models.
+    """What a name stands for: in the model named before it, else in all models.
 
     Args:
         models: of the archive, by name.
-        name: with its model's before it (``decoder:linear_3``), or alone.
-        in_model: what has a name in a model.
+        name: with its model's before it (``decoder:linear_3``), or without.
+        in_model: finds what has a name in a model.
 
     Returns:
         One, or several that cannot be told apart by the name; none where nothing has it.
@@ -143,12 +143,12 @@ def found_in(
 
 
 def why_none(kind: str, name: str, names: Sequence[str]) -> str:
-    """Words for a name that nothing has: the names that there are, those alike first.
+    """Words for a name that nothing has: the existing names, similar ones first.
 
     Args:
-        kind: of what is named: ``node``.
+        kind: what is named: ``node``.
         name: the name.
-        names: those that there are.
+        names: the existing names.
     """
     from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
 

@@ -1,20 +1,20 @@
 """A file is recognised by its content, never by its name. Every command begins with this.
 
-A few bytes at its beginning and the zip's directory are read, and of files by ``torch.save`` one pickle;
-nothing is executed. Files that are often found in the place of a model are recognised too: a web page that
-says "404", a Git LFS pointer, a compressed file.
+A few bytes at its beginning and the zip's directory are read, and the pickle of files by ``torch.save``;
+nothing is executed. Files that often turn up in place of a model are recognised too: a web page that says
+"404", a Git LFS pointer, a compressed file.
 
-Zips are told apart by the names of their files; those by ``torch.save`` by their pickle, too:
+Zips are recognised by the names of their files; those by ``torch.save`` by their pickle, too:
 
-- ``archive_format`` stands only in ``.pt2`` files, with ``data/aotinductor/`` if they are compiled; PyTorch
-  2.1 to 2.7 wrote ``serialized_exported_program.json`` instead, outside of any folder.
+- ``archive_format`` is only in ``.pt2`` files, with ``data/aotinductor/`` if they are compiled; PyTorch
+  2.1 to 2.7 wrote ``serialized_exported_program.json`` instead, outside any folder.
 - ``.data/extern_modules``, ``.data/N.storage`` or ``.data/ts_code/``: ``torch.package``.
 - ``bytecode.pkl``: an archive for the lite interpreter. ``constants.pkl``, ``model.json`` (PyTorch 1.0 to
   1.2), code or debug records: TorchScript.
 - ``data.pkl`` without these: ``torch.save``, from PyTorch 1.6 on.
-- ``ETRECORD_V0`` outside of any folder: an ETRecord of ExecuTorch.
+- ``ETRECORD_V0`` outside any folder: an ETRecord of ExecuTorch.
 
-What is no zip is told by its first bytes (``heads``).
+What isn't a zip is recognised by its first bytes (``heads``).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
 
     Args:
         source: a path or URL, a bytes-like object, or a binary file.
-        limits: what hostile input may cost.
+        limits: bounds on hostile input.
         look: read the pickle of a file by ``torch.save``, to name the kind of object in it.
 
     Returns:
@@ -215,18 +215,18 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
 
     Args:
         file: its path.
-        limits: what hostile input may cost.
-        mapped: whether it is mapped.
+        limits: bounds on hostile input.
+        mapped: map the file.
 
     Returns:
-        None for a file that may be of any kind: it is cut, broken or cannot be read, as opening it will tell.
+        None for a file of unknown kind: it is cut short, broken or unreadable, as opening it will show.
     """
     try:
         mode = stat.S_IFREG if is_url(file) else os.stat(file).st_mode  # noqa: PTH116 (pathlib costs start-up)
         if not stat.S_ISREG(mode):
             if not stat.S_ISDIR(mode):
                 return FileKind.UNKNOWN
-            # A search names a folder in the place of files where it does not follow links.
+            # Where a search does not follow links, it lists a folder among files.
             return FileKind.LINK if os.path.islink(file) else FileKind.EMPTY_FOLDER  # noqa: PTH114 (the same)
         kind = recognise(file if mapped else in_memory(file), limits=limits, look=False).kind
     except (ArchiveError, OSError):
@@ -241,7 +241,7 @@ def opened_archive(
 
     Args:
         mapped: the file.
-        allowance: what it may cost.
+        allowance: what it may take.
         kinds: the kinds that are opened; others are refused.
     """
     container = opened_zip(mapped, allowance)
@@ -249,13 +249,13 @@ def opened_archive(
     if recognised.kind not in kinds:
         container.close()
         raise recognised.refusal(mapped.name)
-    # A damaged name makes a record seem to be missing. Tensors are left out: they are many and far apart.
+    # A damaged name makes a record seem to be missing. Tensors are left out: they are numerous and far apart.
     container.check_names(name for name in container.records if kind_of(name) is not RecordKind.TENSOR)
     return container
 
 
 def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
-    """Refuse a mapped file that is no companion."""
+    """Refuse a mapped file that isn't a companion."""
     if is_companion(mapped.data):
         return
     try:
@@ -278,18 +278,18 @@ def opened_zip(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
 
 
 def head_kind(mapped: Mapped | Fetched, allowance: Allowance) -> FileKind:
-    """The kind of a file that is no zip, by its first bytes."""
+    """The kind of a file that isn't a zip, by its first bytes."""
     return _no_zip(mapped.data, allowance, look=False).kind
 
 
 def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
     if len(data) and LOCAL.magic.startswith(data[: len(LOCAL.magic)]):
-        behind = bytes_behind(data)
-        if behind:
-            what = f"a zip with {behind:,} other byte{'s' * (behind != 1)} behind its end"
-            whole = f"this tool wants it without them: `head -c {len(data) - behind}`"
+        others = bytes_behind(data)
+        if others:
+            what = f"a zip with {others:,} other byte{'s' * (others != 1)} after its end"
+            whole = f"this tool wants it without them: `head -c {len(data) - others}`"
             return Recognised(FileKind.ZIP, what, whole)
-        return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes behind it")
+        return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes after it")
     from archive.reader.recognition.heads import recognise_head  # noqa: PLC0415 (decompressors, for others)
 
     return recognise_head(data, allowance, look=look)
@@ -333,7 +333,7 @@ def _by_names(container: Container) -> Recognised:
     if any(PACKAGE.match(name) for name in records if name.startswith(PACKAGED)):
         return _package(container)
     script = not ALONE.isdisjoint(records) or any(name.endswith(RANGES_SUFFIX) for name in records)
-    # A folder ``code/`` alone is no proof: many zips have one.
+    # A folder ``code/`` proves nothing by itself: many zips have one.
     if script or (any(name in records for name in VERSION_RECORDS) and any(map(is_code, records))):
         return _torchscript(container)
     if DATA in records:
@@ -415,7 +415,7 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
 
 
 def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
-    """The value of a pickle that Python wrote, described and not made."""
+    """The value of a pickle that Python wrote, described rather than created."""
     from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]
@@ -426,7 +426,7 @@ def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> o
 
 def _package(container: Container) -> Recognised:
     records, what = container.records, "a torch.package"
-    # A package's own file with the name of a debug record.
+    # A file of the package's own that is named like a debug record.
     debug = (name for name in records if kind_of(name).is_debug and name not in (EMBEDDED, MIGRATED))
     strange = next((name for name in debug if not PACKAGE.match(name)), None)
     if strange is not None:
@@ -451,7 +451,7 @@ def _torchscript(container: Container) -> Recognised:
 
 
 def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | None:
-    """Recognise an archive whose debug info is not where PyTorch puts it; None where it is."""
+    """Recognise an archive whose debug info isn't where PyTorch puts it; None where it is."""
     if EMBEDDED in container.records:
         return Recognised(kind, f"{what} with its debug info in an embedded companion")
     gone = _gone(container)
@@ -462,7 +462,7 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
 
 
 def _gone(container: Container) -> str:
-    """The fate of the debug info of code that has none; "" where some is there, or no code."""
+    """What happened to the debug info of code that has none; "" if there is some, or no code."""
     if any(map(holds_ranges, container.records)):
         return ""
     kinds = {kind_of(name) for name in container.records}
@@ -476,7 +476,7 @@ def _gone(container: Container) -> str:
 def is_slim(container: Container) -> bool:
     """Whether a zip has the layout that ``split`` and ``shrink`` write.
 
-    PyTorch pads each record and puts a descriptor behind it. Ordinary zip tools put a date into the header.
+    PyTorch pads each record and puts a descriptor after it. Ordinary zip tools put a date into the header.
     """
     names = [name for name in container.records if kind_of(name) is RecordKind.CODE]
     container.fetch(names)

@@ -1,4 +1,4 @@
-"""Files that are no zip are recognised by their first bytes.
+"""Files that aren't zips are recognised by their first bytes.
 
 Sources: each format's own specification. ONNX is a protobuf, recognised by the fields of its ModelProto
 (``onnx/onnx.proto``). safetensors begins with the length of its JSON header, and legacy ``torch.save`` with
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from archive.io.ranged import Bytes
 
 HEAD = 4096
-"""Bytes at the beginning of a file that are looked at."""
+"""Bytes at the beginning of a file that are examined."""
 PICKLES = 1 << 24
-"""Bytes of a remote file in which its pickles are looked for, and of its header that are read here."""
+"""Bytes of a remote file that are searched for its pickles, and bytes of its header that are read here."""
 MEMORY = 1 << 26
-"""Bytes that decompressing them may take."""
+"""Bytes of memory that decompressing them may take."""
 MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 """``torch.serialization.MAGIC_NUMBER`` pickled, without the PROTO (and FRAME) before it."""
 FRAMED = 32
-"""Bytes in which it stands: PROTO, and from protocol 4 on FRAME, come before it."""
+"""Bytes that are searched for it: PROTO, and from protocol 4 on FRAME, come before it."""
 OBJECT = 3
-"""Pickles behind it: the format's version, facts about the system, the object."""
+"""Pickles after it: the format's version, facts about the system, the object."""
 PREFIXES = (
     (b"version https://git-lfs.github.com/spec/", FileKind.LFS),
     (b"7z\xbc\xaf\x27\x1c", FileKind.SEVEN_ZIP),
@@ -81,7 +81,7 @@ HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 INDEX = re.compile(rb'\s*\{.*"weight_map"\s*:\s*\{', re.DOTALL)
 DATA_END = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d{1,19}\s*,\s*(\d{1,19})\s*\]')
-"""Where the data of a tensor end, in the header of safetensors."""
+"""The end of a tensor's data, in the header of safetensors."""
 LONGEST_HEADER = 100_000_000
 SAYS = "safetensors' own reader says"
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
@@ -91,7 +91,7 @@ LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
 
 
 def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognised:
-    """Recognise a file that is no zip.
+    """Recognise a file that isn't a zip.
 
     Args:
         data: the file.
@@ -139,7 +139,7 @@ def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised |
 
 
 def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
-    """The contents of a compressed file, in words, as far as its first bytes tell; "" where they do not."""
+    """The contents of a compressed file, in words, as far as its first bytes show them; else ""."""
     with suppress(zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError):
         start = UNPACK[kind](head)
         if start.startswith(LOCAL.magic):
@@ -151,7 +151,7 @@ def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
 
 
 def _legacy(data: Bytes, at: int, allowance: Allowance, *, look: bool) -> Recognised:
-    """Recognise a pickle stream of legacy ``torch.save``, from the byte behind the magic number on."""
+    """Recognise a pickle stream of legacy ``torch.save``, from the byte after the magic number on."""
     what = "an object"
     pickles = data if isinstance(data, memoryview) else data[: PICKLES if look else 0]
     with suppress(ArchiveError), allowance.part() as values:
@@ -172,7 +172,7 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 
 def _cut_safetensors(data: Bytes) -> str:
-    """How a file of safetensors was cut, with what safetensors' own reader says of it; "" if it wasn't."""
+    """How a safetensors file was cut short, and what safetensors' own reader says of it; "" if it wasn't."""
     length, size = int.from_bytes(data[:8], "little"), len(data) - 8
     if not len(b"{}") <= length <= LONGEST_HEADER or bytes(data[8:9]) != b"{":
         return ""
@@ -181,7 +181,7 @@ def _cut_safetensors(data: Bytes) -> str:
     if length > size:
         return f"it has {size:,} of {length:,} bytes of its header ({SAYS} `invalid header length`)"
     if length > PICKLES and not isinstance(data, memoryview):
-        return ""  # opening it says
+        return ""  # opening it reports that
     wanted = max((int(end[1]) for end in DATA_END.finditer(data[8 : 8 + length])), default=0)
     if wanted <= size - length:
         return ""

@@ -1,4 +1,4 @@
-"""The kinds of files that models come in, and one sentence about each: what can be done with it."""
+"""The kinds of files that models come in, and a sentence about each: what can be done with it."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ PROGRAM_KINDS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.AOTI, Fil
 """Files that have exported programs or compiled models."""
 
 READ_KINDS = SPLIT_KINDS | PROGRAM_KINDS
-"""Files that have debug info to explain, beside companions."""
+"""Files that have debug info to explain, besides companions."""
 
 LOADED_KINDS = ARCHIVE_KINDS - {FileKind.PACKAGE}
-"""Files that ``torch.jit.load`` or the lite interpreter loads, for what runs a model."""
+"""Files that ``torch.jit.load`` or the lite interpreter loads, for commands that run a model."""
 
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
 """Files that ``torch.save`` writes."""
@@ -106,13 +106,13 @@ ZIP_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
 """Zips of models, which are shown as a page."""
 
 TENSOR_KINDS = {FileKind.SAFETENSORS, FileKind.GGUF, FileKind.ONNX, FileKind.LEGACY, FileKind.SHARDED}
-"""Files of tensors that are no zips."""
+"""Files of tensors that aren't zips."""
 
 OPENED_KINDS = ZIP_KINDS | TENSOR_KINDS
-"""Files that ``archive.open`` opens, beside companions."""
+"""Files that ``archive.open`` opens, besides companions."""
 
 REPORTED_KINDS = ZIP_KINDS | (TENSOR_KINDS - {FileKind.SHARDED}) | {FileKind.COMPANION}
-"""Files of which a page is made: of one file each."""
+"""Files that get a page, one each."""
 
 COMMAND_KINDS = {
     "inspect": OPENED_KINDS | {FileKind.COMPANION, FileKind.ETDUMP, FileKind.ZIP},
@@ -144,12 +144,12 @@ FOLDER_KINDS = {
 }
 """The kinds of files that each command takes from folders and globs, where a zip may be anybody's.
 
-Files of other kinds are counted in a note, but for those of :func:`claims_falsely`.
+Files of other kinds are only counted in a note, except those of :func:`claims_falsely`.
 """
 CODE_ENDINGS = (".pt", ".pth", ".ptl", ".pt2", ".ptdbg", ".etrecord")
-"""How names end of files that may have debug info, if they are what the names say."""
+"""Endings of names of files that may have debug info, if they are what the names say."""
 MODEL_ENDINGS = (*CODE_ENDINGS, ".ckpt", ".pte", ".etdp", ".safetensors", ".gguf", ".onnx")
-"""How names end that say that a file is a model, or belongs to one."""
+"""Endings of names that claim that a file is a model, or belongs to one."""
 HUB_NAME = re.compile(r"(?:\A|[/_])(?:pytorch|adapter)_model(?:[.-][^/]{0,255})?\.bin\Z", re.IGNORECASE)
 """What Hugging Face's libraries call files of weights by ``torch.save``; others may be anything."""
 NO_MODEL_KINDS = {
@@ -157,13 +157,13 @@ NO_MODEL_KINDS = {
     *(FileKind.GZIP, FileKind.XZ, FileKind.BZIP2, FileKind.ZSTD),
     *(FileKind.HTML, FileKind.JSON, FileKind.EMPTY, FileKind.UNKNOWN),
 }
-"""Kinds of files that are no models, whatever they are called."""
+"""Kinds of files that aren't models, whatever they are called."""
 STAND_IN_KINDS = {FileKind.LFS, FileKind.CUT_SAFETENSORS}
 """Kinds of files that stand for models, or were models, whatever they are called."""
 
 
 def claims_falsely(name: str, kind: FileKind) -> bool:
-    """Whether a file in a folder should be a model and isn't one: for each command, it is an error by name.
+    """Whether a file in a folder should be a model and isn't one: each command reports it as an error.
 
     >>> claims_falsely("models/page.pt", FileKind.HTML), claims_falsely("README", FileKind.UNKNOWN)
     (True, False)
@@ -179,7 +179,7 @@ def claims_falsely(name: str, kind: FileKind) -> bool:
 
 
 def may_have_failed(name: str, kind: FileKind) -> bool:
-    """Whether what a false model of a folder should be may have debug info, so that a failure may be of it.
+    """Whether a file in a folder that should be a model might have had debug info, and so explain a failure.
 
     >>> may_have_failed("a.ptl", FileKind.EMPTY), may_have_failed("a.safetensors", FileKind.EMPTY)
     (True, False)
@@ -194,10 +194,10 @@ def may_have_failed(name: str, kind: FileKind) -> bool:
 
 
 FEW = 4
-"""Commands that do not work on a kind of files, of which a sentence is told rather than of all others."""
+"""If at most this many commands do not work on a kind of files, its sentence names these, not the others."""
 
 DAMAGED_KINDS = {FileKind.CUT, FileKind.CUT_SAFETENSORS, FileKind.EMPTY}
-"""Files that are broken, whatever they were meant to be."""
+"""Files that are broken, whatever they should have been."""
 
 SHOWN = "`inspect` and `sizes` show what is in it"
 NO_CODE_ADVICE = f"it holds no TorchScript code, so there is no debug info to work on; {SHOWN}"
@@ -237,7 +237,7 @@ ADVICE = {
     FileKind.SAVED: NO_CODE_ADVICE,
     FileKind.EXPORTED: f"{_commands_on(FileKind.EXPORTED)} it",
     FileKind.LEGACY_EXPORTED: f"{_commands_on(FileKind.LEGACY_EXPORTED)} it; "
-    f"{_in_newer()} do once PyTorch 2.8 or later exports the model anew",
+    f"{_in_newer()} do once PyTorch 2.8 or later exports the model again",
     FileKind.AOTI: f"{_commands_on(FileKind.AOTI)} it",
     FileKind.ETRECORD: f"{_commands_on(FileKind.ETRECORD)} it; so does ExecuTorch's Inspector",
     FileKind.ETDUMP: f"{_commands_on(FileKind.ETDUMP)} it; so does ExecuTorch's Inspector",
@@ -256,7 +256,7 @@ ADVICE = {
     FileKind.SHARDED: NO_CODE_ADVICE,
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
     FileKind.HTML: "a download has gone wrong: look at the page, and download the file itself",
-    FileKind.JSON: "if it was to be a model, look at what the server says in it",
+    FileKind.JSON: "if it was meant to be a model, look at what the server says in it",
     FileKind.GZIP: "unpack it first: `gunzip`",
     FileKind.XZ: "unpack it first: `unxz`",
     FileKind.BZIP2: "unpack it first: `bunzip2`",
@@ -264,7 +264,7 @@ ADVICE = {
     FileKind.SEVEN_ZIP: "unpack it first: `7z x`",
     FileKind.TAR: "unpack it first: `tar -x`",
     FileKind.EMPTY: "copy or download it again",
-    FileKind.LINK: "a search does not follow it; name it itself, and what is in it is found",
+    FileKind.LINK: "a search does not follow it; name it itself, and its files are found",
     FileKind.EMPTY_FOLDER: "no file is in it or below it",
     FileKind.UNKNOWN: "this tool reads what PyTorch saves, safetensors, GGUF, ONNX, ExecuTorch's "
     "ETRecords and ETDumps, and its own companions; `symbolicate --log` reads logs",
@@ -278,7 +278,7 @@ class Recognised:
     Attributes:
         kind: of the file.
         what: the kind in words, with details of this file: "a state dict of 2 tensors".
-        told: advice for this file, where the kind's own does not fit; "" where it does.
+        told: advice for this file, where that of its kind does not fit; else "".
     """
 
     kind: FileKind
@@ -287,7 +287,7 @@ class Recognised:
 
     @property
     def advice(self) -> str:
-        """A sentence about the use of such a file."""
+        """A sentence about what to do with such a file."""
         return self.told or ADVICE[self.kind]
 
     @property
@@ -315,7 +315,7 @@ KINDS_IN = {
 
 PYTHON_ENDING = ".py"
 OURS_IN_PACKAGES = {BYTEORDER, EMBEDDED, MIGRATED}
-"""Records outside of a package's ``.data/`` that PyTorch or this tool writes."""
+"""Records outside a package's ``.data/`` that PyTorch or this tool writes."""
 
 
 def kind_in(file: FileKind, name: str) -> RecordKind:
@@ -329,7 +329,7 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
         return KINDS_IN[file](name)
     kind = kind_of(name)
     if file in PACKAGE_KINDS and not name.startswith(PACKAGED) and name not in OURS_IN_PACKAGES:
-        # a file of the user's own may have any name
+        # a user's own file may have any name
         return RecordKind.PYTHON if name.endswith(PYTHON_ENDING) else RecordKind.OTHER
     if file in ARCHIVE_KINDS:
         return kind

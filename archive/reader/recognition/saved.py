@@ -35,7 +35,7 @@ FROM_TYPE = [
     for ending in ("_v2", "")
 ]
 """Functions that are called with a function that makes a tensor, a class, arguments and a state. The module
-was ``torch.tensor`` before PyTorch 1.9, which ``torch.load`` still takes."""
+was ``torch.tensor`` before PyTorch 1.9; ``torch.load`` still accepts that."""
 QUANTISED = Global("torch._utils", "_rebuild_qtensor")
 META = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 SPARSE = Global("torch._utils", "_rebuild_sparse_tensor")
@@ -44,25 +44,25 @@ SPARSE_PARTS = {
     **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
     **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
 }
-"""The parts of a sparse tensor by its layout, as PyTorch's methods that give them are named."""
+"""The parts of a sparse tensor by its layout, named like PyTorch's methods that return them."""
 META_ARGUMENTS, QUANTISER = 4, 4
-"""Arguments of a call that makes a tensor without storage; the one that is a quantiser."""
+"""Number of arguments of a call that makes a tensor without storage; the one that is a quantiser."""
 DTYPE = 7
 """Arguments of a call that makes a tensor, up to the dtype of ``_rebuild_tensor_v3``."""
 VIEW = 5
-"""Of a storage before PyTorch 0.4, the place of its part: a key, where it begins, and its elements."""
+"""The view of a storage before PyTorch 0.4: a key, where it begins, and its number of elements."""
 GROUPS = ("_parameters", "_buffers", "_modules")
-"""The attributes of a module that have what its ``state_dict`` names."""
+"""The attributes of a module that hold what its ``state_dict`` names."""
 WRAPPERS = 8
-"""Calls that may wrap a tensor: of a parameter, of a subclass."""
+"""Calls that may wrap a tensor: as a parameter, as a subclass."""
 CLASS, STATE = "(class)", "(state)"
 """The names of a tensor's class and attributes among its parts."""
 SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
-"""Attributes of an object that are searched for those that every module has."""
+"""How many attributes of an object are searched for those that every module has."""
 PATH_CHARACTERS = 512
-"""Characters of a tensor's path, besides an ellipsis; of a longer one the last are kept."""
+"""Characters of a tensor's path, besides an ellipsis; a longer one keeps its last."""
 
 
 def recognised(value: object) -> Recognised:
@@ -121,11 +121,11 @@ def tensors_in(value: object) -> dict[str, Tensor]:
 
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
-    """Tensors and modules in an object, each with its path; what holds them is looked into once.
+    """Tensors and modules in an object, each with its path; each container is visited once.
 
-    Attributes of modules come last: a tensor there that is a parameter, too, is none of its own.
+    Attributes of modules come last: a tensor there that is also a parameter is already listed.
     """
-    seen: dict[int, object] = {}  # by id; what is held, so that nothing else gets its id
+    seen: dict[int, object] = {}  # by id; held, so that nothing else gets its id
     stack: list[tuple[str, object]] = [("", top)]
     attributes: list[tuple[str, object]] = []
     are_last = False
@@ -142,7 +142,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
                 parts = reversed(tensor_parts(value).items())
                 stack.extend((_path(path, "" if name == STATE else name), part) for name, part in parts)
             continue
-        if id(value) in seen and value.what != SPARSE:  # which is tied as others are
+        if id(value) in seen and value.what != SPARSE:  # which may be tied like others
             continue
         seen[id(value)] = value
         below = []
@@ -161,7 +161,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
 
 
 def _path(path: str, step: str) -> str:
-    """The path of a value in another one; of a long one the end."""
+    """The path of a value in another one; a long one is cut to its end."""
     whole = path_below(path, step)
     return whole if len(whole) <= PATH_CHARACTERS else f"…{whole[-PATH_CHARACTERS:]}"
 
@@ -172,7 +172,7 @@ def _parts(
     """The parts of a value, each with a function that names its items.
 
     A module's are its parameters, buffers and modules, which ``state_dict`` names without the dicts' names.
-    Its other attributes are none of them.
+    Its other attributes are not among them.
     """
     if _is_module(value):
         groups = (_attribute(value.state, name) for name in GROUPS)
@@ -193,7 +193,7 @@ def _parts(
 
 
 def _quantiser(value: object) -> list[tuple[str, object]]:
-    """The tensors that a quantised tensor's scales are, by name."""
+    """The tensors that hold a quantised tensor's scales, by name."""
     value = _unwrapped(value)
     if not isinstance(value, PyValue) or value.what != QUANTISED or len(value.arguments) <= QUANTISER:
         return []
@@ -220,7 +220,7 @@ def tensor_parts(value: object) -> dict[str, object]:
 
 
 def _last_of_each(pairs: Sequence[tuple[object, object]]) -> Iterable[tuple[object, object]]:
-    """The items of a dict as it is loaded: of a key that a pickle sets twice, the last one stays."""
+    """The items of a dict as it is loaded: the last value of a key that a pickle sets twice."""
     texts = {key: item for key, item in pairs if isinstance(key, str)}
     if len(texts) == sum(isinstance(key, str) for key, _ in pairs):
         return pairs
@@ -233,7 +233,7 @@ def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
 
 
 def tensor_of(value: object) -> Tensor | None:
-    """The tensor that a call would make; None where the value is no such call."""
+    """The tensor that a call would make; None where the value isn't such a call."""
     if not isinstance(value, PyValue):
         return None
     if value.made is UNREAD:
@@ -256,7 +256,7 @@ def _tensor_of(value: PyValue) -> Tensor | None:
 
 
 def _quantised(arguments: Sequence[object]) -> Tensor | None:
-    """A tensor whose elements are numbers of a scale."""
+    """A tensor whose elements are steps of a scale."""
     tensor = _tensor(*arguments[:QUANTISER], *arguments[QUANTISER + 1 : QUANTISER + 2])
     quantiser_value = arguments[QUANTISER] if len(arguments) > QUANTISER else None
     parts = quantiser_value.items if isinstance(quantiser_value, PyValue) else ()
@@ -266,7 +266,7 @@ def _quantised(arguments: Sequence[object]) -> Tensor | None:
 
 
 def _unwrapped(value: object) -> object:
-    """What a parameter or a tensor of a subclass is made of; any other value itself."""
+    """What a parameter or a tensor of a subclass wraps; any other value itself."""
     for _ in range(WRAPPERS):
         if not isinstance(value, PyValue) or not value.arguments:
             return None
@@ -325,7 +325,7 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
 
 
 def _sizes(value: object) -> tuple[int, ...] | None:
-    """Sizes or strides; None where they are no tuple of numbers."""
+    """Sizes or strides; None where they aren't a tuple of numbers."""
     if not isinstance(value, PyValue) or len(value.items) > DIMENSIONS:
         return None
     sizes = tuple(size for size in value.items if isinstance(size, int) and 0 <= size <= LARGEST)
@@ -341,7 +341,7 @@ def _key(key: object) -> str:
 
 
 def class_of(value: PyValue) -> object:
-    """What a value was made by: before PyTorch 1.6, a module's class stands with its source."""
+    """What a value was made by: before PyTorch 1.6, a module's class comes with its source."""
     match value.what:
         case PyValue(what="persistent", arguments=[PyValue(items=["module", Global() as name, *_])]):
             return name

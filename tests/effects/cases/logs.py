@@ -162,7 +162,7 @@ def print_with_a_gradient(_: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@CASES.add(OURS, says="a logger that is told more than a message: exc_info")
+@CASES.add(OURS, says="a logger that gets more than a message: exc_info")
 def logged_exception(_: Model, x: torch.Tensor) -> torch.Tensor:
     LOGGER.info("moo", exc_info=True)  # here
     return x

@@ -208,7 +208,7 @@ class checkpoint_of_what_needs_no_gradient(Layers):
         return checkpoint(self.layer, x, use_reentrant=True)
 
 
-@CASES.add(OURS, says="a change inside torch.utils.checkpoint, which makes it again on the way back")
+@CASES.add(OURS, says="a change inside torch.utils.checkpoint, which repeats it in the backward pass")
 class checkpoint_that_counts(Layers):
     def part(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1  # here
@@ -220,7 +220,8 @@ class checkpoint_that_counts(Layers):
 
 @CASES.add(
     OURS,
-    says="random numbers inside torch.utils.checkpoint, which are others on the way back: preserve_rng_state",
+    says="random numbers inside torch.utils.checkpoint, which differ in the backward pass: "
+    "preserve_rng_state",
     arguments=with_gradient,
 )
 class checkpoint_with_other_random_numbers(Layers):

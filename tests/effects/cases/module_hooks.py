@@ -174,7 +174,7 @@ class backward_hook_of_the_whole_model(Around):
 
 @CASES.add(
     OURS,
-    says="hooks on the way back of a module that takes or gives several tensors",
+    says="backward hooks of a module that takes or returns several tensors",
     arguments=with_gradient,
 )
 class backward_hooks_of_several_tensors(Around):
@@ -342,7 +342,7 @@ class Failing(nn.Module):
 
 @CASES.add(
     OURS,
-    says="a hook that is no code of Python: a method-wrapper",
+    says="a hook that isn't Python code: a method-wrapper",
     at="return self.inner(x * 2 + 1)",
 )
 class builtin_method_as_hook(Around):
@@ -376,7 +376,7 @@ class hook_put_on_by_each_call(Around):
         return self.inner(x)
 
 
-@CASES.add(OURS, says="a hook on the way back of a module that is put on in the call")
+@CASES.add(OURS, says="a backward hook that the call puts on a module")
 class backward_hook_put_on_by_each_call(Around):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.inner.register_full_backward_hook(halved)  # here

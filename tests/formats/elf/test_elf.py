@@ -162,14 +162,14 @@ def test_the_loader_maps_these_pages_and_no_others(tmp_path: Path, *, small: boo
 def test_what_is_left_ends_behind_the_last_segment_and_comes_back_to_the_byte(path: Path) -> None:
     data = memoryview(path.read_bytes())
     if why_whole(data):  # patchelf leaves a byte behind
-        assert why_whole(data) == "1 byte behind its end, where a model may look for weights"
+        assert why_whole(data) == "1 byte after its end, where a model may look for weights"
         return
     left, table, behind = parts(data).left, parts(data).table, parts(data).behind
     made = parsed(left)
     assert parts(data).size == len(left) == made.needed == parse_object(data).needed < len(data)
     assert not made.sections
     assert made.segments == parse_object(data).segments
-    assert why_whole(memoryview(left)) == "nothing is behind its segments"
+    assert why_whole(memoryview(left)) == "nothing follows its segments"
     assert cut(memoryview(left)) is None
     assert uncut(memoryview(left), table, behind) == data
 
@@ -180,8 +180,8 @@ def test_what_is_left_ends_behind_the_last_segment_and_comes_back_to_the_byte(pa
         (elf_file(machine=AARCH64).data, "ELF for AArch64, 64 bits, little-endian"),
         (elf_file(32, machine=3).data, "ELF for x86, 32 bits, little-endian"),
         (elf_file(order=">", machine=22).data, "ELF for S/390, 64 bits, big-endian"),
-        (elf_file(kind=2).data, "no shared object"),
-        (elf_file(appended=b"weights!").data, "8 bytes behind its end"),
+        (elf_file(kind=2).data, "not a shared object"),
+        (elf_file(appended=b"weights!").data, "8 bytes after its end"),
         (struct.pack("<I", 0xFEEDFACF) + bytes(100), "Mach-O, 64 bits"),
         (struct.pack("<I", 0xFEEDFACE) + bytes(100), "Mach-O, 32 bits"),
         (struct.pack(">I", 0xCAFEBABE) + bytes(100), "Mach-O, several machines"),
@@ -216,7 +216,7 @@ FORGED = [
     (changed(MADE.data, HEADER + 8, "<Q", (1 << 64) - 1), f"byte {HEADER}: expected bytes within"),
     (changed(MADE.data, HEADER + PHDR + 32, "<Q", 1 << 62), f"byte {HEADER + PHDR}: expected bytes within"),
     (changed(MADE.data, TEXT + 24, "<Q", 1 << 40), f"byte {TEXT}: expected bytes within"),
-    (changed(MADE.data, TEXT + 32, "<Q", 101), f"byte {TEXT + 64}: expected a part behind byte 276, found"),
+    (changed(MADE.data, TEXT + 32, "<Q", 101), f"byte {TEXT + 64}: expected a part after byte 276, found"),
     (changed(MADE.data, TEXT, "<I", 1 << 31), f"byte {TEXT}: expected a name of less than 1024 bytes"),
     (changed(MADE.data, TEXT + 3 * 64 + 40, "<I", 7), f"byte {TEXT + 3 * 64}: expected a link to one of 7"),
 ]

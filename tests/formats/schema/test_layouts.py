@@ -132,7 +132,7 @@ def test_a_stop_before_the_end_of_the_data_ends_a_header() -> None:
     ("fields", "message"),
     [
         (["a" / VarInt], "field a: VarInt has no fixed size"),
-        (["a" / Int16ul, "b" / Const(b"x")], "field b: constants stand first"),
+        (["a" / Int16ul, "b" / Const(b"x")], "field b: constants come first"),
     ],
 )
 def test_what_has_no_fixed_size_is_no_layout(fields: list[Any], message: str) -> None:

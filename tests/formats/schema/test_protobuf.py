@@ -130,7 +130,7 @@ REFUSED = {
         "field inner, field branches, field one_5: expected more bytes",
     ),
     "packed numbers cut short": (field(60, bytes(5)), "field many_3: expected more bytes"),
-    "messages inside of messages": (deep(DEPTH), f"more than {DEPTH} messages inside of each other"),
+    "messages inside of messages": (deep(DEPTH), f"more than {DEPTH} messages inside each other"),
 }
 
 

@@ -242,7 +242,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a type of elements that is gone": (
         file(row("w", [32], kind=4), tensors=1, data=bytes(32)),
-        "tensor 'w': expected a type of elements that is known here, found 4",
+        "tensor 'w': expected a known type of elements, found 4",
     ),
     "half a block": (
         file(row("w", [48, 2], kind=2), tensors=1, data=bytes(54)),

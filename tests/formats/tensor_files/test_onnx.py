@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a type that is none": (
         onnx_model(onnx_tensor("w", 99, (), ONE)),
-        f"{WRONG} a type of elements that is known here, found 99",
+        f"{WRONG} a known type of elements, found 99",
     ),
     "too few bytes": (
         onnx_model(onnx_tensor("w", FLOAT, (2,), ONE)),

@@ -112,7 +112,7 @@ REFUSED = {
     ),
     "bytes behind the data": (
         file({"a": F32}, bytes(9)),
-        "expected 8 bytes of data behind the header, found 9",
+        "expected 8 bytes of data after the header, found 9",
     ),
     "data cut short": (
         file({"a": F32}, bytes(7)),

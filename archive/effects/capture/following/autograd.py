@@ -1,17 +1,17 @@
 """Autograd inside a model: hooks on tensors, inference mode, and ``torch.autograd.Function``.
 
-In inference mode the graph computes without gradients, and replay makes inference tensors. Such a tensor
-has no version counter, which a capture needs. So the call works with ordinary tensors, and notes which ones
-PyTorch would have made in inference mode.
+In inference mode the graph computes without gradients, and replay makes inference tensors. Such a tensor has
+no version counter, which a capture needs. So the call uses ordinary tensors, and notes which ones PyTorch
+would have made in inference mode.
 
-Of a function with a backward of its own, ``torch.autograd.Function``, the ``forward`` is captured. Where a
-gradient is wanted, the graph leads from each argument to each result through operations whose values are
-overwritten and whose gradients replay replaces: it hangs the function's own ``backward`` there, found by
-the function's name. For an argument ``x`` and a result ``y`` of the function::
+For a ``torch.autograd.Function``, which has its own backward, ``forward`` is captured. If a gradient is
+wanted, the graph leads from each argument to each result through operations whose values are overwritten and
+whose gradients replay replaces: there it hooks in the function's own ``backward``, found by the function's
+name. For an argument ``x`` and a result ``y`` of the function::
 
     entry = x.clone()                 # replay replaces the gradient that leaves this clone
     exit = entry.sum().expand_as(y).clone()
-    exit.detach().copy_(y)            # replay learns here of the result's gradient
+    exit.detach().copy_(y)            # replay gets the result's gradient here
     result = exit.clone()
 """
 
@@ -67,7 +67,7 @@ class InferenceTensors:
         self._call = call
 
     def note(self, value: Any, given: list[Any], versions: list[int]) -> None:  # noqa: ANN401
-        """Note what an operation has made.
+        """Note the result of an operation.
 
         Args:
             value: its result.
@@ -129,7 +129,7 @@ class Context:
         self._parts.saved = tensors
 
     def mark_dirty(self, *_: object) -> None:
-        """Note that arguments are changed in place; their version counters tell which."""
+        """Note that arguments are changed in place; their version counters show which."""
         self._parts.is_dirty = True
 
     def mark_non_differentiable(self, *tensors: object) -> None:
@@ -158,7 +158,7 @@ class ContextNotes:
 
 
 def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Run an autograd function's forward; ``backward`` is kept by the function's name if it is wanted.
+    """Run an autograd function's forward; ``backward`` is kept by name if a gradient is wanted.
 
     Raises:
         CaptureError: no name leads to the function, or it changes its arguments though a gradient is wanted.
@@ -191,7 +191,7 @@ def _forward(call: CapturedCall, cls: type[Any], context: Context, args: tuple[A
 
 
 class _Linked:
-    """Links results of a function to its arguments, for a gradient of its own."""
+    """Links results of a function to its arguments, for its own gradient."""
 
     def __init__(self, call: CapturedCall, cls: type[Any], context: Context, args: tuple[Any, ...]) -> None:
         self._call, self._cls, self._context, self._args = call, cls, context, args
@@ -230,7 +230,7 @@ class _Linked:
         for entry in entries:
             gate = gate if entry is None else entry.sum().to(value) + gate
         if self._context._parts.saved:
-            gate = gate * gate.detach()  # a second way back then fails, as saved tensors are gone
+            gate = gate * gate.detach()  # a second backward pass then fails, as saved tensors are gone
         exit_ = gate.expand_as(value).clone()
         exit_.detach().copy_(value)
         self._exits[id(value)] = exit_
@@ -264,7 +264,7 @@ class _Linked:
         self._watch_all(tensor for tensor in parts.saved if isinstance(tensor, torch.Tensor))
         saved = tuple(self._exits.get(id(tensor), tensor) for tensor in parts.saved)
         call.side_effects.save_for_backward.append((variable, saved, parts.statement))
-        # A result without gradient is there, too, since ``backward`` may get zeros for it.
+        # A result without gradient is included, since ``backward`` may get zeros for it.
         likes = (result.detach() if isinstance(result, torch.Tensor) else None for result in results)
         exits = tuple(self._exits.get(id(result), like) for result, like in zip(results, likes, strict=True))
         name = importable(self._cls)
@@ -279,7 +279,7 @@ class _Linked:
 
 
 class HookHandle:
-    """The handle that ``register_hook`` gives while a model is captured.
+    """The handle that ``register_hook`` returns while a model is captured.
 
     Args:
         call: the captured call.
@@ -292,9 +292,10 @@ class HookHandle:
         self._tensor = tensor
 
     def remove(self) -> None:
-        """Take the hook off; a second time does nothing, as in PyTorch."""
+        """Remove the hook; a second time does nothing, as in PyTorch."""
         if self._call.side_effects.take_off(self, self._call.here()):
-            # PyTorch refuses a hook on a tensor without gradient. No effect is left to fail, so a guard does.
+            # PyTorch refuses a hook on a tensor without gradient. No effect is left that could fail, so a
+            # guard does.
             with WITHOUT_MODES():
                 self._sizes.gradient(self._tensor)
 
@@ -306,17 +307,17 @@ class HookHandle:
 
 
 class LaterHandle:
-    """What a handle is to later calls: the place of one that an earlier call has kept."""
+    """What later calls see of a handle: the place where an earlier call kept it."""
 
 
 class KeptHandle:
-    """The proxy of a handle that an earlier call has kept."""
+    """The proxy of a handle that an earlier call kept."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
 
     def remove(self) -> None:
-        """Take the hook off."""
+        """Remove the hook."""
         source = self._call.side_effects[self].source
         assert source is not None  # noqa: S101 (kept handles have one)
         self._call.check_once()
@@ -336,14 +337,14 @@ def register_hook(
     tensor: Any,  # noqa: ANN401
     hook: Any,  # noqa: ANN401
 ) -> HookHandle:
-    """Note a hook on a tensor; replay puts it on after the graph has run, before all changes.
+    """Note a hook on a tensor; replay registers it after the graph has run, before all changes.
 
     Args:
         call: the captured call.
         sizes: guards what is read of tensors.
         op: the method of the tensor.
         tensor: that gets the hook.
-        hook: what is called with the gradient, or with the tensor once the gradient has been added up.
+        hook: called with the gradient, or with the tensor once its gradient has been accumulated.
 
     Raises:
         CaptureError: the tensor requires no gradient, or has been changed before.

@@ -1,6 +1,6 @@
 """Builtins for copies of the model's functions: those that look at types, make numbers, or reach outside.
 
-Each is one object, by whichever way the model finds it, and says that it is a builtin.
+Each is the same object however the model finds it, and claims to be a builtin.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ReplacedBuiltins:
         return self._call.wrap(module, GlobalName(module.__name__, "__self__"))
 
     def length(self, value: Any) -> Any:  # noqa: ANN401
-        """Replace ``len``, which would make an int of a tensor's size, or of a list's unknown length."""
+        """Replace ``len``, which would make an int from a tensor's size, or from a list's unknown length."""
         if is_container_proxy(value) and not isinstance(
             static(class_behind(value).__mro__, "__len__"), FunctionType
         ):
@@ -122,7 +122,7 @@ class ReplacedBuiltins:
         return sum(items, *start, **named)
 
     def in_order(self, value: Any) -> Any:  # noqa: ANN401
-        """Give back what is iterated; see :mod:`archive.effects.capture.proxies.tracked_set`."""
+        """Return what is iterated; see :mod:`archive.effects.capture.proxies.tracked_set`."""
         if is_unordered(value):
             self._call.refuse(ORDER)
         return value
@@ -132,7 +132,7 @@ class ReplacedBuiltins:
         return self._call.refuse("id: a number that differs from process to process")
 
     def hashed(self, value: object) -> int:
-        """Replace ``hash``: Python salts that of texts, so it differs from process to process."""
+        """Replace ``hash``: Python salts the hashes of texts, so they differ from process to process."""
         parts = [value]
         while parts:
             part = parts.pop()
@@ -172,7 +172,7 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
 
 
 class NamedBuiltin:
-    """What the model gets in place of a builtin function: one object, by whichever way it is found.
+    """What the model gets in place of a builtin function: the same object, however it finds it.
 
     Args:
         name: of the builtin.

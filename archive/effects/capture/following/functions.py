@@ -1,10 +1,9 @@
-"""Copies of the model's functions, with their own globals, cells and builtins; the real ones do not change.
+"""Copies of the model's functions, with their own globals, cells and builtins; the real ones stay unchanged.
 
 Real globals are wrapped when a copy reads them. A copy's stores stay in its own globals and cells, where
-``settle`` finds them after the copy has run; the function's code tells which statement stored each.
+``settle`` finds them after the copy has run; the function's code shows which statement stored each.
 
-Proxies of the model's Python modules show the
-globals of the copies.
+Proxies of the model's Python modules show the globals of the copies.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Globals(dict[str, Any]):
         return self.call.wrap(value, GlobalName(self.module, name))
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """What the model finds that asks for the dict of its globals."""
+        """What the model finds when it asks for the dict of its globals."""
         try:
             return self[name]
         except KeyError:
@@ -89,13 +88,13 @@ class Globals(dict[str, Any]):
         return self.get(name, ABSENT) is not ABSENT  # type: ignore[arg-type]
 
     def setdefault(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """Set a global that is not there."""
+        """Set a global that does not exist."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def stored(self) -> Iterator[tuple[str, Any]]:
-        """Names and values that were stored since the last time; they count as noted from now on."""
+        """Names and values stored since the last time; they count as noted from now on."""
         for name, value in list(dict.items(self)):
             if name not in OWN_NAMES and self.noted.get(name, ABSENT) is not value:
                 self.noted[name] = value
@@ -145,7 +144,7 @@ class Namespace:
 # --- functions
 
 OF_PYTORCH = (torch.nn.modules.batchnorm._BatchNorm.forward,)
-"""Functions of PyTorch that are copied like the model's: they make Python numbers of tensors."""
+"""Functions of PyTorch that are copied like the model's: they make Python numbers from tensors."""
 
 
 class Ran(NamedTuple):
@@ -169,8 +168,7 @@ class Functions:
         numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
         types: these, and the proxies of ``list``, ``dict`` and the like.
         mathematics: the proxy of ``math``.
-        compares: the first statement met that asks by ``is`` which values are the same object; None if the
-            model has none.
+        compares: the first statement met that compares the identity of values by ``is``, or None.
     """
 
     def __init__(self, call: CapturedCall) -> None:
@@ -196,7 +194,7 @@ class Functions:
         self._items: dict[Source, object] = {}
 
     def in_place_of(self, value: object) -> Any:  # noqa: ANN401
-        """What copies have by the name of a builtin, wherever else they find it; None for other values."""
+        """What copies get under the name of a builtin, however else they find it; None for other values."""
         return self._stand_ins.get(id(value))
 
     def globals_of(self, real: dict[str, Any]) -> Globals:
@@ -210,7 +208,7 @@ class Functions:
         return Namespace(self.globals_of(module.__dict__))
 
     def copy(self, function: Any) -> Any:  # noqa: ANN401
-        """A copy of a function. A library's runs as it is, or in a copy whose cells hold proxies."""
+        """A copy of a function. A library's function runs as it is, or in a copy whose cells hold proxies."""
         if id(function) in self._copies:
             return self._copies[id(function)]
         if isinstance(function.__globals__, Globals):
@@ -232,7 +230,7 @@ class Functions:
         if own and makes_sets(code):
             self._call.set_makers.add(code)
         if own and self._call.makes_sets:
-            code = checking(code)  # it looks at what it iterates
+            code = checking(code)  # it checks what it iterates
         made = FunctionType(code, names, function.__name__, None, cells)
         made.__qualname__, made.__module__ = function.__qualname__, function.__module__
         result: Any = made
@@ -253,7 +251,7 @@ class Functions:
         return result
 
     def _named_type(self, kind: Any) -> Any:  # noqa: ANN401
-        """A type in an annotation, as the model has it by its name."""
+        """A type in an annotation, as the model has it under its name."""
         return self.types.get(kind, kind) if isinstance(kind, type) else kind
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
@@ -300,7 +298,7 @@ class Functions:
         return functools.wraps(function)(made)
 
     def settle(self, ran: Ran | None = None) -> None:
-        """Note what has been stored in globals and cells since the last time.
+        """Note what was stored in globals and cells since the last time.
 
         Args:
             ran: the function that stored it; None for the code that runs now.
@@ -344,15 +342,15 @@ class Functions:
         return statement_in(call.frames(), call.owner_of, position_of(code, instruction), called)
 
     def original(self, copy: object) -> FunctionType | None:
-        """The function that a copy is of; None if it is no copy."""
+        """The function that was copied; None if the value isn't a copy."""
         return self._originals.get(id(copy))
 
     def source_of(self, cell: CellType) -> ClosureCell | None:
-        """The source of a cell of copies; None for a cell that the call has made."""
+        """The source of a cell of copies; None for a cell that the call created."""
         return next((source for _, fresh, source in self._cells.values() if fresh is cell), None)
 
     def stored_cells(self) -> Iterator[tuple[CellType, CellType]]:
-        """The real cells that the call has stored something in, each with the one of the copies."""
+        """The real cells in which the call stored something, each with the cell of the copies."""
         return ((cell, fresh) for cell, fresh, source in self._cells.values() if source in self._items)
 
     def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, object]]:
@@ -385,10 +383,10 @@ class Functions:
         return ((cell, source) for cell, _, source in self._cells.values())
 
     def changed_attributes(self) -> tuple[str, str, tuple[str, int]] | None:
-        """A function whose attributes the call has changed; None if there is none.
+        """A function whose attributes the call changed, or None.
 
         Returns:
-            Its name, that of the attribute, and the first line that sets one by this name, if any does.
+            Its name, that of the attribute, and the first line that sets an attribute of this name, if any.
         """
         for real, copy in self._attributes:
             before = {key: value for key, value in real.__dict__.items() if key != "__wrapped__"}

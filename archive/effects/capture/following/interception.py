@@ -1,11 +1,11 @@
-"""PyTorch's functions that no mode sees, replaced while a call is captured: what they do or tell is followed.
+"""PyTorch's functions that no mode sees, replaced during a capture to follow what they do or return.
 
-They are replaced in PyTorch itself, since a model may reach them by any path. A replacement does as ever in
-threads that capture nothing.
+They are replaced in PyTorch itself, since a model may reach them by any path. In threads that capture
+nothing, a replacement behaves like the original.
 
-What ``torch.utils.checkpoint`` computes is captured as if it were called plainly. On the way back PyTorch
-computes a checkpoint's part again. The gradients are the same, as long as the part changes nothing, does
-not ask whether gradients are wanted, and draws the same random numbers again.
+What ``torch.utils.checkpoint`` computes is captured as if it were called plainly. In the backward pass
+PyTorch computes a checkpoint's part again. The gradients are the same, as long as the part changes nothing,
+does not ask whether gradients are wanted, and draws the same random numbers again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 GENERATOR = checkpoint._checkpoint_without_reentrant_generator
 LOST_RANDOM = (
-    "random numbers inside torch.utils.checkpoint, which are others on the way back: preserve_rng_state"
+    "random numbers inside torch.utils.checkpoint, which differ in the backward pass: preserve_rng_state"
 )
 
 
@@ -66,11 +66,11 @@ def checkpointed(
     Args:
         call: the captured call.
         function: the part of the model.
-        preserve: whether the way back draws the same random numbers.
+        preserve: whether the backward pass draws the same random numbers.
         args: of the function. If none of them needs a gradient, the results have none.
 
     Raises:
-        CaptureError: the results would get other gradients than PyTorch's.
+        CaptureError: the results would get gradients other than PyTorch's.
     """
     tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
     call.guards.setting("torch.is_grad_enabled")
@@ -116,7 +116,7 @@ LOCK = threading.Lock()
 CALLS: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
 DECIDING = "torch.nn."
-"""The part of PyTorch that decides by settings; others read them to put them back later."""
+"""The part of PyTorch that depends on settings; others only read them to restore them later."""
 UNGUARDED = ", which no guard looks at"
 RANDOM = {
     "manual_seed": OUTSIDE,
@@ -125,7 +125,7 @@ RANDOM = {
     "get_rng_state": UNGUARDED,
     "initial_seed": UNGUARDED,
 }
-"""Functions that change or tell the state of random numbers, each with why it is refused."""
+"""Functions that change or return the state of random numbers, each with why it is refused."""
 SETTERS = (
     "save",
     "set_deterministic_debug_mode",
@@ -155,7 +155,7 @@ OF_ITEMS = (
     (heapq, ("heapify", "heappop", "heappush", "heappushpop", "heapreplace")),
     (operator, ("concat", "iconcat")),
 )
-"""Functions of lists that ask none of their methods."""
+"""Functions of lists that call none of their methods."""
 Environment: Any = type(os.environ)
 INFERENCE = torch._C._InferenceMode
 CLEAR = torch.clear_autocast_cache
@@ -194,7 +194,7 @@ def _without_reentry(
 
 
 def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
-    """Replace a function that tells a setting of PyTorch: the setting is guarded."""
+    """Replace a function that returns a setting of PyTorch: the setting is guarded."""
 
     def read(*args: Any) -> Any:  # noqa: ANN401
         call = _current()
@@ -228,7 +228,7 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
 
 
 def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a function in C that takes a list's memory for its items; proxies have none there."""
+    """Replace a function in C that reads a list's items from its memory, where proxies have none."""
 
     def checked(*args: Any) -> Any:  # noqa: ANN401
         call = _current()
@@ -256,7 +256,7 @@ def _clear_autocast_cache() -> None:
 
 
 def _decides(module: str) -> bool:
-    """Whether a Python module's code is a model's, or decides for one."""
+    """Whether a Python module's code belongs to a model, or decides for one."""
     return is_model_module(module) or module.startswith(DECIDING)
 
 
@@ -267,8 +267,8 @@ class Replacement(NamedTuple):
     """One function of PyTorch.
 
     Attributes:
-        owner: that has it.
-        name: of it there.
+        owner: the object that has it.
+        name: its name there.
         real: the function.
         made: what replaces it.
     """
@@ -328,7 +328,7 @@ BY_FUNCTION = {
 
 @contextmanager
 def several_attempts() -> Iterator[None]:
-    """Watch modules from the first attempt to the last: each beginning and each end changes all modules."""
+    """Watch modules from the first attempt to the last, since each start and each end changes all modules."""
     with LOCK:
         WATCH.captures += 1
     try:
@@ -342,7 +342,7 @@ def several_attempts() -> Iterator[None]:
 
 @contextmanager
 def intercepted(call: CapturedCall) -> Iterator[None]:
-    """Follow what this thread does by these functions."""
+    """Follow what this thread does with these functions."""
     audit(_current)
     with LOCK:
         if not CALLS:

@@ -1,11 +1,11 @@
 """Calls that a table keeps: ``print``, loggers and ``warnings.warn``. Replay makes them after all changes.
 
-What they print is kept as it is at the call: lists are copied, tensors cloned by the graph.
+What they print is kept as it is at the time of the call: lists are copied, tensors cloned by the graph.
 
-A model need not ask ``if logger.isEnabledFor(…):`` around messages of this logger. A loaded module's logger
-leaves out what its level does not let through, like the model's own. So the messages are kept as if the
-level let them through. That holds for an ``if`` which does nothing but log: it has no ``else``, and the
-arguments of its messages are computed by functions that change nothing.
+A model need not ask ``if logger.isEnabledFor(…):`` around messages to this logger. A loaded module's logger
+drops what its level does not let through, just like the model's own. So the messages are kept as if the level
+let them through. That holds for an ``if`` that only logs: it has no ``else``, and the arguments of its
+messages are computed by functions that change nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ IMPURE = (ast.Await, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
-    """Whether the question ``isEnabledFor(level)`` that a frame asks decides about nothing but messages.
+    """Whether a frame asks ``isEnabledFor(level)`` only to decide about messages.
 
     Args:
         frame: the frame that asks.
@@ -98,7 +98,7 @@ def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
 
 @cache
 def _questions(text: str) -> dict[tuple[int, int], tuple[ast.If, ast.Call]]:
-    """The ``if`` statements whose condition is a call, or ends in ``and`` and a call: by the call's place."""
+    """The ``if`` statements whose condition is a call, or ends in ``and`` and a call; by position."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -116,7 +116,7 @@ def _questions(text: str) -> dict[tuple[int, int], tuple[ast.If, ast.Call]]:
 
 
 def _is_message(statement: ast.stmt, logger: str, level: int, levels: Mapping[str, int]) -> bool:
-    """Whether a statement tells a logger something, at this level or a lower one, and does nothing else."""
+    """Whether a statement only logs a message to a logger, at this level or a lower one."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     call = statement.value
@@ -150,7 +150,7 @@ METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal"
 
 STREAMS = ("stdin", "stdout", "stderr")
 HARMLESS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
-"""Functions of ``sys`` that neither tell of the process nor change it."""
+"""Functions of ``sys`` that neither reveal anything of the process nor change it."""
 
 
 class KeptCalls:
@@ -160,7 +160,7 @@ class KeptCalls:
         self._call = call
 
     def note(self, function: GlobalName, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Note a call, to be made again at replay."""
+        """Note a call, to be repeated at replay."""
         self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
 
     def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401 (one a kind)
@@ -174,7 +174,7 @@ class KeptCalls:
         if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
             return value
         if isinstance(value, torch.Tensor):
-            # Its text must not tell of operations that a graph may do otherwise.
+            # Its text must not name operations that a graph may do in another way.
             if type(value) not in PLAIN_TENSORS[:1] or value.requires_grad:
                 self._call.refuse(
                     "a tensor with a gradient, or a parameter, that is printed: print it detached"
@@ -203,8 +203,8 @@ class KeptCalls:
             self._call.refuse("print to a file")
         settings = (" " if sep is None else sep, "\n" if end is None else end)
         if not all(type(setting) is str for setting in settings):
-            self._call.refuse("print with a separator that is no plain text")
-        del flush  # only a matter of time
+            self._call.refuse("print with a separator that isn't plain text")
+        del flush  # only affects timing
         self._call.check_once()
         self.note(PRINT, settings, tuple(self.shown(value, caller) for value in values))
 
@@ -217,18 +217,18 @@ class KeptCalls:
         if kind.__name__ not in CATEGORIES or getattr(builtins, kind.__name__) is not kind:
             self._call.refuse(f"a warning of a class of its own, {kind.__qualname__}")
         if type(message) is not str:
-            self._call.refuse("a warning that is no plain text")
+            self._call.refuse("a warning that isn't plain text")
         module = caller.f_globals.get("__name__") or "<string>"
         settings = (kind.__name__, caller.f_code.co_filename, caller.f_lineno, module)
         self._call.check_once()
         self.note(WARN, settings, (self.shown(message, caller),))
 
     def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
-        """Note a message to a logger, which a frame logs: ``values`` are its text and arguments."""
+        """Note a message that a frame logs: ``values`` are its text and arguments."""
         if any(more.values()) or type(level) is not int:
-            self._call.refuse(f"a logger that is told more than a message: {', '.join(more) or 'level'}")
+            self._call.refuse(f"a logger that gets more than a message: {', '.join(more) or 'level'}")
         if not values or type(values[0]) is not str:
-            self._call.refuse("a message of a logger that is no plain text")
+            self._call.refuse("a message of a logger that isn't plain text")
         code = caller.f_code
         settings = (name, level, code.co_filename, caller.f_lineno, code.co_name)
         self._call.check_once()
@@ -237,7 +237,7 @@ class KeptCalls:
     # --- what the model has in place of modules and loggers -----------------------------------------
 
     def in_place_of(self, value: Any) -> Any:  # noqa: ANN401
-        """What the model gets for ``logging``, ``warnings``, a logger or a function of them; else None."""
+        """What the model gets for ``logging``, ``warnings``, a logger or their functions; else None."""
         if value is logging:
             return LoggingModule(self)
         if value is warnings:
@@ -277,7 +277,7 @@ class LoggerView:
         self._calls.logged(self._name, level, sys._getframe(1), values, more)
 
     def isEnabledFor(self, level: Any) -> bool:  # noqa: ANN401, N802 (Python's name)
-        """Say yes where it does not matter; see :mod:`archive.effects.capture.following.kept_calls`."""
+        """Return True where it does not matter; see :mod:`archive.effects.capture.following.kept_calls`."""
         if type(level) is not int or not only_logs(sys._getframe(1), level, METHODS):
             self._calls.refuse("logger.isEnabledFor, which decides about more than messages of this logger")
         return True
@@ -312,7 +312,7 @@ class LoggingModule:
 
 
 class SysModule:
-    """The proxy of ``sys``: all but constants and streams is refused."""
+    """The proxy of ``sys``: everything except constants and streams is refused."""
 
     def __init__(self, calls: KeptCalls) -> None:
         object.__setattr__(self, "_calls", calls)
@@ -343,7 +343,7 @@ class StreamView:
 
 
 class WarningsModule:
-    """The proxy of ``warnings``: all but ``warn`` is refused."""
+    """The proxy of ``warnings``: everything except ``warn`` is refused."""
 
     def __init__(self, calls: KeptCalls) -> None:
         self._calls = calls

@@ -1,8 +1,8 @@
 """Attributes of proxies: read from the snapshot or, once the call has stored them, from the table.
 
-Attributes of the model's classes are read, set and deleted like those of objects. An attribute of a class
-is found through its objects, too, and through classes that derive from it. Once calls set it, all of them
-read the place where the class is named.
+Attributes of the model's classes are read, set and deleted like those of objects. An attribute of a class is
+also found through its objects, and through derived classes. Once calls set it, all of them read it at the
+place where the class is named.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 # --- classes
 
 CODE = (FunctionType, staticmethod, classmethod, property, type)
-"""Types of attributes that make a class another one."""
+"""Types of attributes that change what a class is."""
 
 
 class Classes:
@@ -66,11 +66,11 @@ class Classes:
         self._variables: dict[type, Variable] = {}
 
     def find(self, order: Iterable[type], name: str) -> tuple[Any, bool]:
-        """The first of some classes' attributes by a name, unbound, as it is now.
+        """The first attribute with a name among some classes, unbound, as it is now.
 
         Returns:
-            The attribute, ``ABSENT`` if there is none; and whether the call has set it, so that it is the
-            model's already.
+            The attribute, ``ABSENT`` if there is none; and whether the call has set it, so that it already is
+            the model's.
         """
         for cls in order:
             variable = self._variables.get(cls)
@@ -89,7 +89,7 @@ class Classes:
             raw: the attribute.
             order: the classes that are searched for it.
             name: of the attribute.
-            source: where it is read; where a class is named, if calls set it there.
+            source: where it is read; where the class is named, if calls set it there.
         """
         call = self._call
         for cls in order:
@@ -125,7 +125,7 @@ class Classes:
         return self.wrapped(raw, cls.__mro__, name, class_source(cls))
 
     def note_missing(self, cls: type, name: str, *, changing: bool = False) -> None:
-        """Guard that a class has no attribute by a name.
+        """Guard that a class has no attribute with a name.
 
         Args:
             cls: the class.
@@ -141,7 +141,7 @@ class Classes:
         """Set an attribute of a class; the value ``DELETED`` deletes it.
 
         Raises:
-            AttributeError: an attribute is deleted that the class does not have.
+            AttributeError: the class does not have the attribute to be deleted.
             CaptureError: it cannot be followed.
         """
         call = self._call
@@ -225,7 +225,7 @@ COPYING = (
     "__getnewargs__",
     "__getnewargs_ex__",
 )
-"""Methods by which a class says how it is copied."""
+"""Methods by which a class defines how it is copied."""
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__, SimpleNamespace.__delattr__)
 
 
@@ -246,18 +246,18 @@ class ObjectProxies:
         return made.__new__(self._classes[cls])
 
     def met_classes(self) -> list[type]:
-        """The classes of which there are proxies."""
+        """The classes that have proxies."""
         return list(self._classes)
 
     def class_of(self, proxy: object) -> Any:  # noqa: ANN401
-        """The class that ``type`` gives for a proxy; itself a proxy if the class is the model's."""
+        """The class that ``type`` returns for a proxy; itself a proxy if the class is the model's."""
         variable = self._call.side_effects[proxy]
         item = self._call.real.get(variable)
         cls = class_behind(proxy) if item is None else type(item)
         return self._call.wrap(cls, class_source(cls))
 
     def real_of(self, cls: Any) -> Any:  # noqa: ANN401
-        """The class behind a class's proxy; other classes as they are."""
+        """The class that a proxy stands for; other classes as they are."""
         if isinstance(cls, ClassProxy):
             return object.__getattribute__(cls, "_cls")
         return cls
@@ -265,7 +265,7 @@ class ObjectProxies:
     # --- reading -----------------------------------------------------------------------------------
 
     def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
-        """An attribute of a proxy, as the class's own ``__getattribute__`` gives it if there is one."""
+        """An attribute of a proxy, as the class's own ``__getattribute__`` returns it if there is one."""
         cls = class_behind(proxy)
         getter, other = (static(cls.__mro__[:-1], method) for method in ("__getattribute__", "__getattr__"))
         if not isinstance(getter, FunctionType):
@@ -280,7 +280,7 @@ class ObjectProxies:
             return self._called(other, proxy, name)
 
     def _load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
-        """An attribute of a proxy, as ``object.__getattribute__`` gives it.
+        """An attribute of a proxy, as ``object.__getattribute__`` returns it.
 
         With ``custom`` the class's own ``__getattr__`` asks for it, and is not asked again.
 
@@ -309,7 +309,7 @@ class ObjectProxies:
         return self._missing(cls, proxy, name, custom=custom, guarded=pending is ABSENT)
 
     def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """An object's own attribute, whatever its class has by this name; ``ABSENT`` if it has none."""
+        """An object's own attribute, whatever its class has under this name; ``ABSENT`` if it has none."""
         variable = self._call.side_effects[proxy]
         pending = self._call.side_effects.pending(variable, name)
         return self._own(proxy, variable, name) if pending is ABSENT else pending
@@ -396,7 +396,7 @@ class ObjectProxies:
         return self._bound(raw, own, proxy, call.side_effects[proxy], name)
 
     def _standard(self, raw: Any, proxy: Any) -> Any:  # noqa: ANN401
-        """A method of ``object`` or ``torch.nn.Module``, as this module does it; None for other methods."""
+        """A method of ``object`` or ``torch.nn.Module``, as implemented here; None for other methods."""
         return {
             object.__init__: lambda *_, **__: None,
             object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
@@ -449,7 +449,7 @@ class ObjectProxies:
         call.store(call.side_effects[proxy], name, value)
 
     def _own_method(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """A class's own way to set or delete attributes."""
+        """A class's own method to set or delete attributes."""
         raw = static(cls.__mro__, name)
         if isinstance(raw, FunctionType):
             return MethodType(self._call.functions.copy(raw), proxy)
@@ -457,7 +457,7 @@ class ObjectProxies:
         return self._call.refuse(f"{cls.__qualname__} has a {name} of its own") if bound is ABSENT else bound
 
     def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
-        """Delete an attribute of a proxy; ``custom``: past the class's own ``__delattr__``.
+        """Delete an attribute of a proxy; ``custom``: bypassing the class's own ``__delattr__``.
 
         Raises:
             AttributeError: the object has no such attribute.
@@ -513,18 +513,18 @@ class ObjectProxies:
     # --- copies ------------------------------------------------------------------------------------
 
     def copied(self, proxy: Any) -> Any:  # noqa: ANN401
-        """What ``copy.copy`` gives of an object: a new one with the same attributes."""
+        """What ``copy.copy`` returns for an object: a new one with the same attributes."""
         return self._copy(proxy, lambda value: value, {})
 
     def deeply_copied(self, proxy: Any, memo: dict[int, Any]) -> Any:  # noqa: ANN401
-        """What ``copy.deepcopy`` gives of an object; ``memo`` is the one of that function."""
+        """What ``copy.deepcopy`` returns for an object; ``memo`` is that function's."""
         return self._copy(proxy, lambda value: deepcopy(value, memo), memo)
 
     def _copy(self, proxy: Any, of: Callable[[Any], Any], memo: dict[int, Any]) -> Any:  # noqa: ANN401
         """A copy of an object, made as ``copyreg`` makes it.
 
         Raises:
-            CaptureError: it is a module's, or its class says itself how it is copied.
+            CaptureError: it is a module, or its class defines how it is copied.
         """
         call, cls = self._call, class_behind(proxy)
         ways = (static(cls.__mro__[:-1], name) for name in COPYING)

@@ -1,11 +1,11 @@
-"""What a model reaches outside of itself by libraries: files, processes, clocks, names in their modules.
+"""What a model can reach through libraries: files, processes, clocks, names in their modules.
 
-Python tells its audit hooks of files and processes, whichever library opens or starts them, and the profile
-function of a thread of each function in C that is called: no function that asks the system or the clock gets
-past it, by whichever name or library it is called. Modules of libraries get a class that refuses to set their
-names, for as long as a call is captured.
+Python notifies its audit hooks of files and processes, whichever library opens or starts them, and a thread's
+profile function of each C function that is called: no function that asks the system or the clock gets past
+it, whatever name or library it is called by. While a call is captured, modules of libraries have a class that
+refuses to set their names.
 
-What a call sets in a ``ContextVar`` lasts until the call resets it, which it must do itself.
+What a call sets in a ``ContextVar`` lasts until the call resets it, as it must.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetToken:
-    """What a variable had before the call set it; None if nothing."""
+    """What a variable held before the call set it; None if nothing."""
 
     before: SetValue | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetValue:
-    """A value that the call has set, and the statement that did."""
+    """A value that the call set, and the statement that did."""
 
     value: object
     at: ModelStatement | None
 
 
 class ContextVariable:
-    """The proxy of a ``ContextVar``, whose values the call keeps to itself.
+    """The proxy of a ``ContextVar``, whose values stay within the call.
 
     Args:
         real: the variable.
@@ -73,14 +73,14 @@ class ContextVariable:
         return default[0] if default else self._call.wrap(self._real.get(), None)
 
     def set(self, value: object) -> SetToken:
-        """Set a value, until the token is given back."""
+        """Set a value, until the token is returned."""
         values = self._call.context_values
         token = SetToken(values.get(self._real))
         values[self._real] = SetValue(value, self._call.here())
         return token
 
     def reset(self, token: SetToken) -> None:
-        """Go back to the value before."""
+        """Restore the previous value."""
         values = self._call.context_values
         if token.before is None:
             values.pop(self._real, None)
@@ -89,7 +89,7 @@ class ContextVariable:
 
 
 def check_reset(call: CapturedCall) -> None:
-    """Refuse a call that leaves a variable set, since nothing in an archive could.
+    """Refuse a call that leaves a variable set, since nothing in an archive could do that.
 
     Raises:
         CaptureError: the call does.
@@ -102,13 +102,13 @@ def check_reset(call: CapturedCall) -> None:
 
 OUTSIDE = ": what it does outside the model would be lost"
 EVENTS = ("open", "os.", "shutil.", "subprocess.", "socket.", "tempfile.", "glob.", "pathlib.")
-"""Beginnings of audit events, of what reaches outside."""
+"""Prefixes of audit events for what reaches outside."""
 CAPTURE = "archive"
 WITHIN = frozenset({"importlib", "inspect", "linecache", "tokenize", "torch", "traceback", "zipimport"})
 """Packages that read files for themselves: imports, source lines, PyTorch."""
 FOR_THE_MODEL = ("torch.serialization", "torch.hub")
 """Modules among them that read and write what the model asks for."""
-OF_THE_PROCESS = ": what it does or tells is of this process, and no table has it"
+OF_THE_PROCESS = ": what it does or returns belongs to this process, and no table has it"
 SYSTEM = frozenset(
     [
         *(
@@ -133,14 +133,14 @@ HARMLESS = {
     "nt": frozenset(["fspath"]),
     "time": frozenset(["struct_time"]),
 }
-"""Their functions that do neither; so do those of paths that are texts, whose names begin with ``_path_``."""
+"""Their functions that do neither; nor do those for paths as texts, whose names begin with ``_path_``."""
 SHOWN = {"posix": "os", "nt": "os", "_signal": "signal", "_locale": "locale", "_thread": "threading"}
 TORCH = frozenset(["torch", "torch._C"])
 LOOKED_AT = SYSTEM | TORCH | {"_thread"}
 DEFAULT = torch.default_generator
 THREADS = frozenset(["get_ident", "get_native_id", "start_new_thread"])
 CLOCKS = frozenset(["fromtimestamp", "now", "today", "utcnow"])
-"""Class methods of dates that look at the clock, or at the time zone."""
+"""Class methods of dates that read the clock or the time zone."""
 METHODS = frozenset(
     [
         "manual_seed",
@@ -157,9 +157,9 @@ METHODS = frozenset(
         *CLOCKS,
     ]
 )
-"""Names of methods that may be a generator's."""
+"""Names of methods that may belong to a generator."""
 SETTERS = ("_set_", "set_")
-"""Beginnings of names of PyTorch's functions in C that change settings of the process."""
+"""Prefixes of the names of PyTorch's C functions that change settings of the process."""
 SETTING_BACK = (
     "torch._C",
     "torch._dispatch",
@@ -174,7 +174,7 @@ SETTING_BACK = (
     "torch.random",
     "torch.utils",
 )
-"""Parts of PyTorch that change such a setting for a while, or that the capture follows."""
+"""Parts of PyTorch that change such a setting temporarily, or that the capture follows."""
 
 
 def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
@@ -204,8 +204,9 @@ def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
 def watched_calls(call: CapturedCall) -> Iterator[None]:
     """Refuse functions in C that ask the system, the clock or the interpreter, or change them.
 
-    A profile function that this thread has sees what it would see otherwise; a profiler in C waits. So does
-    the garbage collector: it would run callbacks and finalizers of others as if the model called them.
+    A profile function that this thread already has sees what it would see otherwise; a profiler in C waits.
+    So does the garbage collector, which would run others' callbacks and finalizers as if the model called
+    them.
     """
     before: Any = sys.getprofile()
     collects = gc.isenabled()
@@ -250,7 +251,7 @@ def for_the_model(real: Callable[..., Any], current: Current) -> Callable[..., A
 
 
 def _is_called_for_the_model(frame: FrameType, *, torch_too: bool) -> bool:
-    """Whether a function is called for the model, and not by the capture itself."""
+    """Whether a function is called for the model rather than by the capture itself."""
     if str(frame.f_globals.get("__name__")).partition(".")[0] == CAPTURE:
         return False
     if not torch_too:
@@ -265,16 +266,16 @@ def _is_called_for_the_model(frame: FrameType, *, torch_too: bool) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _reaches_outside(event: str) -> bool:
-    """Whether a kind of event does: they are few, and thousands of one kind come."""
+    """Whether a kind of event does: kinds are few, and one may come thousands of times."""
     return event.startswith(EVENTS)
 
 
 @functools.cache
 def audit(current: Current) -> None:
-    """Refuse, from now on, what models do to files and processes while they are captured.
+    """From now on, refuse what models do to files and processes while they are captured.
 
     Args:
-        current: gives the captured call of this thread.
+        current: returns the captured call of this thread.
     """
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
@@ -287,7 +288,7 @@ def audit(current: Current) -> None:
 
 
 def _is_for_the_model(frame: FrameType | None) -> bool:
-    """Whether a library does something for the model's code, and not for an import or for source lines."""
+    """Whether a library acts for the model's code, not for an import or for source lines."""
     while frame is not None and not _is_model_code(frame):
         module = frame.f_globals.get("__name__") or ""
         package = module.partition(".")[0].removeprefix("_frozen_")
@@ -298,7 +299,7 @@ def _is_for_the_model(frame: FrameType | None) -> bool:
 
 
 def _is_model_code(frame: FrameType) -> bool:
-    """Whether a frame is one of a copied function: these have globals of their own kind."""
+    """Whether a frame is a copied function's: these have their own kind of globals."""
     return type(frame.f_globals) is not dict
 
 
@@ -310,13 +311,13 @@ def _is_set_by_the_model(frame: FrameType | None) -> bool:
 
 
 class Watch:
-    """Refuses that a captured model sets or deletes names in modules of libraries.
+    """Keeps captured models from setting or deleting names in modules of libraries.
 
     Args:
-        current: gives the captured call of this thread.
+        current: returns the captured call of this thread.
 
     Attributes:
-        captures: how many captures keep the watch up between their attempts.
+        captures: how many captures keep the watch between their attempts.
     """
 
     def __init__(self, current: Current) -> None:
@@ -339,13 +340,13 @@ class Watch:
                 _become(module, watching)
 
     def end(self) -> None:
-        """Give the modules their own classes again."""
+        """Give the modules their own classes back."""
         while self._watched:
             _become(*self._watched.pop())
 
 
 _become: Callable[[ModuleType, type], None] = vars(object)["__class__"].__set__
-"""Gives a module another class, past a ``__setattr__`` of its own."""
+"""Gives a module another class, bypassing its own ``__setattr__``."""
 
 
 @functools.cache
@@ -354,7 +355,7 @@ def _is_of_a_library(name: object) -> bool:
 
 
 def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
-    """A class of modules like another one, whose names no captured model sets."""
+    """A class of modules like another one, whose names no captured model can set."""
 
     def check(module: ModuleType, name: str) -> None:
         call = current()

@@ -1,9 +1,9 @@
 """Calls of PyTorch's functions: each becomes a node, and runs on copies of the model's tensors.
 
-Under autocast the graph casts what PyTorch would cast. Which operators autocast to which type is PyTorch's
-own affair, and no list here says so: an operator is tried on copies, once under autocast, and without it on
-arguments that were cast one way or another, until it does the same. A function of ``torch.nn.functional``
-that calls several operators is followed inside.
+Under autocast the graph casts what PyTorch would cast. PyTorch has no list of which operators autocast casts
+to which type, so each operator is tried on copies, once under autocast, and without it on arguments cast one
+way or another, until it does the same. A function of ``torch.nn.functional`` that calls several operators is
+followed inside.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DEVICE = "cpu"
 CASTS = "aten::_to_copy"
 Trial = list[tuple[Any, ...]]
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-"""Functions by which those of ``torch.nn.functional`` ask whether a mode takes their call."""
+"""Functions by which those of ``torch.nn.functional`` ask whether a mode handles their call."""
 
 
 class without_autocast:  # noqa: N801 (as PyTorch's contexts)
@@ -122,7 +122,7 @@ class Autocast:
         return None
 
     def _cast(self, tensor: Any, kind: torch.dtype | None) -> Any:  # noqa: ANN401
-        """A tensor of the graph, cast; a weight is cast once, until autocast ends."""
+        """A tensor of the graph, cast; a weight is cast only once until autocast ends."""
         if kind is None or not _is_cast(tensor, kind):
             return tensor
         key = id(tensor), kind
@@ -137,7 +137,7 @@ class Autocast:
 
 
 def inside(function: Any) -> Any:  # noqa: ANN401
-    """A function of ``torch.nn.functional`` that asks for no mode; None for what is not written in Python."""
+    """A function of ``torch.nn.functional`` that asks for no mode; None if it isn't written in Python."""
     if not isinstance(function, FunctionType):
         return None
     names = function.__globals__ | dict.fromkeys(ASKING, lambda *_: False)
@@ -149,7 +149,7 @@ def inside(function: Any) -> Any:  # noqa: ANN401
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """Notes operators, but for casts."""
+    """Notes operators, except casts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enab
 
 
 def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
-    """What is compared of operators' arguments and results: types and shapes of tensors, else the value."""
+    """What is compared in operators' arguments and results: types and shapes of tensors, or the value."""
     if isinstance(value, torch.Tensor):
         yield value.dtype, tuple(value.shape)
     elif isinstance(value, tuple | list):
@@ -205,7 +205,7 @@ def tensors_in(value: Any) -> Iterator[Any]:  # noqa: ANN401
 
 
 def _mapped(value: Any, function: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
-    """A value with other tensors; equal ones stay equal."""
+    """A value with its tensors replaced; what was the same tensor stays so."""
     known = {} if known is None else known
     if isinstance(value, torch.Tensor):
         if id(value) not in known:
@@ -346,7 +346,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         value = self._made(function or target, name, args, kwargs)
         self._note_changes()
         if name in TRAINING:
-            for tensor in running_statistics(name, target, args, kwargs):  # changed past version counters
+            for tensor in running_statistics(name, target, args, kwargs):  # changed without version counters
                 changed = self._builder.input_of(tensor)
                 if changed is not None:
                     self._call.check_once()
@@ -386,7 +386,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         return value
 
     def _note_changes(self) -> None:
-        """Note that the running statement has changed a tensor in place, where a version counter says so."""
+        """Note that the running statement has changed a tensor in place, if a version counter says so."""
         for given in self._builder.inputs:
             if given.is_list:
                 if any(tensor._version for _, tensor in given.tensors):

@@ -1,8 +1,8 @@
 """Wraps values that the model reads: in proxies where the model could change them.
 
-A pure function behind ``functools.lru_cache`` gives again what it has kept. A function is pure here if its
-code says so: it works only on constants, by operators, ``math``, builtins that look at nothing else, and
-other pure functions. Its result must be a constant, too: all calls share it.
+A cached pure function returns its cached result. A function counts as pure if its code shows it: it uses only
+constants, operators, ``math``, builtins that look at nothing else, and other pure functions. Its result must
+be a constant, too, because all calls share it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ CACHED: Any = functools._lru_cache_wrapper
 
 
 class CachedFunction:
-    """What a model gets for a function with a cache.
+    """What a model gets in place of a function with a cache.
 
     Args:
         cached: the function with its cache.
@@ -109,7 +109,7 @@ class CachedFunction:
 
 
 def _is_told_apart(key: object) -> bool:
-    """Whether a cache keeps nothing else for an equal key: it takes 2.0 and True for 2 and 1."""
+    """Whether no other key equals this one: a cache takes 2.0 and True for 2 and 1."""
     if type(key) is tuple:
         return all(map(_is_told_apart, key))
     if type(key) is float:
@@ -163,15 +163,15 @@ SAFE = (
 )
 """Immutable types, whose values the model gets as they are."""
 DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
-"""Types of what a dataclass declares: part of the model's code, compared by identity, and never changed."""
+"""Types of a dataclass's declarations: part of the model's code, compared by identity, never changed."""
 CHANGING = (list, dict, set, deque, bytearray, torch.Tensor)
-"""Objects that a method of theirs in C may change, past their proxies."""
+"""Objects that their own C methods may change, bypassing their proxies."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
 
 
 class Wrapping:
-    """Wraps values: each object once, and volatile values once for each source."""
+    """Wraps values: each object once, and volatile values once per source."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -209,7 +209,7 @@ class Wrapping:
             ]
 
     def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
-        """The value that the model gets for a real one.
+        """The value that the model gets in place of a real one.
 
         Args:
             value: the real one.
@@ -263,7 +263,7 @@ class Wrapping:
         return self._code(value, source)
 
     def _declared(self, value: Any) -> Any:  # noqa: ANN401
-        """What a dataclass declares; a field's type is the one that the model has by its name."""
+        """What a dataclass declares; a field's type is the one that the model knows by its name."""
         if not isinstance(value, dataclasses.Field):
             return value
         if id(value) not in self._fields:
@@ -272,7 +272,7 @@ class Wrapping:
         return self._fields[id(value)]
 
     def _note_presence(self, value: object, source: Source) -> None:
-        """Guard that a list, dict or object is where calls put others, or None."""
+        """Guard that a list, dict or object is at a place where calls put others, or None."""
         if not self._call.is_volatile(source):
             return
         if is_container(value):
@@ -426,7 +426,7 @@ class Wrapping:
         return proxy
 
     def attribute_set(self) -> str:
-        """The name of an attribute that the model has set on a tensor that it was given; "" without one."""
+        """The name of an attribute that the model set on a tensor that it was given, or ""."""
         with WITHOUT_MODES():
             names = (name for proxy, _ in self._tensors.values() for name in getattr(proxy, "__dict__", ()))
             return next(names, "")

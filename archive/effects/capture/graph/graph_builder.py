@@ -1,6 +1,6 @@
 """Builds the graph of a call: a node for each operation, and the node that makes each tensor and number.
 
-Numbers that Python needs to decide are computed as Python does, from state and arguments before the call.
+Numbers that Python needs for decisions are computed as Python does, from state and arguments before the call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPERATIONS: dict[Any, str] = {
     min: "min",
     max: "max",
 }
-"""The operations by the functions that nodes call."""
+"""The operations, by the functions that nodes call."""
 SIZE_METHODS = {"size": "size_of", "numel": "numel"}
 
 
@@ -59,12 +59,12 @@ class Decisions:
         self._known: dict[Any, Value | None] = {}
 
     def subject(self, node: Any) -> Source | Computed | None:  # noqa: ANN401
-        """A number's place or expression; None if it follows from more than numbers, sizes and lengths."""
+        """A number's place or expression; None if it depends on more than numbers, sizes and lengths."""
         value = self._value(node)
         return value.source if isinstance(value, At) else value  # type: ignore[return-value]
 
     def is_of_sizes(self, node: Any) -> bool:  # noqa: ANN401
-        """Whether a number follows from other numbers and from sizes, not from tensors' elements."""
+        """Whether a number depends on other numbers and on sizes, not on tensors' elements."""
         given = self._input(node)
         if given is not None:
             return is_scalar(given.proxy)
@@ -125,16 +125,16 @@ class GraphBuilder:
 
     Args:
         guards: of the call.
-        here: tells which of the model's statements runs.
+        here: returns the statement of the model that runs.
         refuse: ends the call with an error at the model's statement.
 
     Attributes:
         graph: the nodes.
         inputs: of the graph, in order.
         constants: tensors that are the same in every call, by their names in the graph.
-        last: the last placeholder, behind which the next one goes; at first the graph's root.
+        last: the last placeholder, after which the next one goes; at first the graph's root.
         refuse: see above.
-        text_of: gives a mark in the place of a value's text, if a table can hold the text; else None.
+        text_of: returns a mark in place of a value's text, if a table can hold the text; else None.
     """
 
     def __init__(
@@ -180,20 +180,20 @@ class GraphBuilder:
         data: Any,  # noqa: ANN401
         copy: Callable[[Any], Any] = copied,
     ) -> Any:  # noqa: ANN401
-        """Make a tensor of the model an input, by its contents before the call; gives its proxy."""
+        """Make a tensor of the model an input, by its contents before the call; return its proxy."""
         with WITHOUT_MODES():
             proxy = copy(data)
             version = proxy._version
         return self._add_input(source, torch.Tensor, original, proxy, version)
 
     def scalar_input(self, source: Source, value: float, *, free: bool = False) -> Scalar:
-        """Make a number an input, ``free`` if it is an argument; gives its proxy."""
+        """Make a number an input, ``free`` if it is an argument; return its proxy."""
         proxy = scalar(self, value, free=free, origin=(source, None))
         self._add_input(source, type(value), value, proxy)
         return proxy
 
     def list_input(self, source: Source, originals: list[Any], data: list[Any], kind: type) -> list[Any]:
-        """Make a list of tensors, floats or ints an input, by its items before the call; gives its proxy."""
+        """Make a list of tensors, floats or ints an input, by its items before the call; return its proxy."""
         with WITHOUT_MODES():
             proxy = [copied(item) if isinstance(item, torch.Tensor) else item for item in data]
         self._add_input(source, list[kind], originals, proxy)  # type: ignore[valid-type]
@@ -207,7 +207,7 @@ class GraphBuilder:
         proxy: Any,  # noqa: ANN401
         version: int = 0,
     ) -> Any:  # noqa: ANN401
-        """Add an input, whose placeholder has a name of its own in the graph's text; gives its proxy."""
+        """Add an input, whose placeholder has a unique name in the graph's text; return its proxy."""
         first = name = identifier_of(source)
         number = 1
         while name in self._names or keyword.iskeyword(name) or name in RESERVED:
@@ -223,7 +223,7 @@ class GraphBuilder:
         return proxy
 
     def constant(self, tensor: Any) -> Any:  # noqa: ANN401
-        """Make a tensor a constant of the graph, and give its proxy."""
+        """Make a tensor a constant of the graph, and return its proxy."""
         with WITHOUT_MODES():
             proxy = copied(tensor)
         name = f"constant_{len(self.constants)}"
@@ -233,7 +233,7 @@ class GraphBuilder:
         return proxy
 
     def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """Add a node; its arguments are given as the values that the call works with."""
+        """Add a node; its arguments are the values that the call works with."""
         node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
         operands = node.all_input_nodes
         node.meta["roots"] = frozenset().union(*map(roots_of, operands))
@@ -303,7 +303,7 @@ class GraphBuilder:
         return proxy
 
     def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
-        """The number of the graph that a Python operator or function gives for numbers of the graph."""
+        """The number of the graph that a Python operator or function returns for numbers of the graph."""
         value = function(*concrete(args))
         node = self.emit("call_function", function, args, {})
         if type(value) not in NUMBERS:
@@ -319,7 +319,7 @@ class GraphBuilder:
             statement: the model's statement; by default the one that runs.
 
         Raises:
-            CaptureError: only the elements of tensors tell the number.
+            CaptureError: the number depends on the elements of tensors.
         """
         if not is_scalar(value):
             return value
@@ -345,10 +345,10 @@ class GraphBuilder:
 
         Args:
             condition: the bool.
-            before: whether the graph must not run otherwise.
+            before: whether the graph must not run unless it is True.
 
         Raises:
-            CaptureError: only the graph itself could tell, and must not run.
+            CaptureError: only the graph itself could compute it, and it must not run.
         """
         node = self.node_of(condition)
         subject = self._decisions.subject(node) if before else None
@@ -358,7 +358,7 @@ class GraphBuilder:
         self._guards.note(Look.EQUAL, condition if subject is None else subject, value=True)
 
     def can_fix(self, value: Any) -> bool:  # noqa: ANN401
-        """Whether a guard can tell the Python number of a number of the graph."""
+        """Whether a guard can determine the Python number of a number of the graph."""
         return value._free or self._decisions.is_of_sizes(self.node_of(value))
 
     def values(self) -> list[object]:
@@ -366,7 +366,7 @@ class GraphBuilder:
         return self._alive
 
     def drop_unused(self, outputs: Collection[object]) -> None:
-        """Erase nodes that make free numbers which nothing uses."""
+        """Erase nodes that make unused free numbers."""
         for node in reversed(self.graph.nodes):
             if node.meta.get("free") and not node.users and node not in outputs:
                 self.graph.erase_node(node)

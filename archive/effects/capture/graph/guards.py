@@ -1,6 +1,6 @@
-"""Inputs of the graph, tensors and numbers that the model reads, and guards on what it reads besides.
+"""Inputs of the graph: tensors and numbers that the model reads; and guards on what else it reads.
 
-Guards are conditions on which a captured call relies, noted as the model reads, checked at later calls.
+Guards are conditions that a captured call relies on, noted as the model reads, checked at later calls.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class GraphInput:
 
 
 def copied(tensor: Any) -> Any:  # noqa: ANN401
-    """A tensor with the same contents and no memory in common; a parameter gives a parameter."""
+    """A tensor with the same contents and no memory in common; a parameter's copy is a parameter."""
     with torch.no_grad():
         copy = tensor.detach().clone()
     if isinstance(tensor, torch.nn.Parameter):
@@ -101,7 +101,7 @@ SPARSE_PARTS = {
     torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
-"""The methods that give the strided tensors that a sparse tensor consists of."""
+"""The methods that return the strided tensors that make up a sparse tensor."""
 
 
 def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bool:  # noqa: ANN401
@@ -112,7 +112,7 @@ def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bo
     Args:
         tensor: a tensor.
         other: another one.
-        nan_is_itself: whether nan is the same as nan, which equals nothing.
+        nan_is_itself: whether nan counts as the same as nan, though it equals nothing.
     """
     if tensor.layout is not other.layout or tensor.shape != other.shape:
         return False
@@ -121,7 +121,7 @@ def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bo
 
 
 def _parts(tensor: Any) -> list[Any]:  # noqa: ANN401
-    """The tensors that a tensor consists of, in layouts that PyTorch compares, without gradient."""
+    """The tensors that make up a tensor, in layouts that PyTorch compares, without gradient."""
     tensor = tensor.detach()
     if tensor.layout in SPARSE_PARTS:
         return [getattr(tensor, name)() for name in SPARSE_PARTS[tensor.layout]]
@@ -135,9 +135,9 @@ def _same_with_nan(tensor: Any, other: Any) -> bool:  # noqa: ANN401
 
 
 class TensorCopies:
-    """Copies of a model's parameters and buffers, which one captured call after the other works with.
+    """Copies of a model's parameters and buffers, shared by consecutive captured calls.
 
-    A copy that a call has changed is not used again.
+    A copy that a call changed is not used again.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class TensorCopies:
         return copy
 
     def forget(self, changed: Iterable[GraphInput]) -> None:
-        """Forget copies that a call has changed, maybe without their version counters."""
+        """Forget copies that a call changed, even without their version counters."""
         proxies = {id(given.proxy) for given in changed}
         self._copies = {key: row for key, row in self._copies.items() if id(row[1]) not in proxies}
 
@@ -188,7 +188,7 @@ class Assumption:
     """A guard of the running call.
 
     Attributes:
-        look: the property that is looked at.
+        look: the property that is checked.
         subject: a source, or a value that the graph makes; None for settings of PyTorch.
         value: of the property; a source for ``SAME`` and ``APART``.
         key: see ``Look``.
@@ -205,18 +205,18 @@ class Assumption:
 
 
 Held = list[Assumption]
-"""Guards that are held back until the model reads what they are of."""
+"""Guards that are held back until the model reads what they are about."""
 
 
 class Guards:
     """The guards of one call, each noted once, at the statement that first relies on it.
 
     Args:
-        here: tells which of the model's statements runs.
+        here: returns the statement of the model that runs.
 
     Attributes:
         settings: of PyTorch, before the call.
-        type_names: the types of containers that are no plain lists and dicts, by source.
+        type_names: the types of containers that aren't plain lists and dicts, by source.
     """
 
     def __init__(self, here: Callable[[], ModelStatement | None]) -> None:
@@ -262,7 +262,7 @@ class Guards:
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Collect the guards noted meanwhile, to be released once the model reads what they are of."""
+        """Collect the guards noted meanwhile, to be released once the model reads what they are about."""
         before, self._sink = self._sink, []
         try:
             yield self._sink
@@ -329,7 +329,7 @@ class Guards:
 
         Args:
             fixed: parameters and buffers that the graph holds itself.
-            ambiguous: cells that no name tells apart.
+            ambiguous: cells that no name distinguishes.
         """
         fixed = set(fixed)
         return [

@@ -1,4 +1,4 @@
-"""Tables of PyTorch's functions, methods and attributes: recorded as what, guarded, or refused."""
+"""Tables of PyTorch's functions, methods and attributes: recorded (as what), guarded, or refused."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _FACETS = {
     ),
 }
 METADATA = {name: facet for facet, names in _FACETS.items() for name in names}
-"""What functions and attributes read: metadata of tensors, or a setting. All is guarded; sizes are nodes."""
+"""What functions and attributes read: metadata of tensors, or a setting. All are guarded; sizes are nodes."""
 
 REFUSED = {
     "__bool__": "control flow that depends on a tensor",
@@ -81,8 +81,8 @@ REFUSED = {
     "data_ptr": "the address of a tensor",
     "storage": "the storage of a tensor",
     "untyped_storage": "the storage of a tensor",
-    "backward": "the way back inside the model",
-    "grad": "the way back inside the model",
+    "backward": "a backward pass inside the model",
+    "grad": "a backward pass inside the model",
     "retain_grad": "a gradient that is kept",
     "set_": "a tensor with another tensor's storage",
     "resize_": "a tensor of another size",
@@ -92,7 +92,7 @@ GETTERS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
 """Attributes of tensors that are tensors themselves."""
 
 WRAPPED = ("pow", "pow_")
-"""Methods of tensors that operators, as ``**``, have in a function of their own."""
+"""Methods of tensors for which operators, such as ``**``, have a separate function."""
 
 MADE_IN_INFERENCE = "inference"
 """The mark of a node whose result is an inference tensor."""
@@ -114,7 +114,7 @@ LISTS = frozenset(
         "__iter__",
     )
 )
-"""Functions that return as many tensors as sizes tell."""
+"""Functions whose number of results depends on sizes."""
 
 TAKING_LISTS = frozenset(
     (
@@ -132,7 +132,7 @@ TAKING_LISTS = frozenset(
         "tensor",
     )
 )
-"""Functions that take a list of any length, which tells nothing of the result but sizes."""
+"""Functions that take a list of any length, which only affects sizes of the result."""
 
 TRAINING = {
     "batch_norm": "training",

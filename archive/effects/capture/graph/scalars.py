@@ -1,13 +1,13 @@
 """Numbers of the graph: proxies of counters that calls write, of sizes, and of arguments.
 
-A free number is computed only from arguments and sizes. Where Python needs its value, as in a branch, a
-guard keeps it the same in later calls. Any other number, such as a counter, differs from call to call by
-itself. A model whose Python code needs its value is captured as several entries: a guard tells the entry that
-has this value.
+A free number is computed only from arguments and sizes. Where Python needs its value, as in a branch, a guard
+keeps it the same in later calls. Any other number, such as a counter, differs from call to call by itself. A
+model whose Python code needs its value is captured as several entries: a guard selects the entry with this
+value.
 
-TorchScript gives inf or nan where Python raises an error, crashes where an int is divided by 0, rounds
-``//`` of floats twice, and has floats for powers of ints. The functions here build the same results from
-what both compute alike, and guard what would be an error. Their first argument is the builder of the graph.
+TorchScript returns inf or nan where Python raises an error, crashes where an int is divided by 0, rounds
+``//`` of floats twice, and returns floats for powers of ints. The functions here build the same results from
+what both compute alike, and guard against errors. Their first argument is the builder of the graph.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NUMBERS = (bool, int, float)
 EXACT = 2.0**53
-"""Up to here a float holds each int."""
+"""Up to here a float represents every int."""
 MOST_SHIFT = 63
 MATH = {
     getattr(math, name): name
@@ -50,7 +50,7 @@ def truediv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
 
 
 def mod(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
-    """``left % right``: of floats, ``fmod`` with the sign of the divisor."""
+    """``left % right``: for floats, ``fmod`` with the sign of the divisor."""
     if _is_int(left) and _is_int(right):
         _nonzero(graph, right, before=True)
         return graph.compute(operator.mod, left, right)
@@ -66,7 +66,7 @@ def mod(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
 
 
 def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
-    """``left // right``: of floats, what is left without the rest, divided, as CPython does."""
+    """``left // right``: for floats, the dividend without its remainder, divided, as in CPython."""
     compute = graph.compute
     if _is_int(left) and _is_int(right):
         _nonzero(graph, right, before=True)
@@ -81,7 +81,7 @@ def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
 
 
 def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the operator's name)
-    """``left ** right``: of ints, a product, or an exact float as an int."""
+    """``left ** right``: for ints, a product, or an exact float as an int."""
     if not (_is_int(left) and _is_int(right)):
         return finite(graph, graph.compute(operator.pow, left, right))
     base, exponent = _plain(graph, left), _plain(graph, right)
@@ -120,7 +120,7 @@ def rshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
 
 
 def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
-    """``round(number)``: a half goes to the even neighbour."""
+    """``round(number)``: halves go to the even neighbour."""
     if _is_int(number):
         return _plain(graph, number)
     compute = graph.compute
@@ -133,7 +133,7 @@ def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
 
 
 def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:  # noqa: ANN401
-    """An int near a number, as ``floor``, ``ceil`` or ``int`` gives it."""
+    """An int near a number, as ``floor``, ``ceil`` or ``int`` returns it."""
     return _plain(graph, number) if _is_int(number) else graph.compute(function, number)
 
 
@@ -150,7 +150,7 @@ def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # n
 
 
 def finite(graph: Any, number: Any) -> Any:  # noqa: ANN401
-    """A number, guarded: Python raises an error where TorchScript gives inf or nan."""
+    """A number, guarded: Python raises an error where TorchScript returns inf or nan."""
     graph.assume(graph.compute(math.isfinite, number))
     return number
 
@@ -166,7 +166,7 @@ def _is_int(number: Any) -> bool:  # noqa: ANN401
 
 
 def _plain(graph: Any, number: Any) -> Any:  # noqa: ANN401
-    """A number that is no bool."""
+    """A number that isn't a bool."""
     if number.__class__ is not bool:
         return number
     return int(number) if type(number) in NUMBERS else graph.compute(int, number)
@@ -176,7 +176,7 @@ def _plain(graph: Any, number: Any) -> Any:  # noqa: ANN401
 
 
 class ShapeProxy(tuple[Any, ...]):
-    """The proxy of a ``torch.Size``, as ``x.shape`` gives it: a tuple of numbers of the graph."""
+    """The proxy of a ``torch.Size``, as ``x.shape`` returns it: a tuple of numbers of the graph."""
 
     __slots__ = ()
 
@@ -213,9 +213,9 @@ class NumberOperator(NamedTuple):
 
     Attributes:
         function: what nodes of the graph call.
-        bound: the largest absolute value of an int result, given those of the operands; None where an int
-            result follows from no bound.
-        result: builds the result where TorchScript computes another one.
+        bound: the largest absolute value of an int result, given those of the operands; None if no bound
+            follows.
+        result: builds the result if TorchScript computes a different one.
     """
 
     function: Callable[..., Any]
@@ -274,7 +274,7 @@ NEEDED = {
     "__repr__": "a text",
     "__format__": "a text",
     "__getattr__": "an attribute",
-    # PyTorch's symbolic sizes have these, so that they are no missing attributes.
+    # PyTorch's symbolic sizes have these, so they aren't missing attributes.
     "as_integer_ratio": "an attribute 'as_integer_ratio'",
     "bit_length": "an attribute 'bit_length'",
     "conjugate": "an attribute 'conjugate'",
@@ -288,8 +288,8 @@ class Scalar:
         builder: the builder of the graph, which computes with it.
         value: in this call.
         free: whether it is computed only from arguments and sizes.
-        origin: of a number that is an argument: its source and None; of a size: the tensor's source and the
-            dimension. None for other numbers.
+        origin: for an argument, its source and None; for a size, the tensor's source and the dimension. None
+            for other numbers.
     """
 
     __slots__ = ("_builder", "_free", "_origin", "_value")
@@ -314,7 +314,7 @@ class Scalar:
 
 
 class RealScalar(Scalar):
-    """A float or bool. PyTorch takes it as a number, and asks the torch function mode first."""
+    """A float or bool. PyTorch accepts it as a number, and asks the torch function mode first."""
 
     __slots__ = ()
 
@@ -325,7 +325,7 @@ class RealScalar(Scalar):
 
 
 class IntScalar(Scalar, torch.SymInt):  # type: ignore[misc]
-    """An int. PyTorch takes it as a symbolic size, and does not ask for its value."""
+    """An int. PyTorch accepts it as a symbolic size, and does not ask for its value."""
 
 
 SCALARS = (RealScalar, IntScalar)

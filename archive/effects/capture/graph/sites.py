@@ -2,9 +2,9 @@
 
 Statements: the one that runs now, its range of the source, and the calls that lead to it.
 
-Of what some code reads and sets by itself (globals, variables of functions around it, attributes of objects),
-only uses that the instructions tell for sure count. An object that the code hands on, stores or compares
-escapes: what else happens to it is not known.
+For what some code reads and sets by itself (globals, variables of enclosing functions, attributes of
+objects), only uses that are certain from the instructions count. An object that the code passes on, stores or
+compares escapes: what else happens to it is unknown.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def remembered(function: Callable[[CodeType, *Rest], Result]) -> Callable[[CodeT
 
     ``functools.cache`` would mix up files: code objects that do the same at the same lines are equal.
     """
-    results: dict[tuple[object, ...], tuple[CodeType, Result]] = {}  # with the code, whose id stays its own
+    results: dict[tuple[object, ...], tuple[CodeType, Result]] = {}  # with the code, to keep its id
 
     @functools.wraps(function)
     def remembering(code: CodeType, *rest: *Rest) -> Result:
@@ -104,7 +104,7 @@ class Owner:
 
 @cache
 def of_model(filename: str) -> bool:
-    """Whether a file's code belongs to a model; PyTorch's own modules do."""
+    """Whether a file's code belongs to a model; that of PyTorch's own modules does."""
     if filename.startswith(OWN_FOLDER):
         return False
     if filename.startswith(TORCH_FOLDER):
@@ -134,12 +134,12 @@ def error_at(message: str, statement: ModelStatement | None) -> CaptureError:
 
 
 def is_of_pytorch(filename: str) -> bool:
-    """Whether a file is PyTorch's: its line is named only where the model has none."""
+    """Whether a file is PyTorch's: its line is named only if the model has none."""
     return filename.startswith(TORCH_FOLDER)
 
 
 def line_of(site: Site) -> tuple[str, int] | None:
-    """The innermost line of a site that is not PyTorch's own; None without one."""
+    """The innermost line of a site outside PyTorch, or None."""
     for span in (site.span, *(step.span for step in reversed(site.steps))):
         if span is not None:
             filename = span.filename.decode("utf-8", "surrogateescape")
@@ -149,7 +149,7 @@ def line_of(site: Site) -> tuple[str, int] | None:
 
 
 def is_recomputed(outermost: CodeType) -> bool:
-    """Whether ``torch.utils.checkpoint`` will run the statement that runs now again, in backward.
+    """Whether ``torch.utils.checkpoint`` will run the current statement again in the backward pass.
 
     Args:
         outermost: the code that calls the model.
@@ -158,11 +158,11 @@ def is_recomputed(outermost: CodeType) -> bool:
 
 
 TIMES, SUBSCRIPT = (5, 18), 26
-"""Arguments of ``BINARY_OP`` for ``*``, ``*=``, and from Python 3.14 on for ``[]``."""
+"""Arguments of ``BINARY_OP`` for ``*``, ``*=``, and since Python 3.14 for ``[]``."""
 
 
 def _caller() -> FrameType | None:
-    """The innermost frame of other Python code, which has called this package or C code that did."""
+    """The innermost frame of other Python code, which called this package or C code that did."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
@@ -170,13 +170,13 @@ def _caller() -> FrameType | None:
 
 
 def is_loading() -> bool:
-    """Whether the Python code that has called this package loads an attribute; else C code has called."""
+    """Whether the Python code that called this package loads an attribute; otherwise C code called."""
     frame = _caller()
     return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] in LOADS
 
 
 def use_of_index() -> str:
-    """What the Python code does that asks for a number as an index; repeating and calls ask so, too."""
+    """What Python code does when it asks for a number as an index; repetition and calls ask, too."""
     frame = _caller()
     if frame is not None:
         opcode, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
@@ -251,7 +251,7 @@ def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None,
 
 
 def position_of(code: CodeType, instruction: int) -> Position | None:
-    """The place of an instruction in the source; None where the code does not tell.
+    """The place of an instruction in the source; None where the code does not say.
 
     Args:
         code: that has the instruction.
@@ -273,7 +273,7 @@ def _position(frame: FrameType) -> Position | None:
 
 @remembered
 def _block_size(code: CodeType, first: int) -> int:
-    """The lines of the block that begins in a line."""
+    """The number of lines of the block that begins at a line."""
     return len(inspect.getblock(linecache.getlines(code.co_filename)[first - 1 :]))
 
 
@@ -307,7 +307,7 @@ GLOBAL_SETS = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME", "DELETE_NAME")
 
 
 class AttributeUse(NamedTuple):
-    """The use of an object by its attributes: ``x.held.count`` or ``x.held.count = …``.
+    """The use of an object through its attributes: ``x.held.count`` or ``x.held.count = …``.
 
     Attributes:
         names: of the attributes, outermost first.
@@ -351,7 +351,7 @@ def uses_of(code: CodeType, variable: str) -> list[AttributeUse] | None:
 
 
 def _loads(step: dis.Instruction, variable: str) -> bool:
-    """Whether an instruction reads a variable; ``LOAD_CLOSURE`` only hands it to a function inside."""
+    """Whether an instruction reads a variable; ``LOAD_CLOSURE`` only passes it to an inner function."""
     if not step.opname.startswith("LOAD_") or step.opname in (*NOT_OF_VARIABLES, "LOAD_CLOSURE"):
         return False
     return variable in step.argval if isinstance(step.argval, tuple) else step.argval == variable
@@ -386,12 +386,12 @@ CELL_STORES = ("STORE_DEREF", "DELETE_DEREF")
 
 
 def is_model_module(module: object) -> bool:
-    """Whether a name of a Python module is one of a model's modules, not of a library's."""
+    """Whether the name of a Python module belongs to a model, not to a library."""
     return isinstance(module, str) and module.partition(".")[0] not in LIBRARIES
 
 
 def importable(value: Any) -> str | None:  # noqa: ANN401
-    """The name by which a function or class can be imported, as ``module:qualname``; None if by none."""
+    """The name by which a function or class can be imported, as ``module:qualname``; or None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
@@ -417,7 +417,7 @@ def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
     """The first ``is`` of two values, neither of which is a constant, a builtin or PyTorch's own.
 
     Returns:
-        The code that has it, which may be inside of the one given, and the instruction; None without one.
+        The code that has it, which may be inside the given one, and the instruction; or None.
     """
     steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
     for place, step in enumerate(steps):
@@ -434,7 +434,7 @@ def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
 
 @cache
 def asks_super_alone(code: CodeType, name: str) -> bool:
-    """Whether some code reads a method by this name of nothing but ``super()``."""
+    """Whether some code reads a method with this name only from ``super()``."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("PRECALL", "CACHE")]
     for place, step in enumerate(steps):
         if step.argval != name or step.opname.startswith("LOAD_SUPER"):

@@ -1,9 +1,9 @@
-"""Texts that a model prints: where numbers differ from call to call, replay makes the text.
+"""Texts that a model prints: if numbers differ from call to call, replay makes the text.
 
-Python's f-strings make a text at once. So a number of the graph gives a *mark* in the place of its text, if
-the text goes straight into a call, as in ``print(f"step {self.step}")``. The code tells: between the number
-and the call there is nothing that could look at the text. If the call is one that a table can hold, the marks
-become fields of a template; otherwise the model is called again without marks.
+Python's f-strings make a text at once. So a number of the graph returns a *mark* in place of its text, if the
+text goes straight into a call, as in ``print(f"step {self.step}")``. The code shows this: nothing between the
+number and the call could look at the text. If a table can hold the call, the marks become fields of a
+template; otherwise the model is called again without marks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PUSHES = frozenset(
 )
 """Instructions that only push values."""
 NOTHING = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "KW_NAMES"))
-"""Instructions that leave the stack as it is, or whose effect is counted with the call behind them."""
+"""Instructions that leave the stack as it is, or whose effect is counted with the following call."""
 TAKES = {
     "LOAD_ATTR": 1,
     "LOAD_METHOD": 1,
@@ -51,12 +51,12 @@ TAKES = {
 }
 """Values that other instructions take from the top of the stack."""
 CALL_EXTRA = 2
-"""Values that a call takes beside its arguments: the function, and ``self`` or nothing."""
+"""Values that a call takes besides its arguments: the function, and ``self`` or nothing."""
 FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
 
 
 class MarkedText(NamedTuple):
-    """A text with values of the call in it.
+    """A text that contains values of the call.
 
     Attributes:
         template: of ``str.format``.
@@ -87,7 +87,7 @@ class TextMarks:
     """Keeps the marks of one call.
 
     Args:
-        other_calls: places of calls that are known to be others; ``close`` adds those of this attempt.
+        other_calls: places of calls known to be others; ``close`` adds those of this attempt.
         refuse: ends the call with an error at the model's statement.
     """
 
@@ -101,7 +101,7 @@ class TextMarks:
         self._open: set[int] = set()
 
     def of(self, value: object, spec: str) -> str | None:
-        """A mark in the place of a value's text; None if the text does not go straight into a call."""
+        """A mark in place of a value's text; None if the text does not go straight into a call."""
         frame: FrameType | None = sys._getframe(1)  # the innermost of the model
         while frame is not None and not of_model(frame.f_code.co_filename):
             frame = frame.f_back
@@ -115,7 +115,7 @@ class TextMarks:
         return f"\0{len(self._marks) - 1}\0"
 
     def resolved(self, text: str, caller: FrameType) -> str | MarkedText:
-        """A text that was given to a call that a table can hold; without marks as it is.
+        """A text passed to a call that a table can hold; unchanged if it has no marks.
 
         Args:
             text: with marks.
@@ -140,7 +140,7 @@ class TextMarks:
         return MarkedText("".join(template), tuple(values))
 
     def close(self) -> None:
-        """Note other calls that texts with marks went to; the capture is then tried again."""
+        """Note other calls that got texts with marks; the capture is then tried again."""
         self._other_calls |= {(self._marks[mark].code, self._marks[mark].call) for mark in self._open}
 
 
@@ -150,13 +150,13 @@ def _instructions(code: CodeType) -> list[dis.Instruction]:
 
 
 def _offset(code: CodeType, last: int) -> int:
-    """The offset of the instruction that a frame runs; its ``f_lasti`` may be at a cache behind it."""
+    """The offset of the instruction that a frame runs; its ``f_lasti`` may be at a cache after it."""
     return max(step.offset for step in _instructions(code) if step.offset <= last)
 
 
 @cache
 def call_of(code: CodeType, offset: int) -> int | None:
-    """The offset of the call that takes the text formatted at an offset; None if none surely does."""
+    """The offset of the call that takes the text formatted at an offset; None if none is certain to."""
     instructions = _instructions(code)
     at = _offset(code, offset)
     start = next(n for n, instruction in enumerate(instructions) if instruction.offset == at)
@@ -188,7 +188,7 @@ def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
 
 
 def _taken(name: str, arg: int) -> float:
-    """How many values an instruction takes; more than there are for one that is not known."""
+    """How many values an instruction takes; more than there are, if it is unknown."""
     if name in PUSHES:
         return 0
     if name == "CALL":

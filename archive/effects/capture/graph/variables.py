@@ -1,7 +1,7 @@
 """Sources, literals, and variables of the table of effects.
 
-There is one variable for each list, dict, object, cell and global that a call meets. Beside them the bases of
-proxies: of objects, and of lists that a call makes of lists of unknown length.
+There is one variable for each list, dict, object, cell and global that a call meets. There are also the base
+classes of proxies: of objects, and of lists that a call makes from lists of unknown length.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length, Each)
 """The classes of ``Source``, for ``isinstance``."""
 LITERALS = (bool, int, float, str, bytes, type(None), TorchName)
-"""The types of ``Literal``, but for tuples of them."""
+"""The types of ``Literal``, except tuples."""
 
 
 NAMED = (torch.dtype, torch.device)
@@ -48,7 +48,7 @@ NAMED = (torch.dtype, torch.device)
 
 
 def key_literal(key: Any) -> Any:  # noqa: ANN401
-    """The key of a dict as a constant of the table; what no table holds as it is."""
+    """The key of a dict as a constant of the table; unchanged if no table can hold it."""
     if isinstance(key, NAMED):
         return TorchName("dtype" if isinstance(key, torch.dtype) else "device", str(key))
     return tuple(map(key_literal, key)) if type(key) in (tuple, torch.Size) else key
@@ -88,7 +88,7 @@ def is_literal(value: object) -> bool:
 
 
 def is_plain(value: Any) -> bool:  # noqa: ANN401
-    """Whether a value is a literal, a tensor, or a list, tuple or dict of nothing but these."""
+    """Whether a value is a literal, a tensor, or a list, tuple or dict of only these."""
     if type(value) is dict:
         return all(map(is_literal, value)) and all(map(is_plain, value.values()))
     if type(value) in (list, tuple, torch.Size):
@@ -123,10 +123,10 @@ def _joined(source: Source) -> str:
 
 
 class MadeList(list[Any]):
-    """A new list, whose items are not known, or those of the list that it derives from."""
+    """A new list, whose items are unknown, or those of the list that it derives from."""
 
     def contents(self) -> list[Any]:
-        """The items in the captured call: real ones, and proxies of those that the call has made."""
+        """The items in the captured call: real ones, and proxies of those that the call created."""
         raise NotImplementedError
 
     def keep(self) -> None:
@@ -156,7 +156,7 @@ class Deleted(Enum):
 
 
 class Absent(Enum):
-    """The absence of a value, where None is one."""
+    """The absence of a value, where None is a value."""
 
     ABSENT = "absent"
 
@@ -166,9 +166,9 @@ ABSENT: Final = Absent.ABSENT
 
 
 VALUES = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
-"""Kinds that change by what they hold."""
+"""Kinds that change through their contents."""
 CHANGED_BY_NAMES = (VariableKind.OBJECT, VariableKind.CELL, VariableKind.GLOBAL)
-"""Kinds that change by names: attributes, contents of cells, globals."""
+"""Kinds that change through names: attributes, contents of cells, globals."""
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +177,7 @@ class Variable:
 
     Attributes:
         kind: of the object.
-        source: where it lives; None for an object that this call has made.
+        source: where it lives; None for an object that this call created.
         class_name: of a new object, as ``module:qualname``.
     """
 
@@ -187,13 +187,13 @@ class Variable:
 
     @property
     def is_new(self) -> bool:
-        """Whether the call has made the object."""
+        """Whether the call created the object."""
         return self.source is None and self.kind in CHANGED_BY_NAMES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """A hook, or a part of one, as :mod:`archive.formats.effects.hooks` has it, with values of the call.
+    """A hook, or a part of one, as in :mod:`archive.formats.effects.hooks`, with values of the call.
 
     Attributes:
         kind: of the part.
@@ -211,15 +211,15 @@ SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, Clas
 
 
 def static(order: tuple[type, ...], name: str) -> Any:  # noqa: ANN401
-    """The first of some classes' attributes by a name, unbound; ``ABSENT`` if none has it."""
+    """The first attribute with a name among some classes, unbound; ``ABSENT`` if none has it."""
     return next((cls.__dict__[name] for cls in order if name in cls.__dict__), ABSENT)
 
 
 class ObjectProxy:
-    """Base of objects' proxies. Each class has a proxy class, which derives from this one and from it."""
+    """Base of objects' proxies. The proxy class of each class derives from both."""
 
     def __init_subclass__(cls) -> None:
-        """Do nothing, so that the object's own class does not hear of its proxy class."""
+        """Do nothing, so that the object's own class does not learn of its proxy class."""
 
 
 class ContainerProxy(ObjectProxy):
@@ -232,7 +232,7 @@ def is_container_proxy(value: object) -> bool:
 
 
 def class_behind(proxy: object) -> type:
-    """The class of the object behind an object's proxy."""
+    """The class of the object that a proxy stands for."""
     order = type(proxy).__mro__
     return order[order.index(ObjectProxy) + 1]
 

@@ -1,12 +1,13 @@
 """Proxies of Python's containers, of their classes, and of objects whose class derives from one.
 
-The proxies of ``list``, ``dict``, ``set`` and the like: their methods work on proxies of containers, too.
-``dict.get(self, key)`` in the method of a class that derives from ``dict`` would look past the dict's proxy.
+There are proxies of ``list``, ``dict``, ``set`` and the like, whose methods also work on proxies of
+containers: ``dict.get(self, key)`` in a method of a class derived from ``dict`` would otherwise bypass the
+dict's proxy.
 
 The proxy of a deque, an ordered or default dict, or an object whose class derives from a container is an
-object's proxy; what it holds is in another one, the *inner* container: a list's or dict's proxy for an object
-that was there before the call, a plain container for one that the call has made. The model's own methods run
-on the outer proxy, Python's methods on the inner one.
+object's proxy; its contents are in another one, the *inner* container: a list's or dict's proxy for an object
+that existed before the call, a plain container for one that the call created. The model's own methods run on
+the outer proxy, Python's methods on the inner one.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401
 
 
 def in_graph(value: Any) -> Any:  # noqa: ANN401
-    """An argument as :func:`plain` makes it, but that a list of unknown length becomes one of the graph."""
+    """An argument as :func:`plain` makes it, but a list of unknown length becomes one of the graph."""
     items = inner_of(value) if is_container_proxy(value) and isinstance(value, list) else value
     items = items.as_part() if isinstance(items, OpenList) else items
     return items.in_graph() if isinstance(items, OpenPart) else plain(value)
@@ -148,7 +149,7 @@ def _itself(kind: type) -> type:
 
 
 def unbound(kind: Any, name: str) -> Any:  # noqa: ANN401
-    """A method of a container of Python, as the class gives it; proxies have it, too."""
+    """A method of a Python container, as the class has it; proxies have it, too."""
     real = getattr(kind, name)
 
     def method(first: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -175,7 +176,7 @@ def iterated(value: Any) -> Any:  # noqa: ANN401
 
 
 def _is_read_directly(value: Any) -> bool:  # noqa: ANN401
-    """Whether Python reads the items of a dict past its class's methods: it has no own ``__iter__``."""
+    """Whether Python reads the items of a dict bypassing its class's methods: it has no own ``__iter__``."""
     if not is_container_proxy(value) or not issubclass(base_of(class_behind(value)), dict):
         return False
     return not isinstance(static(class_behind(value).__mro__, "__iter__"), FunctionType)
@@ -195,7 +196,7 @@ COPIES = (
 )
 """Methods whose result has the class of the object, for containers that have one in ``collections``."""
 CALLING_OTHERS = ("pop", "popitem", "setdefault")
-"""Methods of ``OrderedDict`` that call others, which a class may have of its own."""
+"""Methods of ``OrderedDict`` that call others, which a class may override."""
 OF_OBJECTS = frozenset(vars(object)) - {
     "__init__",
     "__eq__",
@@ -207,7 +208,7 @@ OF_OBJECTS = frozenset(vars(object)) - {
     "__reduce__",
     "__reduce_ex__",
 }
-"""Methods that containers have as any object has them."""
+"""Methods that containers have like any object."""
 ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
 
 
@@ -218,7 +219,7 @@ class Containers:
         self._call = call
 
     def existing(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        """The proxy of a container that was there before the call."""
+        """The proxy of a container that existed before the call."""
         call = self._call
         proxy = call.objects.new_proxy(type(value))
         variable = call.side_effects.track(VariableKind.OBJECT, source, value, proxy)
@@ -255,17 +256,17 @@ class Containers:
     # --- Python's methods --------------------------------------------------------------------------
 
     def method(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """A method that Python's container has, for a proxy."""
+        """A method of Python's container, for a proxy."""
         self._check_merge(proxy, name)
         return lambda *args, **kwargs: self.apply(proxy, name, args, kwargs)
 
     def bound(self, raw: Any, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """An attribute that Python's container has, for a proxy; ``ABSENT`` for others.
+        """An attribute of Python's container, for a proxy; ``ABSENT`` for others.
 
         Args:
             raw: the attribute of the class, unbound.
             proxy: of an object.
-            name: by which the class has it: ``__setattr__ = dict.__setitem__``.
+            name: under which the class has it: ``__setattr__ = dict.__setitem__``.
         """
         if not is_container_proxy(proxy) or not isinstance(raw, SLOTS):
             return ABSENT
@@ -276,7 +277,7 @@ class Containers:
         return ABSENT if known is None or known in OF_OBJECTS else self.method(proxy, known)
 
     def apply(self, proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """Call a method that Python's container has."""
+        """Call a method of Python's container."""
         inner, cls = inner_of(proxy), class_behind(proxy)
         base = base_of(cls)
         if name in ("__reduce_ex__", "__reduce__", "__copy__", "__deepcopy__") or (
@@ -301,7 +302,7 @@ class Containers:
         return proxy if name in CHANGING_ITSELF and result is inner else result
 
     def _item(self, proxy: Any, key: Any) -> Any:  # noqa: ANN401
-        """An item of a dict; ``__missing__`` may give one that is not there."""
+        """An item of a dict; ``__missing__`` may provide a missing one."""
         inner, cls = inner_of(proxy), class_behind(proxy)
         if type(inner) is TrackedDict:
             key = self._call.constant_key(key)
@@ -331,13 +332,13 @@ class Containers:
             inner.clear()
             inner.extend(*args)
         elif type(inner_of(proxy)) is OpenDeque:
-            self._call.refuse("a deque that is made anew in its place")
+            self._call.refuse("a deque that is reinitialised in place")
         else:
             set_inner(proxy, deque(*args, **kwargs))
 
     @staticmethod
     def _update(proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401
-        """Update an ordered dict: item by item, by the method that the class has for one."""
+        """Update an ordered dict: item by item, with the class's method for one item."""
         given = args[0] if args else ()
         if hasattr(given, "keys"):
             given = [(key, given[key]) for key in given.keys()]  # noqa: SIM118 (as OrderedDict does)
@@ -384,7 +385,7 @@ class Containers:
     def _check_merge(self, proxy: Any, name: str) -> None:  # noqa: ANN401
         """Refuse ``{**proxy}`` of a class with its own ``__getitem__``, which Python does not call there.
 
-        Only an instruction that loads the attribute asks for ``keys`` in Python; C code asks in any other.
+        In Python only an instruction that loads the attribute asks for ``keys``; in any other, C code asks.
         """
         cls = class_behind(proxy)
         if name != "keys" or static(cls.__mro__, "__iter__") not in (dict.__iter__, OrderedDict.__iter__):

@@ -1,10 +1,10 @@
 """Calls of modules that have hooks, in the order of ``torch.nn.Module._call_impl``.
 
-These are hooks of the real modules, and those that the call puts on and takes off. A hook is code of the
-model like ``forward``: its copy runs on proxies, and what it changes is an effect. Backward hooks run
-later, where nothing is captured. For a full backward hook of a module, PyTorch puts a function between a
-module and what it gets and gives; its hooks run where gradients pass there. Here the graph has an alias of
-the module's argument and one of its result, and replay puts the hooks on these.
+These are hooks of the real modules, and those that the call adds and removes. A hook is code of the model
+like ``forward``: its copy runs on proxies, and what it changes is an effect. Backward hooks run later, where
+nothing is captured. For a full backward hook of a module, PyTorch puts a function around the module's inputs
+and outputs, and runs the hooks where gradients pass it. Here the graph has an alias of the module's argument
+and one of its result, and replay puts the hooks on these.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
-    """What runs in the place of a hook: a copy of its function, on proxies.
+    """What runs in place of a hook: a copy of its function, on proxies.
 
     Raises:
         CaptureError: no place leads to the object whose method the hook is, or the hook changes itself.
@@ -60,7 +60,7 @@ def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
     if is_model_module(type(hook).__module__):
         return _owner(call, hook)
     if not isinstance(getattr_static(type(hook), "__call__", None), FunctionType):
-        call.refuse(f"a hook that is no code of Python: a {type(hook).__qualname__}")
+        call.refuse(f"a hook that isn't Python code: a {type(hook).__qualname__}")
     return functools.partial(_of_library, call, hook)
 
 
@@ -85,7 +85,7 @@ def _owner(call: CapturedCall, owner: Any) -> Any:  # noqa: ANN401
 
 
 def _given(call: CapturedCall, value: Any) -> Any:  # noqa: ANN401
-    """A value that a hook has, as the model's code sees it."""
+    """A value that a hook holds, as the model's code sees it."""
     if is_literal(value):
         return call.wrap(value, None)
     known = call.side_effects.variable_of(value)
@@ -139,7 +139,7 @@ def note_hooks(call: CapturedCall, variable: Variable, kind: str) -> None:
 
 
 class ModuleHandle:
-    """The handle of a hook that a call has put on a module.
+    """The handle of a hook that a call put on a module.
 
     Args:
         call: the captured call.
@@ -155,11 +155,11 @@ class ModuleHandle:
         self.statement = statement
 
     def is_on(self) -> bool:
-        """Whether the hook has not been taken off."""
+        """Whether the hook has not been removed."""
         return self._number in self._hooks
 
     def remove(self) -> None:
-        """Take the hook off."""
+        """Remove the hook."""
         self._hooks.pop(self._number, None)
 
     def __enter__(self) -> Self:
@@ -178,7 +178,7 @@ def register_forward_hook(
     with_kwargs: bool = False,
     always_call: bool = False,
 ) -> ModuleHandle:
-    """Put a hook on a module as ``torch.nn.Module.register_forward_hook`` does; the call must take it off."""
+    """Put a hook on a module as ``torch.nn.Module.register_forward_hook`` does; the call must remove it."""
     handle, number = _put_on(call, proxy, FORWARD, hook, prepend=prepend, with_kwargs=with_kwargs)
     if always_call:
         hooks_of(call, call.side_effects[proxy])[ALWAYS_CALLED][number] = True
@@ -198,12 +198,12 @@ def register_forward_pre_hook(
 
 
 def refuse_hook(call: CapturedCall, _: object, *__: object, **___: object) -> None:
-    """Refuse a hook on the way back that is put on in the call itself.
+    """Refuse a backward hook that the call itself puts on a module.
 
     Raises:
         CaptureError: always.
     """
-    call.refuse("a hook on the way back of a module that is put on in the call")
+    call.refuse("a backward hook that the call puts on a module")
 
 
 def _put_on(
@@ -247,7 +247,7 @@ def check_taken_off(call: CapturedCall) -> None:
 
 # --- backward hooks
 
-SEVERAL = "hooks on the way back of a module that takes or gives several tensors"
+SEVERAL = "backward hooks of a module that takes or returns several tensors"
 
 
 class BackwardHooking:
@@ -298,7 +298,7 @@ class BackwardHooking:
         return made if isinstance(result, tuple) else made[0]
 
     def _need_gradients(self, tensors: list[Any]) -> bool:
-        """Whether PyTorch hooks on to some tensors, guarded."""
+        """Whether PyTorch puts hooks on some tensors, guarded."""
         with WITHOUT_MODES():
             self._call.guards.setting("torch.is_grad_enabled")
             for tensor in tensors:
@@ -354,7 +354,7 @@ class _HookedCall:
         self._left = set(self._own[ALWAYS_CALLED])
 
     def run(self) -> Any:  # noqa: ANN401
-        """Call the hooks and ``forward``; gives the result."""
+        """Call the hooks and ``forward``; return the result."""
         try:
             self._before()
             backward: BackwardHooking | None = None

@@ -54,7 +54,7 @@ def total_of_ints(items: list[int]) -> int:
 
 
 def largest_float(items: list[float]) -> float:
-    """The first largest float in a list; nan is larger than nothing, as in Python."""
+    """The first largest float in a list; nan is never larger, as in Python."""
     best = items[0]
     for one in items[1:]:
         best = one if one > best else best  # noqa: FURB136 (TorchScript's own differs for nan)
@@ -62,7 +62,7 @@ def largest_float(items: list[float]) -> float:
 
 
 def smallest_float(items: list[float]) -> float:
-    """The first smallest float in a list; nan is smaller than nothing, as in Python."""
+    """The first smallest float in a list; nan is never smaller, as in Python."""
     best = items[0]
     for one in items[1:]:
         best = one if one < best else best  # noqa: FURB136 (TorchScript's own differs for nan)
@@ -125,7 +125,7 @@ def extreme(builder: GraphBuilder, function: Any, items: OpenList | OpenPart) ->
 
 
 def _kind(part: list[Any]) -> str:
-    """The type of a list's items; "" for a list that is no list of the graph."""
+    """The type of a list's items; "" for a list that isn't one of the graph."""
     return getattr(part, "kind", str)() or ""
 
 

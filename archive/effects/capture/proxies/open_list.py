@@ -1,9 +1,9 @@
 """Proxies of lists whose length differs from call to call.
 
-Such a list has items that the call has put in front (the head), old ones of unknown number, and items that
-the call has put behind (the tail). An old item is known by its distance from the front or from the back,
-whichever the model asks for. Where several entries are captured, the length is a number of the graph; what
-needs all items gets them, and a guard on their number.
+Such a list has items that the call put in front (the head), old items of unknown number, and items that the
+call put at the end (the tail). An old item is known by its distance from the front or the back, whichever the
+model uses. Where several entries are captured, the length is a number of the graph; what needs all items gets
+them, with a guard on their number.
 
 Deques are such lists with two ends and a bound.
 """
@@ -39,11 +39,11 @@ class OpenList(list[Any]):
 
     Args:
         source: where the list lives.
-        is_open: whether its length differs from call to call; else what needs the length guards it.
+        is_open: whether its length differs from call to call; otherwise whatever needs the length guards it.
     """
 
     def __new__(cls, *args: Any, **_: object) -> Any:  # noqa: ANN401
-        """Give a plain list to who makes another list of this one's class: ``type(items)(…)``."""
+        """Return a plain list to code that makes another list of this one's class: ``type(items)(…)``."""
         return super().__new__(cls) if len(args) > 1 else list(*args)
 
     def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
@@ -90,7 +90,7 @@ class OpenList(list[Any]):
 
     @property
     def _is_open(self) -> bool:
-        """Whether items of unknown number stand between the head and the tail."""
+        """Whether there are items of unknown number between the head and the tail."""
         return self._is_old or self._middle is not None
 
     # --- single items ------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class OpenList(list[Any]):
         self._note(Op.SET_ITEM, index, value)
 
     def _put(self, values: list[Any] | OpenPart) -> None:
-        """Put other items in the place of all."""
+        """Replace all items."""
         self.clear()
         if isinstance(values, OpenPart):
             self._middle = values
@@ -205,7 +205,7 @@ class OpenList(list[Any]):
             if index in (slice(None), slice(0, None)):
                 self.clear()
             elif is_plain_part(index) and (index.start is None or index.stop is None):
-                # What is behind the end of the slice stays, or what is before its start.
+                # What follows the end of the slice stays, or what precedes its start.
                 self._put(self[index.stop :] if index.start is None else self[: index.start])
             else:
                 self[index] = []
@@ -214,7 +214,7 @@ class OpenList(list[Any]):
         self._note(Op.DELETE_ITEM, index)
 
     def _found(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
-        """The place of an item that can be taken out: at an end, or among items that are all known."""
+        """The place of an item that can be removed: at an end, or among items that are all known."""
         where, place, end = self._find(index)
         if isinstance(where, dict) and (place != self._removed[end] or self._set[1 - end]):
             self._fix("an item that is taken out of the middle of a list")
@@ -245,9 +245,9 @@ class OpenList(list[Any]):
         self._call.guards.items(self._old, self._source, message if self._differs else "")
         front, back = self._removed
         for place in range(front, len(self._old) - back):
-            behind = len(self._old) - 1 - place
-            if place in self._set[0] or behind in self._set[1]:
-                self._head.append(self._set[0].get(place, self._set[1].get(behind)))
+            from_back = len(self._old) - 1 - place
+            if place in self._set[0] or from_back in self._set[1]:
+                self._head.append(self._set[0].get(place, self._set[1].get(from_back)))
             elif place in self._seen:
                 self._head.append(self._seen[place])
             else:
@@ -344,7 +344,7 @@ AT_ENDS: dict[tuple[Op, object], Op] = {
     (Op.POP, -1): Op.POP,
     (Op.INSERT, 0): Op.APPEND_LEFT,
 }
-"""Methods of a deque in the place of a list's, by the index."""
+"""Methods of a deque in place of a list's, by the index."""
 
 
 class OpenDeque(OpenList):
@@ -352,7 +352,7 @@ class OpenDeque(OpenList):
 
     Args:
         source: where the deque lives.
-        maxlen: its greatest length; None if it has none.
+        maxlen: its maximum length, or None.
     """
 
     def __init__(self, call: CapturedCall, source: Source, maxlen: int | None) -> None:
@@ -367,7 +367,7 @@ class OpenDeque(OpenList):
             super()._note(op, key, value)
 
     def bound(self) -> int | None:
-        """The greatest length, guarded."""
+        """The maximum length, guarded."""
         self._call.guards.note(Look.EQUAL, Attribute(self._source, "maxlen"), self._maxlen)
         return self._maxlen
 

@@ -1,4 +1,4 @@
-"""New lists that a call makes of a list of unknown length: copies, slices, and sums of lists.
+"""New lists that a call makes from a list of unknown length: copies, slices, and sums of lists.
 
 Functions of PyTorch that take a list of tensors, such as ``torch.stack``, get such a list as a value of the
 graph: the old list as a whole, cut and joined as the model does. So do effects that keep the new list. Where
@@ -33,7 +33,7 @@ LARGEST_ITEM = 1 << 20
 
 
 def kind_of(items: Iterable[Any]) -> str | None:
-    """The one type of a list's items that a graph takes, "" if there are no items; None for other lists."""
+    """The common type of a list's items, if a graph takes it; "" if there are no items; else None."""
     kinds = {type_name(value_of(item)) for item in items}
     if len(kinds) > 1:
         return None
@@ -47,8 +47,8 @@ class Rest:
     Args:
         source: where the list lives.
         old: the items before the call; those of the captured call.
-        removed: how many have been taken out at the front and at the back.
-        known: the proxies of old items, by their places, as far as the model has read them.
+        removed: how many were removed at the front and at the back.
+        known: the proxies of old items, by position, as far as the model has read them.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Rest:
         return [self.item(place) for place in range(len(self._old))[self._places()]]
 
     def item(self, place: int) -> Any:  # noqa: ANN401
-        """The proxy of an item, by its place before the call."""
+        """The proxy of an item, by its position before the call."""
         if place not in self._known:
             self._known[place] = self._call.wrap_item(self._old[place], self._source, place)
         return self._known[place]
@@ -122,7 +122,7 @@ class OpenPart(MadeList):
 
     Args:
         pieces: known items, old items, and other such lists.
-        part: the slice of all these that the list is; None for all.
+        part: the slice of all these that makes the list; None for all.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class OpenPart(MadeList):
         return self._chosen(max, stop - start, 0)
 
     def _end(self, index: int | None, otherwise: Any, total: Any) -> Any:  # noqa: ANN401
-        """The place at which a slice starts or stops."""
+        """The position where a slice starts or stops."""
         if index is None:
             return otherwise
         return self._chosen(min, index, total) if index >= 0 else self._chosen(max, total + index, 0)
@@ -178,7 +178,7 @@ class OpenPart(MadeList):
     def in_graph(self) -> list[Any]:
         """The items as a list of the graph; as a plain list where all are known.
 
-        Lists that a graph cannot take, as they have items of several types, become known.
+        Lists that a graph cannot take, because their items have several types, become known.
         """
         if self._is_open and not self.kind():
             self._fix()
@@ -216,7 +216,7 @@ class OpenPart(MadeList):
         if node is None:
             self._become(made)
         else:
-            # The node of a slice: what is kept must be no other list of the graph, least of all an input.
+            # The node of a slice: what is kept must not be another list of the graph, least of all an input.
             copy = cut_in_graph(self._call, made, slice(None))
             self._call.builder.bind(self, self._call.builder.node_of(copy))
 

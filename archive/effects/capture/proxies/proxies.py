@@ -1,8 +1,8 @@
 """Proxies of modules, other objects and classes while a model is captured.
 
-Views show an object's ``__dict__``, and what ``torch.nn.Module`` registers. A view reads and sets
-attributes as the model's own code does, past properties. The table sets attributes with ``setattr``; so a
-view refuses to set one that ``setattr`` would set another way.
+Views show an object's ``__dict__``, and what ``torch.nn.Module`` registers. A view reads and sets attributes
+like the model's own code, bypassing properties. The table sets attributes with ``setattr``, so a view refuses
+to set one that ``setattr`` would set differently.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class AttributeView(MutableMapping[str, Any]):
         self._call.store(self._variable, name, value)
 
     def copy(self) -> dict[str, Any]:
-        """A dict of its own, as ``dict.copy`` gives it."""
+        """A separate dict, as ``dict.copy`` returns it."""
         return dict(self)
 
     def __or__(self, other: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -141,8 +141,8 @@ def register_buffer(
     """Register a buffer as ``torch.nn.Module.register_buffer`` does.
 
     Raises:
-        TypeError: the value is no tensor.
-        KeyError: the name is no name, or is taken.
+        TypeError: the value isn't a tensor.
+        KeyError: the name isn't valid, or is taken.
     """
     _check_name(call, proxy, name, "_buffers")
     if tensor is not None and not isinstance(tensor, torch.Tensor):
@@ -159,8 +159,8 @@ def register_module(call: CapturedCall, proxy: Any, name: str, module: Any) -> N
     """Register a module as ``torch.nn.Module.add_module`` does.
 
     Raises:
-        TypeError: the value is no module.
-        KeyError: the name is no name, or is taken.
+        TypeError: the value isn't a module.
+        KeyError: the name isn't valid, or is taken.
     """
     _check_name(call, proxy, name, "_modules")
     if module is not None and not isinstance(module, torch.nn.Module):
@@ -192,7 +192,7 @@ METHODS: dict[Any, Any] = {
     torch.nn.Module.add_module: register_module,
     torch.nn.Module.register_module: register_module,
 }
-"""Methods of modules as this package does them."""
+"""Methods of modules as this package implements them."""
 
 
 # --- proxies
@@ -230,7 +230,7 @@ CONTAINER_METHODS = (
 COMPARING = tuple(
     f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge", "repr", "str", "format", "reduce_ex")
 )
-"""Methods that look past a proxy of a ``SimpleNamespace``, at what it has itself: nothing."""
+"""Methods of ``SimpleNamespace`` that would bypass the proxy and see its own attributes: none."""
 
 
 def is_followed(value: Any) -> bool:  # noqa: ANN401
@@ -274,7 +274,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         "__qualname__": cls.__qualname__,
     }
     if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
-        # PyTorch's own looks through all attributes, which would all be guarded.
+        # PyTorch's own goes through all attributes, which would all be guarded.
         names["__getattr__"] = lambda _, name: _missing(cls, name)
     if base_of(cls) not in BASES:
         names["__copy__"] = call.objects.copied
@@ -296,7 +296,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
 
 
 def _container_methods(call: CapturedCall, cls: type, own: dict[str, Any]) -> dict[str, Any]:
-    """Special methods of Python's container that a class does not have of its own."""
+    """Special methods of Python's container that a class does not override."""
 
     def method(name: str) -> Any:  # noqa: ANN401
         return lambda self, *args, **kwargs: call.containers.apply(self, name, args, kwargs)

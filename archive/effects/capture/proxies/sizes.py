@@ -1,7 +1,7 @@
-"""Reads of tensors' metadata: sizes become numbers of the graph, all else is guarded.
+"""Reads of tensors' metadata: sizes become numbers of the graph, everything else is guarded.
 
 The metadata of a tensor that the graph makes follow from the inputs that it is computed from: these are
-guarded. Sizes may follow from more, such as elements, so the graph itself computes them.
+guarded. Sizes may depend on more, such as elements, so the graph itself computes them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Sizes:
         return ShapeProxy(self.size(tensor, dim) for dim in range(tensor.dim()))
 
     def _is_fixed(self, tensor: Any) -> bool:  # noqa: ANN401
-        """Whether a tensor is computed from nothing but parameters and buffers that the graph holds."""
+        """Whether a tensor is computed only from parameters and buffers that the graph holds."""
         call = self._call
         return not any(
             is_scalar(given.proxy)
@@ -79,7 +79,7 @@ class Sizes:
         )
 
     def _number(self, tensor: Any, name: str, args: tuple[Any, ...], value: int) -> Any:  # noqa: ANN401
-        """A number that a method of a tensor gives: the same number of the graph each time."""
+        """A number that a method of a tensor returns: the same number of the graph each time."""
         if self._is_fixed(tensor):
             self._look(self._call.builder.roots(tensor), Look.SHAPE)
             return value

@@ -26,11 +26,11 @@ class TrackedDict(dict[Any, Any]):
         is_open: whether calls add or delete keys.
 
     Attributes:
-        creates: whether reading a key that is not there makes an item, as a ``defaultdict`` does.
+        creates: whether reading a missing key makes an item, as in a ``defaultdict``.
     """
 
     def __new__(cls, *args: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Give a plain dict to who makes another dict of this one's class: ``type(items)(…)``."""
+        """Return a plain dict to code that makes another dict of this one's class: ``type(items)(…)``."""
         return super().__new__(cls) if len(args) > 1 else dict(*args, **named)
 
     def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
@@ -76,7 +76,7 @@ class TrackedDict(dict[Any, Any]):
             guards.release(held)
 
     def _has(self, key: Any) -> bool:  # noqa: ANN401
-        """Whether a key is there, guarded unless the call itself has set or deleted the key."""
+        """Whether a key exists, guarded unless the call itself has set or deleted it."""
         is_there = dict.__contains__(self, key)
         literal = key_literal(key)
         if not self._set.intersection((key, ALL)) and is_literal(literal):
@@ -135,7 +135,7 @@ class TrackedDict(dict[Any, Any]):
         return key, self.pop(key)
 
     def move_to_end(self, key: Any, last: bool = True) -> None:  # noqa: ANN401, FBT001, FBT002 (the same)
-        """Put an item behind all others, or before them: all that come behind are put there again."""
+        """Put an item after all others, or before them; all that follow it are then put there again."""
         key = self._call.constant_key(key)
         if not self._has(key):
             raise KeyError(key)

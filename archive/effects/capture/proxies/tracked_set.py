@@ -1,9 +1,9 @@
-"""Proxies of sets: an element is known once the model asks for it; the order of several is refused.
+"""Proxies of sets: an element is known once the model asks for it; relying on their order is refused.
 
-A set that a call makes is a plain one, which no proxy sees. Its order is the same in each process if it is
-one of numbers, and another if it is one of texts. So the code of a model that makes sets is compiled from
-its source once more, with ``__in_order__(…)`` around all that it iterates: a builtin of copied functions,
-which refuses such sets.
+A set that a call makes is a plain one, which no proxy sees. Its order is the same in every process if its
+elements are numbers, but not if they are texts. So the code of a model that makes sets is compiled from its
+source again, with ``__in_order__(…)`` around whatever it iterates: a builtin of copied functions, which
+refuses such sets.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ NUMBERS = (int, float, bool)
 MAKING_STEPS = ("BUILD_SET", "SET_ADD", "SET_UPDATE")
 MAKING_NAMES = {"set", "frozenset"}
 ITERATING = {"tuple", "iter", "enumerate", "zip", "map", "filter"}
-"""Builtins that go through what they are given; the proxies of ``list`` and ``deque`` look for themselves."""
+"""Builtins that go through what they are given; the proxies of ``list`` and ``deque`` check by themselves."""
 ITERATING_METHODS = {"join", "extend", "fromkeys"}
 
 
 def is_unordered(value: Any) -> bool:  # noqa: ANN401
     """Whether a value is a set whose order differs from process to process."""
-    is_set = issubclass(type(value), set | frozenset)  # proxies of sets look for themselves
+    is_set = issubclass(type(value), set | frozenset)  # proxies of sets check by themselves
     return is_set and len(value) > 1 and not all(map(_is_number, value))
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value's hash is computed of a number, or of a tuple of numbers."""
+    """Whether a value's hash is computed from a number, or from a tuple of numbers."""
     return all(map(_is_number, value)) if type(value) is tuple else type(value) in NUMBERS
 
 
 @cache
 def makes_sets(code: CodeType) -> bool:
-    """Whether some code, or code inside of it, makes sets or has one as a constant."""
+    """Whether some code, or code inside it, makes sets or has one as a constant."""
     return (
         not MAKING_NAMES.isdisjoint(code.co_names)
         or any(step.opname in MAKING_STEPS for step in dis.get_instructions(code))
@@ -62,7 +62,7 @@ def makes_sets(code: CodeType) -> bool:
 
 
 def checking(code: CodeType) -> CodeType:
-    """The code of a function or method that looks at what it iterates; the same code without its source."""
+    """The code of a function or method that checks what it iterates; the same code if there is no source."""
     as_is, made = _compiled(code.co_filename, "".join(linecache.getlines(code.co_filename)))
     key = code.co_qualname, code.co_firstlineno
     return made[key] if as_is.get(key) == code and key in made else code
@@ -70,7 +70,7 @@ def checking(code: CodeType) -> CodeType:
 
 @cache
 def _compiled(filename: str, text: str) -> tuple[dict[tuple[str, int], CodeType], ...]:
-    """The code of each function in a source, by qualified name and first line: as it is, and looking."""
+    """The code of each function in a source, by qualified name and first line: unchanged, and checking."""
     try:
         trees = ast.parse(text), _Checking().visit(ast.parse(text))
         modules = [compile(tree, filename, "exec", dont_inherit=True) for tree in trees]
@@ -89,28 +89,28 @@ def _compiled(filename: str, text: str) -> tuple[dict[tuple[str, int], CodeType]
 class _Checking(ast.NodeTransformer):
     """Puts a check around what functions and methods iterate.
 
-    Functions in functions stay as they are: a hook among them is known by its code.
+    Functions in functions stay unchanged: a hook among them is known by its code.
     """
 
     def __init__(self) -> None:
         self._depth = 0
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Methods are no functions in functions, wherever the class is."""
+        """Methods don't count as functions in functions, wherever the class is."""
         depth, self._depth = self._depth, 0
         self.generic_visit(node)
         self._depth = depth
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
-        """Look at a function's own loops."""
+        """Check a function's own loops."""
         self._depth += 1
         self.generic_visit(node)
         self._depth -= 1
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """The same of an expression that is a function."""
+        """The same for a lambda."""
         return self.visit_FunctionDef(node)
 
     def visit_For(self, node: ast.For) -> ast.AST:
@@ -169,7 +169,7 @@ READING = (
     "__eq__", "__ne__", "__le__", "__lt__", "__ge__", "__gt__",
     "union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint",
 )  # fmt: skip
-"""Methods that read all elements, and change none."""
+"""Methods that read all elements and change none."""
 UPDATES = {
     "__ior__": "union",
     "__iand__": "intersection",
@@ -178,7 +178,7 @@ UPDATES = {
     "intersection_update": "intersection",
     "symmetric_difference_update": "symmetric_difference",
 }
-"""Methods that change a set to what another method gives."""
+"""Methods that change a set to what another method returns."""
 
 
 class TrackedSet:
@@ -209,7 +209,7 @@ class TrackedSet:
         self._old = set(values)
         self.is_code = any(isinstance(element, CODE) for element in self._old)
         if not all(is_literal(element) or isinstance(element, CODE) for element in self._old):
-            self._call.refuse("a set whose elements are no constants")
+            self._call.refuse("a set whose elements aren't constants")
 
     @staticmethod
     def intact() -> bool:
@@ -224,7 +224,7 @@ class TrackedSet:
     # --- reading -----------------------------------------------------------------------------------
 
     def _was(self, element: Any) -> bool:  # noqa: ANN401
-        """Whether an element was there before the call, guarded; classes and functions are no state."""
+        """Whether an element was there before the call, guarded; classes and functions aren't state."""
         if self.is_code:
             original = self._call.functions.original(element)
             return (self._call.objects.real_of(element) if original is None else original) in self._old
@@ -237,7 +237,7 @@ class TrackedSet:
     def _refuse_code(self) -> None:
         """Refuse all but membership in a set of classes or functions, such as a registry."""
         if self.is_code:
-            self._call.refuse("a set whose elements are no constants")
+            self._call.refuse("a set whose elements aren't constants")
 
     def __contains__(self, element: object) -> bool:
         if self.is_code:
@@ -324,7 +324,7 @@ class TrackedSet:
         if not isinstance(element, torch.Tensor):
             element = self._call.constant_key(element)
         if not is_literal(element):
-            self._call.refuse("an element of a set that is no constant")
+            self._call.refuse("an element of a set that isn't a constant")
         self._call.resized.add(self._source)
         self._now[element] = there
         self._call.mutate(self, op, ABSENT, element)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class NumberType(type):
-    """The class of proxies of ``int``, ``float`` and ``bool``, which convert what is of the graph.
+    """The class of proxies of ``int``, ``float`` and ``bool``, which convert values of the graph.
 
-    The proxies are types themselves, as ``case int(number):`` asks of them; nothing is made of them.
+    The proxies are types themselves, as ``case int(number):`` requires; they have no instances.
 
     Args:
         kind: the real type.
@@ -94,7 +94,7 @@ class MathModule:
         return self.of(getattr(math, name))
 
     def of(self, function: Any) -> Any:  # noqa: ANN401
-        """The proxy of a function; others as they are."""
+        """The proxy of a function; other values as they are."""
         return self._made.get(function, function)
 
     def _computing(self, function: Any) -> Any:  # noqa: ANN401
@@ -107,7 +107,7 @@ class MathModule:
 
 
 class ObjectType:
-    """The proxy of ``object``: ``object.__setattr__(self, …)`` sets attributes past a class's own method."""
+    """The proxy of ``object``: ``object.__setattr__(self, …)`` bypasses a class's own method."""
 
     def __init__(self, call: CapturedCall) -> None:
         own: dict[str, Any] = {
@@ -144,7 +144,7 @@ class ObjectType:
 
 
 def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
-    """A method of ``object``, and another one in its place for proxies."""
+    """A method of ``object``, and another one instead for proxies."""
 
     def method(*args: Any) -> Any:  # noqa: ANN401
         is_proxy = bool(args) and issubclass(type(args[0]), ObjectProxy)
@@ -154,7 +154,7 @@ def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
 
 
 class TypeOf:
-    """The proxy of ``type``: tells the classes of proxies, which the model compares by ``is``.
+    """The proxy of ``type``: returns the classes of proxies, which the model compares by ``is``.
 
     Args:
         types: the proxies of ``int``, ``list`` and others, which the model has in place of them.
@@ -165,7 +165,7 @@ class TypeOf:
         self._types = types
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Give the class of one argument, or make a class of three."""
+        """Return the class of one argument, or make a class from three."""
         if len(args) != 1:
             return type(*args)
         cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])

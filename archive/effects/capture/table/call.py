@@ -1,8 +1,8 @@
 """The state of one captured call, the values before it, and the questions that all parts of the capture ask.
 
-The parts need one another: to wrap a value may be to copy a function, whose globals are wrapped when they are
-read, and may be objects with methods to copy. To keep them apart, each part knows only the call, and reaches
-the others through it; ``attempt`` fills them in.
+The parts need one another: wrapping a value may mean copying a function, whose globals are wrapped when they
+are read, and may be objects with methods to copy. To keep them apart, each part knows only the call, and
+reaches the others through it; ``attempt`` fills them in.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Snapshot:
-    """Reads real objects, and never changes them.
+    """Reads real objects without changing them.
 
     Attributes:
         alive: objects whose identities are keys. An identity is only unique for as long as its object lives.
@@ -56,7 +56,7 @@ class Snapshot:
         self._registered: dict[tuple[int, str], list[str]] = {}
 
     def copy(self) -> Snapshot:
-        """A snapshot of the same values, to be changed on its own."""
+        """A snapshot of the same values, which may change independently."""
         copy = Snapshot()
         copy.alive = list(self.alive)
         copy._names = {number: dict(names) for number, names in self._names.items()}
@@ -70,7 +70,7 @@ class Snapshot:
         self._names.setdefault(id(owner), {})[name] = value
 
     def set_registered(self, owner: object, name: str, kind: str) -> None:
-        """Note that an attribute of a module, which is set, is one of its parameters, buffers or modules."""
+        """Note that a set attribute of a module is one of its parameters, buffers or modules."""
         self._registered.setdefault((id(owner), kind), []).append(name)
 
     def set_contents(self, owner: object, value: object) -> None:
@@ -142,7 +142,7 @@ class Snapshot:
         return self._contents.get(id(tensor), tensor)
 
     def put(self) -> None:
-        """Put the values into the real objects; only for a process in which they may change."""
+        """Put the values into the real objects; only in a process where they may change."""
         owners = {id(owner): owner for owner in self.alive}
         for number, names in self._names.items():
             for name, value in names.items():
@@ -204,7 +204,7 @@ class SeenChanges:
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
         in_place: sources of tensors that entries change in place.
-        other_calls: places of calls that take a text, and that the table cannot keep.
+        other_calls: places of calls that take a text and that the table cannot keep.
         set_makers: code of the model that makes sets.
         copies: of parameters and buffers.
     """
@@ -218,7 +218,7 @@ class SeenChanges:
     copies: TensorCopies = field(default_factory=TensorCopies)
 
     def size(self) -> int:
-        """The number of changes seen, but for those of tensors in place."""
+        """The number of changes seen, except those of tensors in place."""
         places = len(self.written) + len(self.resized) + len(self.mutated)
         return places + len(self.other_calls) + len(self.set_makers)
 
@@ -228,14 +228,14 @@ class CapturedCall:
 
     Args:
         snapshot: the values before the call.
-        seen: changes that earlier attempts have seen; resized sources are added as they are seen.
-        outermost: the code that calls the model. Frames outside of it do not belong to the model.
+        seen: changes seen by earlier attempts; resized sources are added as they are seen.
+        outermost: the code that calls the model. Frames outside it do not belong to the model.
 
     Attributes:
-        wrap: gives the model's value for a real one and its source: ``following.wrapping.Wrapping.wrap``.
+        wrap: returns the model's value for a real one and its source: ``following.wrapping.Wrapping.wrap``.
         in_place: sources of tensors that entries change in place, so that no graph holds them.
         set_makers: code of the model that makes sets, as far as it was met.
-        makes_sets: whether an earlier attempt has met some; then copied functions look at what they iterate.
+        makes_sets: whether an earlier attempt met some; then copied functions check what they iterate.
         functions: copies of the model's functions: ``following.functions.Functions``.
         objects: proxies of objects and classes: ``following.objects.ObjectProxies``.
         kept_calls: calls that the table keeps: ``following.kept_calls.KeptCalls``.
@@ -256,7 +256,7 @@ class CapturedCall:
         paths: sources of the module's own modules, parameters and buffers, by identity.
         copies: of parameters and buffers, for all calls.
         modules: the module itself and its parts, by identity.
-        context_values: of each ``ContextVar`` that the call has set, and not reset.
+        context_values: of each ``ContextVar`` that the call has set but not reset.
         hook_sets: attributes of modules on which the call puts hooks, in place of the real ones.
         module_handles: of these hooks.
         lists: those that the graph takes as a whole, by source.
@@ -266,7 +266,7 @@ class CapturedCall:
         inference: how many regions of inference mode the call is in.
         inference_tensors: identities of tensors that PyTorch would have made in inference mode.
         unchanging: tensors that nothing may change any more, with their version counters.
-        ambiguous: cells of functions that share a name, so that the name leads to none of them.
+        ambiguous: cells of functions that share a name, so that the name identifies none of them.
     """
 
     wrap: Any
@@ -422,9 +422,9 @@ class CapturedCall:
         self.side_effects.store_attr(variable, name, value, existed=existed, statement=statement)
 
     def check_once(self) -> None:
-        """Refuse a change that ``torch.utils.checkpoint`` would make again in backward."""
+        """Refuse a change that ``torch.utils.checkpoint`` would repeat in the backward pass."""
         if not is_recomputed(self._outermost):
             return
         self.guards.setting("torch.is_grad_enabled")
         if self.guards.settings["torch.is_grad_enabled"]:
-            self.refuse("a change inside torch.utils.checkpoint, which makes it again on the way back")
+            self.refuse("a change inside torch.utils.checkpoint, which repeats it in the backward pass")

@@ -4,7 +4,7 @@ The table follows the one of PyTorch's dynamo (``torch/_dynamo/side_effects.py``
 object has one variable; attributes, cells and globals are stored by name, and the last value counts;
 mutations of lists, dicts and tensors are a log.
 
-Their reach, and that of results: objects that replay must make, and lists and dicts met twice.
+It also finds what these and results reach: objects that replay must make, and lists and dicts met twice.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 # --- reach
 
 SHARED = (list, dict, deque, OrderedDict, defaultdict, set)
-"""Types of containers that the call makes, and that may stand in several places."""
+"""Types of containers that the call makes, and that may occur in several places."""
 
 
 class Reach:
-    """Walks from values to all that they hold.
+    """Walks from values to everything that they hold.
 
     Args:
         effects: the table that the values are in.
@@ -83,7 +83,7 @@ class Reach:
         return self.variables
 
     def _parts(self, value: Any) -> Iterable[object]:  # noqa: ANN401 (any value)
-        """The values that a value holds; none if it was met before."""
+        """The values that a value holds; none if it was already met."""
         if isinstance(value, Recipe):
             return value.items
         variable = self._effects.variable_of(value)
@@ -154,11 +154,11 @@ class Hook:
 
     Attributes:
         tensor: that has the hook.
-        function: as ``module:qualname``, a recipe, or what the model calls a hook until the call is over.
+        function: as ``module:qualname``, a recipe, or the model's own hook until the call is over.
         statement: the model's statement.
         op: that puts it on.
         handle: the variable of its handle, which the model may keep.
-        version: of a tensor that the call has made, when the hook was put on.
+        version: of a tensor that the call created, when the hook was registered.
     """
 
     tensor: object
@@ -176,7 +176,7 @@ class Backward:
     Attributes:
         context: the variable of its context.
         function: as ``module:qualname``.
-        results: of the call, None for what is no tensor.
+        results: of the call, None for anything but tensors.
         arguments: clones of its arguments, None for those without gradient.
         statement: the model's statement.
     """
@@ -197,7 +197,7 @@ class BackwardHooks:
         hooks: called with the gradients of arguments and result: functions, or recipes once the call is over.
         pre_hooks: called before with those of the result.
         inputs: the positional arguments: the alias that has the hooks, and None for all others.
-        outputs: the same of the items of the result.
+        outputs: the same for the items of the result.
         statement: the model's statement.
         versions: of the aliases when the hooks were put on.
     """
@@ -224,11 +224,11 @@ class InitialState(NamedTuple):
 
 
 class PendingEffects:
-    """The effects that one call has had so far, and a variable for each object that they are about.
+    """The effects that one call has had so far, and a variable for each object involved.
 
     Args:
         method: the captured method.
-        graph_value: tells how the graph knows a value: by its source if it is an input, by its node if an
+        graph_value: returns how the graph knows a value: its source if it is an input, its node if an
             operation makes it, None if the graph does not know it.
 
     Attributes:
@@ -237,7 +237,7 @@ class PendingEffects:
         store_attr_mutations: pending attributes of objects, contents of cells and values of globals.
         log: mutations of lists, dicts and tensors.
         tensor_hooks: by their numbers.
-        taken_off: hooks that the call itself has taken off again, with the statement that did.
+        taken_off: hooks that the call itself has removed again, with the statement that did.
         backward_hooks: of modules, in the order of their calls.
         save_for_backward: contexts of autograd functions, with the tensors that each saves.
         backwards: of autograd functions, where gradients are wanted.
@@ -283,8 +283,8 @@ class PendingEffects:
 
         Args:
             kind: of the object.
-            source: where it lives; None for an object that the call has made.
-            items: the object and its proxies; for a global or a cell, an object that stands for it.
+            source: where it lives; None for an object that the call created.
+            items: the object and its proxies; for a global or a cell, an object that represents it.
             class_name: of a new object, as ``module:qualname``.
 
         Raises:
@@ -330,7 +330,7 @@ class PendingEffects:
         Args:
             item: the variable of the object, cell or global.
             name: of the attribute or global; any for a cell.
-            value: from now on.
+            value: the new one.
             existed: whether the attribute was there before the call: if not, deleting it has no effect.
             statement: the model's statement.
 
@@ -372,7 +372,7 @@ class PendingEffects:
         self.log.append(Mutation(self._next(), op, item, key, value, statement))
 
     def is_modified(self, item: Variable) -> bool:
-        """Whether a variable needs an effect; a new object always does, since it must be made."""
+        """Whether a variable needs an effect; a new object always does, since it must be created."""
         return item.is_new or item in self._modified or item in self.store_attr_mutations
 
     # --- hooks -------------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ class PendingEffects:
         return number
 
     def take_off(self, handle: object, statement: ModelStatement | None = None) -> bool:
-        """Forget the hook of a handle; gives whether there was one."""
+        """Forget the hook of a handle; return whether there was one."""
         variable = self.variable_of(handle)
         for number, hook in self.tensor_hooks.items():
             if hook.handle is variable:

@@ -75,7 +75,7 @@ SET_OPS = {
 
 
 RANKS = {Op.COPY: 0, Op.CALL: 2}
-"""Places of ops among the others: first or last."""
+"""Ranks of ops among the others: first or last."""
 
 
 class Flat(NamedTuple):
@@ -164,7 +164,7 @@ class Flattening:
         return tuple(guards), tuple(handles)
 
     def _new_objects(self) -> Iterator[Row]:
-        """Effects that make objects and containers, and fill the containers that stand in several places."""
+        """Effects that make objects and containers, and fill the containers that occur in several places."""
         for made, number in self._temporaries.items():
             value: Made | None
             if isinstance(made, Variable):
@@ -213,10 +213,10 @@ class Flattening:
         return min(places, key=itemgetter(0))[1] if places else None
 
     def _tensor_hooks(self) -> Iterator[Row]:
-        """Effects that put hooks on tensors, and take them off again."""
+        """Effects that put hooks on tensors, and remove them again."""
         table = self._table
         hooks = dict(table.tensor_hooks)
-        # Those taken off again are put on if the call keeps their handles.
+        # Those removed again are registered if the call keeps their handles.
         off = [hook for hook, _ in table.taken_off if hook.handle in self._temporaries]
         hooks |= dict(enumerate(off, max(hooks, default=-1) + 1))
         sources: list[Source] = []
@@ -263,7 +263,7 @@ class Flattening:
         return Constant(hook) if isinstance(hook, str) else self.value(hook)
 
     def _changes(self) -> Iterator[Row]:
-        """Effects that change what was there before, in the model's order but for ``RANKS``."""
+        """Effects that change what already existed, in the model's order except for ``RANKS``."""
         rows: list[tuple[tuple[int, int], Row]] = []
         for (variable, name), (number, statement) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
@@ -279,13 +279,13 @@ class Flattening:
                 key = None if mutation.key is ABSENT else self.value(mutation.key)
                 value = None if mutation.value is ABSENT else self.value(mutation.value)
             # Tensors come first: other effects may put another tensor where this one was found. Calls come
-            # last: what they print cannot be taken back.
+            # last: what they print cannot be undone.
             order = RANKS.get(mutation.op, 1), mutation.order
             rows.append((order, (Effect(mutation.op, source, key, value), mutation.statement)))
         yield from (row for _, row in sorted(rows, key=itemgetter(0)))
 
     def _store(self, variable: Variable, name: str) -> Effect | None:
-        """The effect that sets an attribute, cell or global; None if the value was there before."""
+        """The effect that sets an attribute, cell or global; None if the value was already there."""
         value = self._table.store_attr_mutations[variable][name]
         source = self._source(variable)
         if variable.kind is not VariableKind.OBJECT:
@@ -365,7 +365,7 @@ class Flattening:
 
     def _element(self, value: object) -> Value:
         if not (is_literal(value) or isinstance(value, NAMED)):
-            raise ValueRefusedError("a set whose elements are no constants cannot be kept in a table")
+            raise ValueRefusedError("a set whose elements aren't constants cannot be kept in a table")
         return self.value(value)
 
     def _items(self, value: object) -> tuple[Value, ...]:
@@ -373,7 +373,7 @@ class Flattening:
 
 
 def empty_of(value: Any) -> Made:  # noqa: ANN401
-    """An empty container of the kind of one of Python's.
+    """An empty container of the same kind as a Python container.
 
     Raises:
         ValueRefusedError: it is a ``defaultdict`` with a factory that has no name.
@@ -397,7 +397,7 @@ def factory_name(factory: Any) -> str | None:  # noqa: ANN401
     real = getattr(factory, "_kind", factory)
     name = importable(real)
     if name is None:
-        raise ValueRefusedError("a defaultdict whose factory is no function of a Python module")
+        raise ValueRefusedError("a defaultdict whose factory isn't a function of a Python module")
     return name
 
 
@@ -434,7 +434,7 @@ class SideEffects(PendingEffects):
     """The table of one call's effects; see ``PendingEffects`` for arguments and attributes."""
 
     def prune_dead_object_new(self) -> None:
-        """Forget new objects that no effect leads to, and not the result."""
+        """Forget new objects that neither an effect nor the result leads to."""
         reached = Reach(self).of([self.result])
         variables = self.id_to_variable
         dead = [number for number, item in variables.items() if item.is_new and item not in reached]

@@ -11,7 +11,7 @@ declaration    value                                          columns
 ``String``     a text                                         index into the tree's strings (n)
 ``Const``      one text that is always the same               nothing
 ``Optional``   None or the value                              as the value's, -1 for None
-``Value``      any value, which is not looked at              its node (n)
+``Value``      any value, which is not read                   its node (n)
 ``Tuple``      a tuple of fixed fields                        a dict, by field
 ``Opening``    a tuple that opens with fixed fields           a dict, by field
 ``Keyed``      pairs of key and value                         its node; ``nodes`` finds a key's items
@@ -22,12 +22,12 @@ declaration    value                                          columns
 ``Memo``       the value, with a memo entry of its own        the value's
 =============  =============================================  ================================
 
-Where few of many values are wanted (one instruction of a method), ``nodes`` of a tuple or sequence, ``node``
-of a table and ``index`` of a text read a single one; ``at_byte`` makes its errors.
+Where only a few values are wanted (one instruction of a method), ``nodes`` of a tuple or sequence, ``node``
+of a table and ``index`` of a text read a single one; ``at_byte`` turns its mismatches into errors.
 
 ``Shared``, ``Chain`` and ``Memo`` also say where PyTorch's pickler makes memo entries. All declarations of a
-record write through one ``Writer``, whose memo they share. Two rows of source ranges with one source, for
-example::
+record write through one ``Writer``, whose memo they share. For example, two rows of source ranges with the
+same source::
 
     declaration    Memo(Sequence(Tuple(offset=Int(), range=Tuple(source=Shared(...), ...))))
 
@@ -38,11 +38,11 @@ example::
     columns        Ragged(first=[0, 2], items={offset: (2), range: {source: Indexed(index=[0, 0],
                                                                      items={text: (1), ...}), ...}})
 
-Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
+The same, plainly, with one Python object per value: ``source_ranges`` and ``callstack_map`` in
 ``tests/support/slow_reader.py``.
 
-A field of a tuple may have a doc, ``start=Int() * "the first byte"``. A declaration with its docs is written
-in lines by :func:`archive.formats.schema.pickled.described.tree`.
+A field of a tuple may have a doc, ``start=Int() * "the first byte"``.
+:func:`archive.formats.schema.pickled.described.tree` writes a declaration with its docs as lines.
 """
 
 from archive.formats.schema.pickled.containers import IntList, Keyed, Opening, Sequence, Tuple

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from archive.pickles.write import Sliced, Writer
 
     Written = bytes | Sliced | Emit
-    """What a part of each row is written as: fixed bytes, a column of integers, or by a function."""
+    """How a part of each row is written: as fixed bytes, as a column of integers, or by a function."""
 
 Item = TypeVar("Item", bound="Schema")
 ITEMS = 1 << 9
-"""Items of a sequence, or of lists, after which the bytes of the pickle are counted."""
+"""Number of items after which the bytes of the pickle are counted."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -53,7 +53,7 @@ class Tuple(Declaration):
 
     __slots__ = ("docs", "expected", "fields")
     more = False
-    """Whether other values may stand after the fields."""
+    """Whether other values may follow the fields."""
 
     def __init__(self, expected: str = "", /, **fields: Schema | Documented) -> None:
         self.expected = expected or f"a tuple of {len(fields)}"
@@ -79,7 +79,7 @@ class Tuple(Declaration):
         return columns
 
     def nodes(self, tree: Tree, node: int) -> list[int]:
-        """The fields of one tuple, for readers that look at few of many values."""
+        """The fields of one tuple, for readers that need few of many values."""
         parts, width = tree.parts(node), len(self.fields)
         count = len(parts)
         if tree.kind(node) != ValueKind.TUPLE or count < width or (count > width and not self.more):
@@ -92,7 +92,7 @@ class Tuple(Declaration):
         return emitter_of(self.written(writer, columns), writer)
 
     def written(self, writer: Writer, columns: dict[str, Any]) -> list[Written]:
-        """What is written for each row, in its order."""
+        """What is written for each row, in order."""
         opening, closing = brackets(len(self.fields))
         return [opening, *written(self.fields, writer, columns), closing]
 
@@ -105,7 +105,7 @@ def parted(fields: dict[str, Item | Documented]) -> tuple[dict[str, Item], dict[
 
 
 def written(fields: dict[str, Schema], writer: Writer, columns: dict[str, Any]) -> list[Written]:
-    """What is written for each row of some fields, in its order."""
+    """What is written for each row of some fields, in order."""
     parts: list[Written] = []
     for name, field in fields.items():
         if isinstance(field, Tuple):
@@ -168,7 +168,7 @@ def _fixed_emitter(fixed: bytes, writer: Writer) -> Emit:
 
 
 def _run_emitter(runs: list[Run], writer: Writer) -> Emit:
-    """Writes rows of runs; those that follow one another are made many at a time."""
+    """Writes rows of runs; consecutive ones are made many at a time."""
     out = writer.out.write
     begin, rows = 0, list[bytes]()
 
@@ -186,24 +186,24 @@ def _run_emitter(runs: list[Run], writer: Writer) -> Emit:
 
 
 def brackets(width: int) -> tuple[bytes, bytes]:
-    """The instructions that open and close a tuple of so many items."""
+    """The instructions that open and close a tuple of ``width`` items."""
     if width < len(TUPLE_CLOSINGS):
         return b"", TUPLE_CLOSINGS[width]
     return BYTE_OF["MARK"], BYTE_OF["TUPLE"]
 
 
 class Opening(Tuple):
-    """A tuple that opens with named fields; what stands after them is not looked at."""
+    """A tuple that opens with named fields; what follows them is not read."""
 
     __slots__ = ()
     more = True
 
 
 class Keyed(Value):
-    """A tuple of pairs of key and value, of which each field is looked up by its key, one table at a time.
+    """A tuple of pairs of key and value; fields are looked up by key, one table at a time.
 
     Args:
-        owner: what an error calls the thing that has the table: "a method".
+        owner: what an error calls the owner of the table: "a method".
         fields: the declarations of values, by their keys: sequences.
     """
 
@@ -229,7 +229,7 @@ class Keyed(Value):
         raise Mismatch(0, f"{self.owner} with {key}", node)
 
     def nodes(self, tree: Tree, node: int, key: str) -> memoryview:
-        """The items of the sequence under a key, for readers that look at few of many values."""
+        """The items of the sequence under a key, for readers that need few of many values."""
         return self.fields[key].nodes(tree, self.node(tree, node, key))
 
 
@@ -238,11 +238,11 @@ _PAIR = Opening("a pair of key and value", key=Value(), value=Value())
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Declaration):
-    """A tuple of any number of items, behind a ``head`` if there is one.
+    """A tuple of any number of items, after a ``head`` if there is one.
 
     Attributes:
         item: the declaration of each item.
-        head: that of the head.
+        head: the declaration of the head.
         expected: what an error calls it, if not "a tuple".
     """
 
@@ -266,7 +266,7 @@ class Sequence(Declaration):
         return replace(_take_items(self.item, tree, nodes, (first, count), allowance), head=head)
 
     def nodes(self, tree: Tree, node: int) -> memoryview:
-        """The items of one sequence, for readers that look at few of many values."""
+        """The items of one sequence, for readers that need few of many values."""
         skip = int(self.head is not None)
         parts = tree.parts(node)
         if tree.kind(node) != ValueKind.TUPLE or len(parts) < skip:
@@ -299,7 +299,7 @@ def _take_items(
     """The columns of children of some nodes.
 
     Args:
-        spans: where those of each node begin in the tree's, and how many they are.
+        spans: where the children of each node begin among the tree's, and how many they are.
     """
     allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
     begin, counts = spans
@@ -319,7 +319,7 @@ def _take_items(
 def _take_integers(
     tree: Tree, nodes: Ints, dtype: np.dtype[np.signedinteger], allowance: Allowance
 ) -> Ragged:
-    """The integers in some lists, a part of the lists at a time: only they themselves are many."""
+    """The integers in some lists, part by part, so that only the integers themselves take memory."""
     allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
     begin, counts = tree.spans(nodes)
     first = firsts(counts)
@@ -343,7 +343,7 @@ class IntList(Declaration):
     """A typed list of integers: ``torch.jit._pickle.build_intlist([...])``.
 
     Attributes:
-        narrow: whether their column may have 32 bits, where the numbers of the whole tree have.
+        narrow: whether their column may have 32 bits, if the numbers of the whole tree do.
     """
 
     narrow: bool = False

@@ -1,7 +1,7 @@
-"""Common to all declarations: the columns they give, and how a mismatch finds its place.
+"""Common to all declarations: the columns they return, and how a mismatch finds its place.
 
-A mismatch rises through the declarations that hold the value, and each adds its part of the way: ``field
-tag``, then ``row 17``. ``parse`` makes an ``ArchiveError`` of it.
+A mismatch rises through the declarations that hold the value, and each adds its part of the path: ``field
+tag``, then ``row 17``. ``parse`` turns it into an ``ArchiveError``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DISTINCT_BYTES = 72
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """A ragged column: n sequences, one after the other.
+    """A ragged column: n concatenated sequences.
 
     Attributes:
         first: where each sequence begins; sequence i has ``items[first[i]:first[i + 1]]`` (n + 1).
@@ -62,7 +62,7 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """n sequences to be written, of which several may be the same one.
+    """n sequences to be written, several of which may be the same one.
 
     Attributes:
         index: the number of each sequence (n).
@@ -84,7 +84,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A column of integers to be written, whose parts are looked up in another one when they are asked for.
+    """A column of integers to be written, whose parts are looked up in another one on demand.
 
     Attributes:
         values: the other column.
@@ -127,10 +127,10 @@ class Links:
 
 
 class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, or not at all)
-    """Value ``index`` of those given is not as declared.
+    """Value ``index`` of those given isn't as declared.
 
     Args:
-        index: its place among the nodes given to ``take``.
+        index: its position among the nodes given to ``take``.
         expected: the declared value, for the message.
         node: the value found instead.
     """
@@ -145,24 +145,24 @@ class Schema(Protocol):
     """A declaration."""
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401 (columns differ)
-        """The columns of n nodes, after their memory was asked for."""
+        """The columns of n nodes, after asking for their memory."""
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Returns a function that writes value number i of the columns.
 
-        Reading goes by columns, but pickles are written value by value: their memo depends on the order.
+        Reading is done by column, but pickles are written value by value: their memo depends on the order.
         """
 
 
 class Documented(NamedTuple):
-    """A declaration with what there is to say of the field that it is of."""
+    """A declaration with the doc of its field."""
 
     item: Schema
     docs: str
 
 
 class Declaration:
-    """What all declarations have: ``Int() * "bytes"`` is one with a doc, which a tuple keeps of its field."""
+    """What all declarations have: ``Int() * "bytes"`` has a doc, which a tuple keeps for its field."""
 
     __slots__ = ()
 
@@ -171,7 +171,7 @@ class Declaration:
 
 
 def gathering(take: Take[Declared, Columns]) -> Take[Declared, Columns]:
-    """A ``take`` that asks for what each node costs until the columns are there."""
+    """A ``take`` that asks for what each node takes until the columns are done."""
 
     @wraps(take)
     def lending(self: Declared, tree: Tree, nodes: Ints, allowance: Allowance) -> Columns:
@@ -193,7 +193,7 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
 
 @contextmanager
 def at_byte(tree: Tree) -> Iterator[None]:
-    """Make errors of values that are read one by one; their place is the byte."""
+    """Turn mismatches of values that are read one by one into errors; their place is the byte."""
     try:
         yield
     except Mismatch as mismatch:
@@ -214,7 +214,7 @@ def build(
     allowance: Allowance,
     receive: Receive | None = None,
 ) -> bytes:
-    """The pickle of the only value of some columns; nothing, where its bytes are received part by part."""
+    """The pickle of the only value of some columns; nothing, if its bytes are received part by part."""
     with allowance.part() as part:
         writer = Writer(strings, part, receive)
         schema.emitter(writer, columns)(0)
@@ -222,19 +222,19 @@ def build(
 
 
 def first_item(tree: Tree, node: int) -> int | None:
-    """The first item of a tuple; None where there is none. The others, however many, are not looked at."""
+    """The first item of a tuple, or None. The others, however many, are not read."""
     parts = tree.parts(node)
     return int(parts[0]) if tree.kind(node) == ValueKind.TUPLE and len(parts) else None
 
 
 def distinct(numbers: Ints, allowance: Allowance) -> Ints:
-    """The distinct ones of some numbers, in rising order."""
+    """The distinct ones of some numbers, in ascending order."""
     with allowance.lent(DISTINCT_BYTES * len(numbers), "columns"):
         return distinct_values(numbers)
 
 
 def found_at(tree: Tree, node: int) -> str:
-    """A node's value in few words, for a message."""
+    """A node's value in a few words, for a message."""
     kind = tree.kind(node)
     if kind == ValueKind.INT:
         return shown(int(tree.value[node]))
@@ -250,7 +250,7 @@ def found_at(tree: Tree, node: int) -> str:
 
 
 def expect(nodes: Ints, good: np.ndarray, expected: str) -> None:
-    """Raise a mismatch for the first node that is not good."""
+    """Raise a mismatch for the first node that isn't good."""
     if not good.all():
         index = int(np.flatnonzero(~good)[0])
         raise Mismatch(index, expected, int(nodes[index]))

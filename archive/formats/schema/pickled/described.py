@@ -1,4 +1,4 @@
-r"""A declaration as lines, of which the reference of all formats is made.
+r"""A declaration as lines, from which the reference of all formats is made.
 
 ::
 
@@ -9,7 +9,7 @@ r"""A declaration as lines, of which the reference of all formats is made.
       offset: int    in the code
       name: str
 
-A field of several tuples may have a doc in some and none in others: the doc belongs to the tuple's field.
+A declaration used in several tuples may have a doc in only some: the doc belongs to the tuple's field.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def tree(schema: Schema) -> list[str]:
-    """A declaration as lines: each field in one with its type and doc, the fields in it below."""
+    """A declaration as lines: each field in one with its type and doc, its own fields below."""
     return [words(schema), *_fields(schema)]
 
 
 def _fields(schema: Schema) -> list[str]:
-    """The lines of the fields of what is declared, or of its items."""
+    """The lines for the fields of a declaration, or of its items."""
     if isinstance(schema, Tuple | Keyed):
         lines = []
         for name, field in schema.fields.items():
@@ -42,7 +42,7 @@ def _fields(schema: Schema) -> list[str]:
 
 
 def words(schema: Schema) -> str:
-    """What is declared, in few words."""
+    """What is declared, in a few words."""
     if isinstance(schema, Tuple):
         return "tuple that begins with" if isinstance(schema, Opening) else "tuple"
     if isinstance(schema, Keyed):

@@ -50,7 +50,7 @@ class Int(Declaration):
         return values.astype(np.int64)
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
-        """Writes integers of the least width."""
+        """Writes integers in the least width."""
         part, out = write.Integers(columns).part, writer.out.write
 
         def emit(index: int) -> None:
@@ -75,7 +75,7 @@ class String(Declaration):
         return tree.value[nodes].astype(np.int64)
 
     def index(self, tree: Tree, node: int) -> int:
-        """One text's index, for readers that look at few of many values."""
+        """One text's index, for readers that need few of many values."""
         if tree.kind(node) != ValueKind.TEXT:
             raise Mismatch(0, self.expected, node)
         return int(tree.value[node])
@@ -153,7 +153,7 @@ class Optional(Declaration):
 
 
 class Value(Declaration):
-    """Any value, which is not looked at."""
+    """Any value, which is not read."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """Declarations of shared values and of memo entries: Memo, Shared, Chain.
 
-Sharing is part of the format: a source that 1,000 ranges refer to stands once in the pickle, and 999 memo
+Sharing is part of the format: a source that 1,000 ranges refer to is in the pickle once, followed by 999 memo
 reads. So ``take`` finds the distinct nodes, and ``emitter`` writes a value the first time and its memo read
 from then on.
 """
@@ -68,8 +68,8 @@ class Shared(Declaration):
         return f"shared {self.item}"
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
-        """References to the distinct values, which stand in the order of their first use."""
-        # A node is the token that made the value, so nodes in rising order are values in order of first use.
+        """References to the distinct values, which are in the order of their first use."""
+        # A node is the token that made the value, so ascending nodes are values in order of first use.
         allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
         with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = np.zeros(len(tree.value), np.bool_)
@@ -83,7 +83,7 @@ class Shared(Declaration):
             raise
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
-        """Writes the value, or its memo read if it was written before."""
+        """Writes the value, or its memo read if it was already written."""
         count = int(columns.index.max(initial=-1)) + 1
         writer.take(count, np.dtype(np.int32).itemsize)
         emit_item, out = self.item.emitter(writer, columns.items), writer.out.write
@@ -135,9 +135,9 @@ class Chain(Declaration):
         return f"chain by {self.link} of {self.item}"
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Links:
-        """The links of all chains, each once.
+        """The links of all chains, each only once.
 
-        All chains go one link deeper in each round; links that were seen before are not followed again.
+        All chains advance by one link in each round; links that were seen before are not followed again.
         """
         with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = self._reached(tree, nodes, allowance)
@@ -181,13 +181,13 @@ class Chain(Declaration):
         return seen
 
     def _inner(self, tree: Tree, links: Ints) -> Ints:
-        """What each link holds as its next one."""
+        """What each link has as its next one."""
         inner: Ints = tree.children[tree.spans(links)[0] + list(self.item.fields).index(self.link)]
         return inner
 
     def _blame(self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: Mismatch) -> Mismatch:
-        """Tell which chain leads to the culprit, and in how many steps."""
-        # An inner link stands before the outer one in the pickle, so one pass finds all that lead there.
+        """Say which chain leads to the culprit, and in how many steps."""
+        # An inner link precedes the outer one in the pickle, so one pass finds all that lead there.
         frame = {culprit: 0}
         for link, following in zip(links.tolist(), self._inner(tree, links).tolist(), strict=True):
             if following in frame:
@@ -197,11 +197,10 @@ class Chain(Declaration):
         return mismatch
 
     def emitter(self, writer: Writer, columns: Links) -> Emit:
-        """Writes a chain's links as far as they are not written yet, then the memo read of the rest, or None.
+        """Writes a chain's links that are not yet written, then the memo read of the rest, or None.
 
-        PyTorch writes a link's fields in their order, the inner link among them. So all links are opened from
-        the outside in (fields before ``link``), then closed from the inside out (fields behind it, memo
-        entry).
+        PyTorch writes a link's fields in order, the inner link among them. So all links are opened from the
+        outside in (fields before ``link``), then closed from the inside out (fields after it, memo entry).
         """
         writer.take(len(columns.next), MEMO_BYTES)
         index, following = columns.index.data, columns.next.data
