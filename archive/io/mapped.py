@@ -2,7 +2,7 @@
 
 A *source* is a path, a URL, bytes, a binary file, or a :class:`Mapped` that is open. :func:`placed` says
 whether it is on this machine or remote. :class:`Mapped` has all of its bytes at hand: a remote file is copied
-first. :func:`by_ranges` returns a :class:`Fetched` for a remote file, of which only what is asked for is read.
+first. :func:`by_ranges` returns a :class:`Fetched` for a remote file; of it only what is asked for is read.
 
 A mapped file must not become shorter while it is in use: the system ends a process that touches a page after
 the file's end (SIGBUS). :func:`in_memory` reads a file instead, which takes its size in memory.
