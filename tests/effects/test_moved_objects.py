@@ -42,7 +42,7 @@ class Holding(nn.Module):
         super().__init__()
         self.one, self.other, self.third = Node(1.0, [Node(1.5)]), Node(2.0, [Node(2.5)]), Node(3.0)
         self.items = [Node(4.0), Node(5.0), Node(6.0)]
-        self.named = {"a": Node(7.0), "b": Node(8.0)}
+        self.named = {"a": Node(7.0), "b": Node(8.0), None: Node(9.0)}
         self.pair = (self.one, self.other)
         self.ring = Node(torch.zeros(2))
         self.ring.link = Node(torch.ones(2), Node(torch.full((2,), 2.0), self.ring))
@@ -110,7 +110,21 @@ def puts_before(self: Value) -> Value:
     return self.chain.value + self.chain.link.value
 
 
+def makes_a_list_of_new_ones(self: Value) -> Value:
+    self.items = [Node(1.0, self.third), Node(2.0, self.one)]
+    self.third = self.items[0].link
+    self.one = self.items[1].link
+    return self.one.value + self.third.value
+
+
+def swaps_with_none(self: Value) -> Value:
+    self.named[None], self.named["a"] = self.named["a"], self.named[None]
+    return self.named["a"].value
+
+
 MOVES = (
+    makes_a_list_of_new_ones,
+    swaps_with_none,
     swaps,
     rotates_and_counts,
     swaps_and_reads_deeper,

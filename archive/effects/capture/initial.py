@@ -120,7 +120,7 @@ def initial_state(
         tables: of the method, one for each entry.
 
     Raises:
-        CaptureError: no state holds them.
+        CaptureError: no state can hold them.
     """
     originals, aliases = dict(originals), dict(aliases)
     sources = list(dict.fromkeys(source for effects in tables for source in sources_in(effects)))

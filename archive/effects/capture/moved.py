@@ -30,7 +30,7 @@ from archive.formats.effects.model import (
     Op,
     Temporary,
 )
-from archive.formats.effects.parts import reads
+from archive.formats.effects.parts import is_under_argument, parts_of
 from archive.formats.effects.source_text import source_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ MOST_LINKS = 64
 """Attributes and items from a name of the model to an object: each is a level of recursion later."""
 ITEM_OPS = (Op.SET_ITEM, Op.DELETE_ITEM, Op.INSERT, Op.POP, Op.POP_LEFT, Op.APPEND, Op.APPEND_LEFT, Op.EXTEND)
 """Effects after which other items may stand at an index or key."""
-ANY = None
+ANY = object()
 """In place of the keys of a container whose items change places."""
 
 
@@ -70,7 +70,7 @@ class _Group:
         return group
 
     def part(self, step: tuple[str, Any], new: _Group | None = None) -> _Group:
-        """The group of a part; step is a kind and a name or key. Without one, it is the new one."""
+        """The group of a part, by a kind and a name or key; ``new`` where there is none yet."""
         group = self.found()
         if step[0] == "item" and ("item", ANY) in group.parts:
             step = ("item", ANY)
@@ -136,6 +136,7 @@ class _Groups:
         if effect.op in ATTRIBUTE_OPS and isinstance(effect.key, Constant):
             target = target.part(("attribute", effect.key.value))
         elif effect.op in ITEM_OPS:
+            self.are_mixed = True
             target.mix_items()
             if effect.op is Op.EXTEND:
                 self._flow(target, effect.value)
@@ -147,12 +148,14 @@ class _Groups:
 
     def _flow(self, target: _Group, value: Value | None) -> None:
         """Note that a value, and the objects in it, come to a place."""
+        if value is None or not any(isinstance(part, At | New) for part in parts_of([value])):
+            return
         self.are_mixed = True
         if isinstance(value, At):
             target.join(self.at(value.source))
         elif isinstance(value, New):
             target.join(self.at(Temporary(value.number)))
-        elif isinstance(value, Made) and any(True for _ in reads(value)):
+        elif isinstance(value, Made):
             target.mix_items()
             for item in value.items:
                 self._flow(target.part(("item", ANY)), item)
@@ -185,8 +188,9 @@ def add_moved(
     waiting = deque(
         (root, originals[root], group.found(), 0, False)
         for root, group in groups.roots.items()
-        if groups.are_mixed and root in originals
+        if groups.are_mixed and root in originals and not is_under_argument(root)
     )
+    listed = set(sources)
     known: dict[int, Source] = {}
     added: list[Source] = []
     seen: set[tuple[int, int]] = set()
@@ -199,11 +203,12 @@ def add_moved(
         for place, value, part in _parts(source, holder, group):
             may_move = is_moved or part.is_mixed
             is_object = is_followed(value) and not is_container(value)
-            if may_move and place not in originals and place not in aliases:
+            # The row of a container has its items.
+            if may_move and place not in listed and (is_object or isinstance(place, Attribute)):
                 if depth > MOST_LINKS:
                     raise CaptureError(f"calls move objects that are linked too deeply: {source_text(place)}")
-                if is_object and id(value) in known:
-                    aliases[place] = known[id(value)]
+                if is_object and id(value) in known and place not in originals:
+                    aliases.setdefault(place, known[id(value)])
                 else:
                     originals[place] = value
                 added.append(place)
