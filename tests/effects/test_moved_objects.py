@@ -43,6 +43,7 @@ class Holding(nn.Module):
         self.one, self.other, self.third = Node(1.0, [Node(1.5)]), Node(2.0, [Node(2.5)]), Node(3.0)
         self.items = [Node(4.0), Node(5.0), Node(6.0)]
         self.named = {"a": Node(7.0), "b": Node(8.0), None: Node(9.0)}
+        self.rows = [[Node(12.0), Node(13.0)], [Node(14.0), Node(15.0)]]
         self.pair = (Node(10.0), Node(11.0))
         self.ring = Node(torch.zeros(2))
         self.ring.link = Node(torch.ones(2), Node(torch.full((2,), 2.0), self.ring))
@@ -112,6 +113,12 @@ def puts_before(self: Value) -> Value:
     return self.chain.value + self.chain.link.value
 
 
+def swaps_lists(self: Value) -> Value:
+    self.rows[0], self.rows[1] = self.rows[1], self.rows[0]
+    self.rows[0][0].value += 1
+    return self.rows[0][0].value + self.rows[1][1].value
+
+
 def makes_a_list_of_new_ones(self: Value) -> Value:
     self.items = [Node(1.0, self.third), Node(2.0, self.one)]
     self.third = self.items[0].link
@@ -128,7 +135,7 @@ MOVES = (
     (swaps, takes_turns, swaps_keys, goes_round),
     (rotates_and_counts, makes_a_list, swaps_with_none),
     (swaps_across, swaps_and_reads_deeper, puts_before),
-    (makes_a_list_of_new_ones,),
+    (makes_a_list_of_new_ones, swaps_lists),
     (swaps_items, makes_a_tuple),
 )
 """Those that move the same objects or containers are apart."""
