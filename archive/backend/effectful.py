@@ -218,7 +218,7 @@ class Effectful:
         if len(refusals) == 1:
             raise refusals[0]
         nearest = max(range(len(refusals)), key=lambda number: refusals[number].number)
-        raise refusals[nearest].of(len(refusals))
+        raise refusals[nearest].of(len(refusals)) from refusals[nearest].__cause__
 
     def train(self, mode: bool = True) -> Effectful:  # noqa: FBT001, FBT002 (as PyTorch's)
         """Set the mode of all modules, as ``torch.nn.Module.train`` does.

@@ -308,10 +308,15 @@ class Members:
         return by_object
 
     def _code_in_containers(self) -> Iterator[tuple[Source, Plain]]:
-        """Items of lists and dicts whose class or code the graph holds, with their placeholders."""
-        changed = {effect.source for method in self._table.methods for effect in method.effects}
+        """Items of lists and dicts whose class or code the graph holds, with their placeholders.
+
+        What calls themselves put there, or somewhere above, is none of these.
+        """
+        changed: set[Source] = {Attribute(holder, name) for holder, name in _set_later(self._table)}
+        for method in self._table.methods:
+            changed |= {effect.source for effect in method.effects if effect.op not in ATTRIBUTE_OPS}
         for source, value in self._table.state:
-            if source in changed:
+            if any(place in changed for place in _above(source)):
                 continue
             for part in parts_of([value]):
                 if isinstance(part, At) and isinstance(part.source, Item) and part.source.base == source:
@@ -483,6 +488,14 @@ def _set_later(table: EffectTable) -> Iterator[tuple[Source, str]]:
         for effect in method.effects:
             if effect.op in ATTRIBUTE_OPS:
                 yield effect.source, _text(effect.key)
+
+
+def _above(source: Source) -> Iterator[Source]:
+    """A place, and those that it is in."""
+    yield source
+    while isinstance(source, Attribute | Item):
+        source = source.base
+        yield source
 
 
 class _Others(Container[str]):

@@ -99,7 +99,7 @@ class Untried:
             warnings.warn(f"what was captured was not tried: {error}", UntriedWarning, stacklevel=stacklevel)
         return self.found
 
-    def tried_with(self, also: Callable[[], Any], *, stacklevel: int) -> Any:  # noqa: ANN401
+    def tried_with(self, also: Callable[[], Any], *, stacklevel: int) -> tuple[Any, int]:
         """Try it, and something else in the same child process; see ``try_out``.
 
         If one of them ends that process, each is tried again without the other.
@@ -109,7 +109,7 @@ class Untried:
             stacklevel: whose line a warning names.
 
         Returns:
-            What ``also`` returns.
+            What ``also`` returns, and how many of the first calls the module made: none if that is not known.
 
         Raises:
             CaptureError: the capture behaves differently from the module.
@@ -119,7 +119,7 @@ class Untried:
             return try_out(self.capture, self.seconds, also)
         except UntriedError:
             self.tried(stacklevel=stacklevel + 1)
-            return in_child(also)
+            return in_child(also), 0
 
 
 def untried(

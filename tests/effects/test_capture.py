@@ -6,6 +6,7 @@ import copy
 import importlib
 import inspect
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,6 +35,8 @@ from tests.support.sampling import sampled
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from archive.effects.capture.entries import Captured
 
 pytestmark = pytest.mark.torch
 
@@ -114,10 +117,14 @@ def test_calls_and_state_are_those_of_the_module(name: str) -> None:
     assert all_state(model) == ends
 
 
+@cache
+def captured_once(name: str) -> Captured:
+    return capture(fresh(CASES[name]), *CASES[name].arguments)
+
+
 @pytest.mark.parametrize("name", sampled(CASES))
 def test_captured_twice_is_the_same(name: str) -> None:
-    model = fresh(CASES[name])
-    one, other = (capture(model, *CASES[name].arguments) for _ in range(2))
+    one, other = captured_once(name), capture(fresh(CASES[name]), *CASES[name].arguments)
     ours, theirs = one.side_effects.flat(), other.side_effects.flat()
     assert (ours.effects, ours.sites, ours.guard_sites) == (theirs.effects, theirs.sites, theirs.guard_sites)
     assert list(map(str, ours.outputs)) == list(map(str, theirs.outputs))
@@ -127,7 +134,7 @@ def test_captured_twice_is_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", sampled(CASES))
 def test_every_effect_and_node_has_a_place(name: str) -> None:
-    graph, side_effects = capture(fresh(CASES[name]), *CASES[name].arguments)
+    graph, side_effects = captured_once(name)
     effects, sites = side_effects.table().effects, side_effects.flat().sites
     handles = [effect.handle for effect in effects if effect.handle >= 0]
     assert handles == list(range(len(sites)))

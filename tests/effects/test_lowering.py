@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,10 +58,15 @@ class Counting(torch.nn.Module):
         return y * self.average
 
 
-def lowered() -> tuple[Counting, torch.jit.ScriptModule]:
+def counting() -> Counting:
     torch.manual_seed(0)
-    model = Counting()
-    return model, lower(model, "aten", effects=True, example_inputs=(X,))
+    return Counting()
+
+
+@cache
+def lowered() -> torch.jit.ScriptModule:
+    """A module of which loads have parameters in common, which no call changes."""
+    return lower(counting(), "aten", effects=True, example_inputs=(X,))
 
 
 def same_state(ours: Any, theirs: Counting) -> None:  # noqa: ANN401
@@ -73,8 +79,8 @@ def same_state(ours: Any, theirs: Counting) -> None:  # noqa: ANN401
 @pytest.mark.parametrize("stock", [False, True], ids=["machine", "TorchScript"])
 @pytest.mark.parametrize("ending", [".pt", ".ptl"])
 def test_n_calls_end_in_the_state_of_the_eager_module(ending: str, stock: bool, tmp_path: Path) -> None:  # noqa: FBT001
-    eager, module = lowered()
-    save_lowered(module, tmp_path / f"a{ending}")
+    eager = counting()
+    save_lowered(lowered(), tmp_path / f"a{ending}")
     loaded = Effectful.load(tmp_path / f"a{ending}", stock=stock)
     for seed in range(4):
         x = torch.randn(2, 3, generator=torch.Generator().manual_seed(seed))
@@ -96,8 +102,8 @@ print(state.count, state.average, len(state.history), state.seen.tolist(), out.d
 
 
 def test_it_runs_in_a_process_without_the_model(tmp_path: Path) -> None:
-    eager, module = lowered()
-    save_lowered(module, tmp_path / "a.pt")
+    eager = counting()
+    save_lowered(lowered(), tmp_path / "a.pt")
     done = run_fresh(ELSEWHERE, tmp_path / "a.pt", folder=tmp_path)
     for number in range(3):
         out = eager(torch.full((2, 3), float(number)))
@@ -106,8 +112,9 @@ def test_it_runs_in_a_process_without_the_model(tmp_path: Path) -> None:
 
 
 def test_the_model_and_the_state_of_another_load_are_left_alone() -> None:
-    eager, module = lowered()
+    eager = counting()
     before = copy.deepcopy(eager)
+    module = lower(eager, "aten", effects=True, example_inputs=(X,))
     first, second = Effectful.of(module), Effectful.of(module)
     first(X)
     assert eager.count == before.count == second.state.module.count == 0
@@ -117,9 +124,8 @@ def test_the_model_and_the_state_of_another_load_are_left_alone() -> None:
 
 
 def test_a_live_module_may_be_the_state() -> None:
-    eager, module = lowered()
-    live = copy.deepcopy(eager)
-    model = Effectful.of(module, live_state(live))
+    eager, live = counting(), counting()
+    model = Effectful.of(lowered(), live_state(live))
     for _ in range(2):
         model(X)
         eager(X)
@@ -127,7 +133,7 @@ def test_a_live_module_may_be_the_state() -> None:
 
 
 def test_an_operation_that_fails_leads_to_the_model_and_changes_nothing() -> None:
-    model = Effectful.of(lowered()[1])
+    model = Effectful.of(lowered())
     with pytest.raises(BackendError) as caught:
         model(torch.ones(2, 4))
     assert caught.value.module_hierarchy == "top(Counting)::<unknown>.inner(Linear)::forward.aten::linear"
@@ -164,7 +170,7 @@ def test_a_change_in_place_that_fails_shows_its_own_line(y: torch.Tensor, z: tor
 
 
 def test_an_effect_that_fails_leads_to_the_model_and_changes_nothing() -> None:
-    model = Effectful.of(lowered()[1])
+    model = Effectful.of(lowered())
     del model.state.module.history
     with pytest.raises(ReplayError) as caught:
         model(X)
@@ -245,8 +251,8 @@ def test_a_hook_that_is_taken_off_again_needs_a_gradient_all_the_same() -> None:
 
 
 def test_what_is_saved_is_well_formed_and_the_same_bytes() -> None:
-    first, second = (lowered_archive(lowered()[1]) for _ in range(2))
-    assert first == second
+    first = lowered_archive(lowered())
+    assert lowered_archive(lower(counting(), "aten", effects=True, example_inputs=(X,))) == first
     with archive.open(first) as opened:
         assert [one for one in verify(opened) if one.severity != "note"] == []
         assert opened.effects is not None
@@ -258,7 +264,7 @@ def test_what_is_saved_is_well_formed_and_the_same_bytes() -> None:
 
 def test_effects_stay_with_the_model_when_debug_info_is_split_off(tmp_path: Path) -> None:
     path, device, companion = (tmp_path / name for name in ("a.pt", "device.pt", "model.ptdbg"))
-    save_lowered(lowered()[1], path)
+    save_lowered(lowered(), path)
     archive.split(path, device, companion)
     with archive.open(path) as one, archive.open(device) as other:
         assert one.effects == other.effects
@@ -278,7 +284,7 @@ class Holder(torch.nn.Module):
 
 
 def test_a_module_with_effects_is_saved_by_itself() -> None:
-    host = torch.jit.script(Holder(lowered()[1]))
+    host = torch.jit.script(Holder(lowered()))
     with pytest.raises(LoweringError, match="is saved by itself, neither frozen nor as part of another"):
         lowered_archive(host)
 

@@ -203,35 +203,47 @@ class Model(nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "joined"),
-    [
-        ("self.a[0] += 1; total = total * self.b[0]", "self.b = self.a"),
-        ("self.a.append(7); total = total + sum(self.b)", "self.a = self.b"),
-        ("self.a.append(7); self.b.append(8); total = total * self.a[-1]", "self.a = self.b"),
-        ("self.d['k'] += 1; self.e['k'] += 2; total = total * self.d['k']", "self.e = self.d"),
-        ("self.q.append(1); self.r.append(2); total = total * self.r[0]", "self.r = self.q"),
-        ("self.s.add(9); total = total * (9 in self.t)", "self.t = self.s"),
-        ("self.parts[0].number += 1; total *= self.parts[1].number", "self.parts[1] = self.parts[0]"),
-        ("self.nested[0][0] += 5; total = total * self.nested[1][0]", "self.nested[1] = self.nested[0]"),
-        ("total = total * (2 if self.u is self.v else 3)", "self.v = self.u"),
-        ("self.u.add_(1); total = total * (2 if self.u is self.v else 3)", "self.v = self.u"),
-    ],
+HELD = (
+    {
+        "self.a[0] += 1; total = total * self.b[0]": "self.b = self.a",
+        "self.d['k'] += 1; self.e['k'] += 2; total = total * self.d['k']": "self.e = self.d",
+        "self.q.append(1); self.r.append(2); total = total * self.r[0]": "self.r = self.q",
+        "self.s.add(9); total = total * (9 in self.t)": "self.t = self.s",
+        "self.parts[0].number += 1; total *= self.parts[1].number": "self.parts[1] = self.parts[0]",
+        "self.nested[0][0] += 5; total = total * self.nested[1][0]": "self.nested[1] = self.nested[0]",
+        "total = total * (2 if self.u is self.v else 3)": "self.v = self.u",
+    },
+    {
+        "self.a.append(7); total = total + sum(self.b)": "self.a = self.b",
+        "self.u.add_(1); total = total * (2 if self.u is self.v else 3)": "self.v = self.u",
+    },
+    {"self.a.append(7); self.b.append(8); total = total * self.a[-1]": "self.a = self.b"},
 )
-def test_containers_that_become_one_are_the_eager_ones_or_refused(body: str, joined: str) -> None:
+"""Statements of a model, each with one that makes its containers one."""
+
+
+@pytest.mark.parametrize("statements", HELD)
+def test_containers_that_become_one_are_the_eager_ones_or_refused(statements: dict[str, str]) -> None:
+    body = "\n        ".join(statements)
     with written(Made("sharing_held", HOLDING.replace("{body}", body))) as module:
         lowered = lower(module.Model(), "aten", effects=True, example_inputs=(argument(0),))
-        loaded, eager = Effectful.of(lowered, allow=["sharing_held:Part"]), module.Model()
-        for number in range(4):
-            if number == 2:
-                exec(joined, {"self": eager})  # noqa: S102 (a statement from above)
-                try:
-                    exec(joined, {"self": loaded.state.module})  # noqa: S102
-                except (AttributeError, StateError):  # the graph holds it
-                    return
+        for joined in statements.values():
+            loaded = Effectful.of(lowered, allow=["sharing_held:Part"])
+            check_join(module.Model(), loaded, joined)
+
+
+def check_join(eager: nn.Module, loaded: Effectful, joined: str) -> None:
+    """Compare calls up to one that is refused; before the third, both have a statement made outside."""
+    for number in range(4):
+        if number == 2:
+            exec(joined, {"self": eager})  # noqa: S102 (a statement from above)
             try:
-                found = loaded(argument(number))
-            except (GuardError, StateError):
-                assert number == 2, "only what has become one is refused"
+                exec(joined, {"self": loaded.state.module})  # noqa: S102
+            except (AttributeError, StateError):  # the graph holds it
                 return
-            assert found.tolist() == eager(argument(number)).tolist()
+        try:
+            found = loaded(argument(number))
+        except (GuardError, StateError):
+            assert number == 2, "only what has become one is refused"
+            return
+        assert found.tolist() == eager(argument(number)).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
 
@@ -254,6 +255,39 @@ def test_what_is_lowered_is_loaded_and_called_before_it_is_returned() -> None:
         pytest.raises(CaptureError, match="what was lowered of a Model does not work: ValueError: no such"),
     ):
         lower(Model(), "aten", effects=True, example_inputs=(X,))
+
+
+@pytest.mark.parametrize(("fails", "is_refused"), [(2, True), (3, False)])
+def test_what_is_lowered_makes_all_calls_that_the_module_makes(fails: int, *, is_refused: bool) -> None:
+    run, numbers = Effectful.__call__, iter(range(9))
+
+    def fails_once(self: Effectful, /, *inputs: object) -> object:
+        if next(numbers) == fails:
+            raise ValueError("no such call")
+        return run(self, *inputs)
+
+    where = f" in call {fails + 1} of the examples" if fails else ""
+    says = f"what was lowered of a Model does not work{where}: ValueError: no such call"
+    with (
+        mock.patch.object(Effectful, "__call__", fails_once),
+        pytest.raises(CaptureError, match=says) if is_refused else nullcontext(),
+    ):
+        lower(Model(), "aten", effects=True, example_inputs=(X,))
+
+
+class Falling(nn.Module):
+    """It raises once its list is empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = [1.0, 2.0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.left.pop()
+
+
+def test_a_call_that_the_module_refuses_itself_may_fail() -> None:
+    lower(Falling(), "aten", effects=True, example_inputs=(X,))
 
 
 def test_one_child_tries_what_was_captured_and_what_was_lowered() -> None:

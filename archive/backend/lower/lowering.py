@@ -307,7 +307,7 @@ def lower(
     except Exception:
         untried.tried(stacklevel=4)  # a wrong graph may be the reason, and is a better one
         raise
-    try_lowered(untried, made, given[0])
+    try_lowered(untried, made)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,10 @@ from archive.effects.capture.graph.variables import (
     is_literal,
     is_named_tuple,
     key_literal,
-    key_of,
     named,
 )
+from archive.effects.capture.moved import add_moved, attribute_of, item_of
 from archive.effects.capture.proxies.proxies import is_followed
-from archive.effects.capture.table.call import Snapshot
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
@@ -93,7 +91,6 @@ class _Real:
     def __init__(self, module: object, call: CapturedCall) -> None:
         self._module = module
         self._call = call
-        self._snapshot = Snapshot()
 
     def at(self, source: Source) -> Any:  # noqa: ANN401
         """The real value at a source; ``ABSENT`` if there is none."""
@@ -104,24 +101,11 @@ class _Real:
                 owner = self.at(base)
                 if owner is ABSENT:
                     return ABSENT
-                value = self._snapshot.attribute(owner, name)
-                return inspect.getattr_static(owner, name, ABSENT) if value is ABSENT else value
+                return attribute_of(owner, name)
             case Item(base, key):
-                return _item(self.at(base), key)
+                return item_of(self.at(base), key)
             case GlobalName() | ClosureCell():
                 return self._call.functions.real(source)
-        return ABSENT
-
-
-def _item(container: Any, key: Any) -> Any:  # noqa: ANN401
-    if isinstance(container, dict):
-        return dict.get(container, key_of(key), ABSENT)
-    base: Any = tuple if isinstance(container, tuple) else base_of(type(container))
-    if base not in (list, tuple, deque):
-        return ABSENT
-    try:
-        return base.__getitem__(container, key)
-    except LookupError:
         return ABSENT
 
 
@@ -134,10 +118,16 @@ def initial_state(
         originals: real values by source.
         aliases: further sources of a value, each with the first one.
         tables: of the method, one for each entry.
+
+    Raises:
+        CaptureError: no state can hold them.
     """
+    originals, aliases = dict(originals), dict(aliases)
+    sources = list(dict.fromkeys(source for effects in tables for source in sources_in(effects)))
+    sources += add_moved(tables, sources, originals, aliases)
     changed = {effect.source for table in tables for effect in table.effects if effect.op is Op.COPY}
     state = _Rows(originals, changed, aliases)
-    for source in dict.fromkeys(source for effects in tables for source in sources_in(effects)):
+    for source in sources:
         state.add(source)
     for source, first in aliases.items():
         state.alias(source, first)

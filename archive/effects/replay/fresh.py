@@ -124,7 +124,7 @@ class FreshState:
             raise StateError("the value refers to itself in a circle")
         self._making.add(number)
         if number in self._rows:
-            value = self._value(self._rows[number][1], number)
+            value = self._value(self._rows[number][1], source)
         else:
             value = UNSET  # a part of the object above, if that has it
             if isinstance(source, Attribute):
@@ -140,8 +140,8 @@ class FreshState:
         self._made[number] = value
         return value
 
-    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401
-        """A value; a container is registered under the number of its source before it has items."""
+    def _value(self, value: Value, source: Source | None = None) -> Any:  # noqa: ANN401
+        """A value; a container is registered at its source before it has items, which may be read there."""
         match value:
             case Constant(literal):
                 return real_literal(literal)
@@ -161,7 +161,7 @@ class FreshState:
             case Made("frozenset"):
                 return frozenset(map(self._value, contents(value)))
             case Made():
-                return self._container(value, number)
+                return self._container(value, source)
         raise StateError(f"{value_text(value)} isn't state")
 
     def _item(self, value: Value) -> Any:  # noqa: ANN401
@@ -185,22 +185,24 @@ class FreshState:
                 parts.extend(part)
         return made
 
-    def _container(self, value: Made, number: int | None) -> Any:  # noqa: ANN401
-        """A list, dict or the like, or an object of a stand-in for a class derived from one."""
+    def _container(self, value: Made, source: Source | None) -> Any:  # noqa: ANN401
+        """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
         name = str(head(value)) if value.kind == "subclass" else BASES[value.kind]
         inner = value.items[1] if value.kind == "subclass" else value
         assert isinstance(inner, Made)  # noqa: S101 (checked)
         made = container_maker(name, inner.kind, head(inner), ())()
-        if number is not None:
-            self._made[number] = made
+        if source is not None:
+            self._made[self._numbering.source(source)] = made
         inside = contents(inner)
         if inner.kind in PAIRED:
             for key, item in zip(inside[::2], inside[1::2], strict=True):
-                made[self._key(key)] = self._value(item)
+                inner_key = key.value if isinstance(key, Constant) else UNSET
+                made[self._key(key)] = self._value(item, _inside(source, inner_key, item))
         elif inner.kind == "set":
             made.update(map(self._value, inside))
         else:
-            made.extend(map(self._value, inside))
+            for index, item in enumerate(inside):
+                made.append(self._value(item, _inside(source, index, item)))
         return made
 
     def _put(self, source: Source, value: Any) -> None:  # noqa: ANN401
@@ -269,6 +271,11 @@ class FreshState:
                 return True
             source = source.base
         return False
+
+
+def _inside(source: Source | None, key: Any, value: Value) -> Source | None:  # noqa: ANN401
+    """The source of a container in another one; None for other values."""
+    return Item(source, key) if source is not None and key is not UNSET and isinstance(value, Made) else None
 
 
 def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: ANN401

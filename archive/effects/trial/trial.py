@@ -103,7 +103,7 @@ def starts_of(calls: Sequence[Arguments], others: Sequence[tuple[Arguments, Snap
         yield Start(snapshot, (arguments, arguments))
 
 
-def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
+def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = None) -> tuple[Any, int]:
     """Try what was captured.
 
     Args:
@@ -113,17 +113,17 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
             most calls do.
 
     Returns:
-        What ``also`` returns.
+        What ``also`` returns, and how many calls from the first state the module made.
 
     Raises:
         CaptureError: it behaves differently from the module; the error names the first line that does.
         UntriedError: it cannot be tried.
     """
     limit = SECONDS + TIMES * seconds
-    made = None
+    made, calls = None, 0
     for which, start in enumerate(capture.starts):
         if which == 0 and also is not None:
-            made, found = in_child(partial(_with, also, capture, start), limit)
+            made, calls, found = in_child(partial(_with, also, capture, start), limit)
         else:
             found = in_child(partial(_difference, capture, start), limit)
         if found is None:
@@ -139,7 +139,7 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
             statement = capture.attempts[0].call.side_effects.result_statement
             filename, first = statement.filename, statement.line
         raise CaptureError(f"{NOT_THE_SAME}: {said}", filename, first)
-    return made
+    return made, calls
 
 
 def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa: ANN401
@@ -158,6 +158,11 @@ def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa:
         return False
 
 
+def is_lacking(refusal: GuardError) -> bool:
+    """Whether a guard looks at what the state lacks; others refuse what no captured call was like."""
+    return refusal.__cause__ is not None
+
+
 def _difference(capture: Capture, start: Start) -> list[Any] | None:
     return _Playing(capture, start).difference()
 
@@ -166,7 +171,9 @@ def _with(also: Callable[[], Any], capture: Capture, start: Start) -> list[Any]:
     random = torch.get_rng_state()
     made = also()
     torch.set_rng_state(random)
-    return [made, _difference(capture, start)]
+    playing = _Playing(capture, start)
+    found = playing.difference()
+    return [made, playing.calls_made, found]
 
 
 def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
@@ -191,10 +198,14 @@ class _Playing:
     Args:
         capture: what was captured.
         start: the state, and the calls.
+
+    Attributes:
+        calls_made: how many calls the module has made.
     """
 
     def __init__(self, capture: Capture, start: Start) -> None:
         self._capture, self._start = capture, start
+        self.calls_made = 0
         module, method, attempts = capture.module, capture.method, capture.attempts
         initial = capture.initial
         if start.snapshot is not None:
@@ -291,6 +302,7 @@ class _Playing:
         with noted(shows[0]), self._filling():
             try:
                 wanted = self._eager.called(*ours)
+                self.calls_made += 1
             except Exception as error:  # noqa: BLE001 (whatever the model raises)
                 failure = error
         torch.set_rng_state(random)
@@ -298,9 +310,10 @@ class _Playing:
             with noted(shows[1]), self._filling():
                 found = twin(theirs)
         except GuardError as error:
-            if failure is None and number == 0 and self._start.snapshot is None:
+            if failure is None and (number == 0 or is_lacking(error)) and self._start.snapshot is None:
                 line = self._line_of_guard(twin.refused, error.number)
-                raise DifferentError((), f"the example call is refused: {error}", line) from error
+                which = f"example call {number + 1}" if number else "the example call"
+                raise DifferentError((), f"{which} is refused: {error}", line) from error
             return False
         except Exception as error:
             if failure is not None:

@@ -90,8 +90,8 @@ def review(
     """List the texts of a file that are not vocabulary, and keep in a review file what was accepted.
 
     >>> listed = review("fixtures/exported/shop.pt2")
-    >>> [row.text for row in listed.unaccepted if row.role == "name"]
-    ['Lookup', 'Shop', 'goods', 'shop', 'towers']
+    >>> print(*(row.text for row in listed.unaccepted if row.role == "name"))
+    Lookup Shop goods shop towers
 
     Args:
         source: a path, a bytes-like object, or a binary file, as :func:`archive.leaks` has it.
