@@ -38,7 +38,7 @@ def packed(value: Any) -> Any:  # noqa: ANN401
     """A constant as a value that ``json`` writes.
 
     Raises:
-        LoweringError: the format has no form for it.
+        LoweringError: the format cannot express it.
     """
     if isinstance(value, list):
         return [packed(item) for item in value]
@@ -176,7 +176,7 @@ TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
 
 
 def is_constant(value: Any, tensors: int, held: int, depth: int = MAX_NESTING) -> bool:  # noqa: ANN401
-    """Whether a value is a constant, all of whose tensors and objects exist.
+    """Whether a value is a constant, and all its tensors and objects exist.
 
     Args:
         value: what was read.

@@ -1,6 +1,6 @@
 """The rule ``availability``: about backends that are not available.
 
-It makes a copy of a backend whose runtime's ``is_available`` gives False. Links read a runtime's source, so
+It copies a backend so that its runtime's ``is_available`` returns False. Links read a runtime's source, so
 the copy must have source, too. The source of the class that defines ``is_available``, and of its subclasses
 down to the runtime, is copied with that one method replaced, into modules that exist only in memory.
 """
@@ -71,7 +71,7 @@ def unavailable_variant(backend: Backend) -> Iterator[Backend]:
 
 @contextmanager
 def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
-    """A copy of a class whose ``is_available`` gives False, for the ``with`` block.
+    """A copy of a class with ``is_available`` returning False, for the ``with`` block.
 
     Raises:
         NoVariantError: no copy can be made.

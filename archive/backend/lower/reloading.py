@@ -79,7 +79,7 @@ class Reloaded(NamedTuple):
 
 def reloaded(opened: Archive) -> Reloaded:
     """The module of an archive; see :func:`load_archive`."""
-    with TemporaryDirectory() as folder:  # in memory, the archive would cost the model's size again
+    with TemporaryDirectory() as folder:  # in memory, the archive would take the model's size again
         path = Path(folder) / "archive"
         with path.open("w+b") as file:
             calls = write_reloadable(opened, file)
@@ -114,7 +114,7 @@ def write_reloadable(opened: Archive, file: BinaryIO) -> int:
 
     Raises:
         LoweringError: there are lowered modules, and the archive does not say what their debug handles lead
-            to, or whose statement is whose.
+            to, or which statement belongs to which.
     """
     table = opened.range_table
     form = FormBuilder.of(table, opened.handle_table, opened.method_table)

@@ -48,7 +48,7 @@ class Place:
 
     Attributes:
         record: its record; of a zip in a record both names, with ``!`` between; "" for none.
-        byte: in the record's inflated bytes; of what is no zip, in the file; None for the record as a whole.
+        byte: in the record's inflated bytes, or in a file that isn't a zip; None for the record as a whole.
         within: the part of the record: a path in JSON, a section of a shared object and whether that is
             mapped; "" where no parts are known.
         kind: of the record.

@@ -320,7 +320,7 @@ def _fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, in
 
 
 def _varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """A number, and the byte after it; that after the stretch where there is none."""
+    """A number, and the byte after it; without a number, the byte after the stretch."""
     value = shift = 0
     for place in range(at, min(at + MOST_VARINT, stop)):
         value |= (data[place] & ~GOES_ON) << shift

@@ -154,7 +154,7 @@ BASE = secrets.randbits(64) | 1
 VALUES = np.random.default_rng().integers(0, 1 << 63, 1 << 8, np.uint64)
 """The base of sums. No file can know it."""
 MIXES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
-"""Odd factors, by which numbers are mixed: the upper bits of a product tell its place in a table."""
+"""Odd factors, by which numbers are mixed: the upper bits of a product are its place in a table."""
 
 
 class Search:
