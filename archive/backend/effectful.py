@@ -396,7 +396,7 @@ def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]
         isinstance(row, tuple) and tuple(map(type, row)) == (str, str, str, int) for row in rows
     )
     if not is_right:
-        raise ArchiveError("members of a module that are no rows of them", file=delegate.archive.file)
+        raise ArchiveError("members of a module that aren't rows of members", file=delegate.archive.file)
     return [ModuleMember(*row) for row in rows], _kept(delegate, EFFECTS_TENSORS, list)
 
 

@@ -163,7 +163,7 @@ def _modules(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, st
 
 
 def _own_methods(module: torch.nn.Module) -> Iterator[str]:
-    """The methods that a module's class does in a way of its own."""
+    """The methods that a module's class has of its own."""
     for method, names in DONE_BY.items():
         hooks = any(vars(module).get(name) for name in HOOKS.get(method, ()))
         if hooks or any(_is_own(type(module), name) for name in names):
@@ -360,11 +360,11 @@ class Members:
             StateError: one does; or the archive has no members.
         """
         if not self._rows:
-            raise StateError(f"{method}: the archive does not tell the members of its module; lower it again")
+            raise StateError(f"{method}: the archive does not list the members of its module; lower it again")
         for row in self._rows:
             if row.kind == MODULE and method in row.detail.split():
                 place = f"self.{row.path}" if row.path else "self"
-                raise StateError(f"{method}: the class of {place} has a way of its own to do it")
+                raise StateError(f"{method}: the class of {place} does it in its own way")
 
     def train(self, mode: bool) -> None:  # noqa: FBT001
         """Set the mode of all modules.

@@ -49,7 +49,7 @@ WORDS = (
     (r"\s*Could not export Python function call '(\w+)'\.(?s:.*)", r"the Python function \1 cannot be saved"),
     (r"could not get source code", "the class has no source file, which TorchScript reads"),
     (r"Could not cast attribute '(\w+)' to type (\S+):(?s:.*)", r"the attribute \1 does not fit the type \2"),
-    (r"'(\w+)' object has no attribute '__name__'", r"an object of the class \1 is called, and no function"),
+    (r"'(\w+)' object has no attribute '__name__'", r"an object of the class \1 is called, not a function"),
     (r"(Unknown type annotation: .*) at", r"\1"),
     (r"NamedExpr aren't supported", "assignments within expressions aren't supported"),
     (r"(Lambda|Set|Match) aren't supported", r"expressions and statements of the kind \1 aren't supported"),
