@@ -1,4 +1,4 @@
-"""A file → what it tells strangers about its builders: paths, names, source text, keys, and where they are.
+"""A file → what it reveals about its builders: paths, names, source text, keys, and where they are.
 
 The room ``pieces`` gives the strings of a file, each line once. ``paths``, ``addresses``, ``entries`` and
 ``sources`` detect in them what ``vocabulary`` names; ``findings`` collects that, says what may be there, and

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.privacy.leaks.words import FoundWords
 
 BEGINS = rb"(?<![\w.@\\:$%~-])(?<!//)"
-"""What a name does not go on after."""
+"""What no name comes right after."""
 WHOLE = re.compile(BEGINS + rb"[A-Za-z0-9][\w-]*+(?:\.[\w-]++){1,9}+(?![\w(\[@{]| ?=[^=])(?:\.(?!\w)|(?!\.))")
 PORT = re.compile(rb":\d{2,5}(?![\w.])")
 FEWEST_LABELS, MOST_OF_LABEL = 3, 63

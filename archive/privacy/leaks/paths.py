@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 NAME = rb"[^\x00-\x20\x7f\"'<>|:*?`\\,;(){}\[\]/]++"
 SPACED = NAME + rb"(?: " + NAME + rb"){0,2}"
 BEGINS = rb"(?<![\w.~@%/\\$)}\]*-]"
-"""What a path does not continue; to be followed by its first byte."""
+"""What no path comes right after; to be followed by its first byte."""
 ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=\0V/)|(?<=file:///))"
 """A slash that begins a path. What stands before is looked at last: searches for a single byte are quick."""
 KNOWN_ROOTS = rb"(?:root|" + SURE_HOMES + rb"|" + TEMPORARY + rb")/"

@@ -1,8 +1,8 @@
 """Texts of few letters that stand for other bytes: base64, base32, base85 and hexadecimal digits.
 
-Names and paths have such letters, too: a run counts as encoded if it decodes to text, or to the beginning of
-a pickle, a zip or a compressed stream. A long run of base64 that doesn't is masked if its letters are random:
-a path can stand in it only by chance.
+Names and paths have such letters, too: a run counts as encoded if the result is text, or begins like a
+pickle, a zip or a compressed stream. Any other long run of base64 is masked if its letters are random: a path
+can stand in it only by chance.
 """
 
 from __future__ import annotations

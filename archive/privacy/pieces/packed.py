@@ -29,7 +29,7 @@ ALONE = re.compile(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\
 PACKED = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
 """What is unpacked, in words."""
 TRIED = 1 << 10
-"""Bytes that have to be text in what may be bare deflate."""
+"""Bytes inflated from what may be bare deflate that have to be text."""
 ELSEWHERE = (
     *((how, magic, 0) for magic, how in HEADS.items() if how not in ("zlib", "bzip2")),
     ("bzip2", b"1AY&SY", 4),

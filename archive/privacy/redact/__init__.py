@@ -85,7 +85,7 @@ return these inputs, so they cannot go."""
 OPTIONAL = {"reference_outputs", "representative_inputs"}
 """Records of ETRecords that may be missing, but not empty."""
 LONGEST = 1 << 12
-"""Bytes of a file that it is searched for by."""
+"""Bytes of a file that a search for it uses."""
 LEAST_DISTINCT = 8
 """Different bytes in a tensor that is searched for: zeros and ones stand anywhere."""
 
@@ -146,7 +146,7 @@ def hidden_bytes(opened: Archive) -> Iterator[str]:
     except LimitError:
         raise
     except ArchiveError as problem:
-        yield f"what tensors may not show: {problem.found or problem}"
+        yield f"perhaps bytes that no tensor shows: {problem.found or problem}"
 
 
 def _shows_all(tensor: Tensor, size: int) -> bool:

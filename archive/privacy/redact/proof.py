@@ -66,7 +66,7 @@ FORM_BYTES, COPIES = 900, 1
 
 
 class Sought(NamedTuple):
-    """A text that is looked for: what it is, the text, and its spelling as given."""
+    """A text that is looked for: what it is, the text, and the spelling that its bytes stand for."""
 
     what: What
     text: bytes
