@@ -100,14 +100,14 @@ class Delegate:
         path, lowered = _part(module, part)
 
         def debug() -> Archive:
-            """The archive of the module, as saving would write it."""
+            """The archive of the module as saving would write it."""
             buffer = io.BytesIO()
             write_lowered(module, buffer, "the module", lite=False)
             return open_archive(buffer.getvalue(), name="the module")
 
         methods = map(lowered._get_method, lowered.getattr("__method_compile_spec"))
         if any(OF_LOADED_CODE in node.sourceRange() for method in methods for node in method.graph.nodes()):
-            # It was read from a file, and may not know the model's source: an error must come now.
+            # It was read from a file, and may not know the model's source: fail now.
             archive = debug()
             return cls(module, (path, lowered), lambda: archive)
         return cls(module, (path, lowered), debug)

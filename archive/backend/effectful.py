@@ -128,7 +128,7 @@ class Effectful:
             )
         ]
         self._latest = 0
-        # By number of an entry, the one that followed last time: calls come in patterns.
+        # By number of an entry, the one after it last time: calls come in patterns.
         self._following = list(range(len(self._entries)))
         # By number of an entry that is likely, the order in which they are tried.
         self._orders = [
@@ -149,7 +149,7 @@ class Effectful:
         self._has_defaults = "*" in names or "=" in names
 
     def __deepcopy__(self, _: object) -> Effectful:
-        """Refuse a copy, which would have to know the archive's open file.
+        """Refuse a copy, which would need the archive's open file.
 
         Raises:
             TypeError: always.
@@ -192,7 +192,7 @@ class Effectful:
             BackendError: an operation failed; the state is as before.
             GuardError: the call breaks an assumption of the captured one; the state is as before.
             ReplayError: an effect failed; the state is as before.
-            StateError: something was put in the place of what the graph holds; the state is as before.
+            StateError: something that the graph holds was replaced; the state is as before.
             TypeError: the arguments do not fit ``forward``.
         """
         if self._members is not None:
@@ -396,7 +396,7 @@ def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]
         isinstance(row, tuple) and tuple(map(type, row)) == (str, str, str, int) for row in rows
     )
     if not is_right:
-        raise ArchiveError("members of a module that are no rows of them", file=delegate.archive.file)
+        raise ArchiveError("members of a module that aren't rows of members", file=delegate.archive.file)
     return [ModuleMember(*row) for row in rows], _kept(delegate, EFFECTS_TENSORS, list)
 
 

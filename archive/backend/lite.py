@@ -61,7 +61,7 @@ def lite(
         out: where to write the other one: a path, or a binary file.
         companion: the archive's debug info, if that was split off.
         force: replace an existing file.
-        limits: what hostile input may cost.
+        limits: what hostile input may take.
 
     Raises:
         ArchiveError: the archive cannot be read, PyTorch refuses it or cannot save it for the lite

@@ -47,7 +47,7 @@ MODULE, SAME, MODE, PARAMETER, BUFFER, TRANSIENT, OTHER = (
 )
 """Kinds of members; a mode is ``training``, and a transient buffer is not persistent."""
 IN_STATE, NOTHING, ODD = -1, -2, -3
-"""Numbers in the place of a tensor's."""
+"""Numbers in place of a tensor's."""
 READ = "read"
 DONE_BY = {
     "train": ("train",),
@@ -78,11 +78,11 @@ class ModuleMember(NamedTuple):
     Attributes:
         path: its names, joined by dots; "" for the module itself.
         kind: what it is, by one of the words above.
-        detail: of a module, the methods that its class has of its own, joined by blanks; of a module that was
-            met before, its first path; of a parameter or buffer, the path at which the state has it, or
+        detail: for a module, the methods that its class has of its own, joined by blanks; for a module that
+            was met before, its first path; for a parameter or buffer, the path at which the state has it, or
             ``READ`` if a graph reads it.
-        number: of a module, its version; of a mode, 0 or 1; of a parameter or buffer, that of its tensor,
-            or -1 if the state has it, -2 if it is None, -3 if it is no dense tensor.
+        number: for a module, its version; for a mode, 0 or 1; for a parameter or buffer, that of its tensor,
+            or -1 if the state has it, -2 if it is None, -3 if it isn't a dense tensor.
     """
 
     path: str
@@ -98,7 +98,7 @@ def members_of(
 
     Args:
         module: an eager module.
-        state: the places in its state, whose tensors the state has.
+        state: the places in its state; the state has their tensors.
         graphs: the captured graphs, with the tensors that they read.
     """
     in_graphs = {
@@ -163,7 +163,7 @@ def _modules(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, st
 
 
 def _own_methods(module: torch.nn.Module) -> Iterator[str]:
-    """The methods that a module's class does in a way of its own."""
+    """The methods that a module's class has of its own."""
     for method, names in DONE_BY.items():
         hooks = any(vars(module).get(name) for name in HOOKS.get(method, ()))
         if hooks or any(_is_own(type(module), name) for name in names):
@@ -327,10 +327,10 @@ class Members:
     # --- calls -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Refuse a call after something was put into a list or dict in the place of what the graph holds.
+        """Refuse a call after something in a list or dict that the graph holds was replaced.
 
         Raises:
-            StateError: so it was.
+            StateError: it was.
         """
         for source, value in self._held:
             if self._value(source) is not value:
@@ -359,17 +359,17 @@ class Members:
     # --- as torch.nn.Module ------------------------------------------------------------------------------
 
     def refuse_own(self, method: str) -> None:
-        """Refuse a method that one of the model's classes does in a way of its own.
+        """Refuse a method that one of the model's classes has of its own.
 
         Raises:
             StateError: one does; or the archive has no members.
         """
         if not self._rows:
-            raise StateError(f"{method}: the archive does not tell the members of its module; lower it again")
+            raise StateError(f"{method}: the archive does not list the members of its module; lower it again")
         for row in self._rows:
             if row.kind == MODULE and method in row.detail.split():
                 place = f"self.{row.path}" if row.path else "self"
-                raise StateError(f"{method}: the class of {place} has a way of its own to do it")
+                raise StateError(f"{method}: the class of {place} does it in its own way")
 
     def train(self, mode: bool) -> None:  # noqa: FBT001
         """Set the mode of all modules.
@@ -410,7 +410,7 @@ class Members:
         """Parameters by their paths, each once, in the order of ``named_parameters``.
 
         Raises:
-            StateError: a parameter is no ordinary tensor.
+            StateError: a parameter isn't an ordinary tensor.
         """
         met = set[int]()
         for path, kind, tensor in self._tensors(twice=False):
@@ -419,7 +419,7 @@ class Members:
                 yield path, tensor
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """What ``state_dict`` has, in its order; of what is there twice, both."""
+        """What ``state_dict`` has, in its order; both of what is there twice."""
         return ((path, tensor) for path, kind, tensor in self._tensors(twice=True) if kind != TRANSIENT)
 
     def every(self) -> Iterator[torch.Tensor]:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
 
 NAME = "archive"
-"""The name that PyTorch gives to archives in memory; that of a file is part of its records' names."""
+"""The name that PyTorch gives to archives in memory; a file's name is part of its records' names."""
 
 
 @contextmanager
 def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> Iterator[Path]:
     """The archive of a module as PyTorch writes it, in the folder for temporary files.
 
-    In memory, it would cost twice the model's size.
+    In memory, it would take twice the model's size.
 
     Args:
         module: the module.

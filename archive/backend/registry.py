@@ -61,7 +61,7 @@ class Original:
 class Runtime(Protocol):
     """Compiles and executes a state; each lowered module has an instance of its own.
 
-    A runtime is a class whose constructor takes no arguments. Its ``is_available`` is written in
+    A runtime is a class with a constructor without arguments. Its ``is_available`` is written in
     TorchScript's language; for the links ``class`` and ``inline``, so is the whole class. (If
     ``is_available`` calls a C++ operator, this must be declared to have side effects, as ``CONSERVATIVE``:
     otherwise TorchScript takes its first answer for a constant.)
@@ -105,7 +105,7 @@ class Runtime(Protocol):
             For each method something that :meth:`execute` takes.
 
         Raises:
-            ArchiveError: ``processed`` is no state of this backend. A runtime in TorchScript's language
+            ArchiveError: ``processed`` isn't a state of this backend. A runtime in TorchScript's language
                 raises an ``AssertionError`` or ``RuntimeError`` instead.
         """
 
@@ -139,7 +139,7 @@ class Backend:
         link: the way in which lowered modules run it.
 
     Raises:
-        LoweringError: the name is no identifier, or the runtime no class.
+        LoweringError: the name isn't an identifier, or the runtime isn't a class.
     """
 
     name: str
@@ -167,8 +167,8 @@ def register_backend(
     """Register a backend for this process; see :class:`Backend`.
 
     Raises:
-        LoweringError: the name is taken or no identifier, the runtime is no class, or there is no such
-            link.
+        LoweringError: the name is taken or isn't an identifier, the runtime isn't a class, or there is no
+            such link.
     """
     if link not in [*map(str, Link)]:
         raise LoweringError(f"no link {link!r}; there are: {', '.join(Link)}")

@@ -41,7 +41,7 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
     "kinds",
     multiple=True,
     type=click.Choice([kind.value for kind in LeakKind]),
-    help="Look for this kind alone; also for one that does not count else. May be repeated.",
+    help="Look only for this kind, even if it does not count otherwise. May be repeated.",
 )
 @click.option(
     "--allow",
@@ -51,7 +51,7 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
     "repeated.",
 )
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
-@review_options("List all texts that are no vocabulary and not accepted in this file; add them to it.")
+@review_options("List all texts that are neither vocabulary nor accepted in this file; add them to it.")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
 @takes_reader(annotations=True, sarif=True, forms=[CSV])
@@ -68,7 +68,7 @@ def command(
     examples: int,
     reader: FileReader,
 ) -> ExitStatus:
-    """List what files tell strangers about their builders: paths, names, source text, keys.
+    """List what files reveal to strangers about their builders: paths, names, source text, keys.
 
     Every text of a file is read, as stored and inflated: in pickles, JSON, zips in zips, companions, shared
     objects, the headers of safetensors, GGUF and ONNX, in UTF-8, UTF-16 and UTF-32, with escapes undone, in
@@ -129,7 +129,7 @@ def _review(
     accept_names: bool,
     reviewer: str | None,
 ) -> ExitStatus:
-    """Print what of a file nobody has accepted, and add it to the review file."""
+    """Print the texts of a file that nobody has accepted, and add them to the review file."""
     from archive.privacy.review import review  # noqa: PLC0415 (few ask for one)
     from archive.render.review import review_text  # noqa: PLC0415 (the same)
 
@@ -146,10 +146,10 @@ def _review(
 
 
 class _LeakSearch:
-    """What is printed of files, and how many files came out how.
+    """What is printed of files, and how many files had which outcome.
 
     Args:
-        kinds: the kinds that are asked for; none for all that count.
+        kinds: the kinds that are asked for; empty for all that count.
     """
 
     def __init__(self, reader: FileReader, kinds: Sequence[LeakKind]) -> None:
@@ -205,7 +205,7 @@ class _LeakSearch:
         return shown
 
     def total(self) -> str:
-        """The last line: how many files came out how."""
+        """The last line: how many files had which outcome."""
         well, findings = self._statuses.count(ExitStatus.WELL), self._statuses.count(ExitStatus.FINDINGS)
         failed = len(self._statuses) - well - findings
         unread = f", {failed:,} could not be read" if failed else ""

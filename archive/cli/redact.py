@@ -37,7 +37,7 @@ OPTIONS = {"text": "source", "times": "time", "preset": "for", "maps": "map"}
 """Options of other names than their choices have."""
 NO_COMPANION = "leave out -c: what is taken out is kept nowhere"
 NEEDS_VALUES = (
-    "give --replace VALUE=TEXT for what `leaks` finds in it; what else it has to tell, source ranges of a "
+    "give --replace VALUE=TEXT for what `leaks` finds in it; what else it reveals, source ranges of a "
     "model, say, goes with -c COMPANION and --for, --map, --paths or --source"
 )
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
@@ -66,7 +66,7 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     "maps",
     multiple=True,
     metavar="OLD=NEW",
-    help="Paths that begin with OLD begin with NEW. Repeatable; of several that fit the longest one counts.",
+    help="Paths that begin with OLD begin with NEW. Repeatable; if several fit, the longest counts.",
 )
 @click.option(
     "--paths",
@@ -149,7 +149,7 @@ def command(
     partial: bool,
     maker: FileMaker,
 ) -> ExitStatus:
-    """Take out of archives IN what tells of their builders, and prove that it is gone.
+    """Take out of archives IN what reveals their builders, and prove that it is gone.
 
     \b
     --for publish   --paths basename --source none --ids anew --no-inputs
@@ -168,24 +168,23 @@ def command(
     options take out: as stored and inflated, in what is packed or encoded inside of records, in the encodings
     that are printed; and `leaks` reads OUT. If something is left, in a string of the model's code, say, its
     place is named, nothing is written, and the exit status is 1; with --partial, OUT is written, and the exit
-    status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what
-    is part of a path or line that stays are not looked for; lines that PyTorch's generated code has, too, are
-    counted.
+    status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what is part of a path or line
+    that stays are not looked for; lines that PyTorch's generated code has, too, are counted.
 
-    --review lists what is left in OUT and is no word of PyTorch, Python or a file format: names, keys and
+    --review lists what is left in OUT and isn't a word of PyTorch, Python or a file format: names, keys and
     values, each once. What nobody has accepted in FILE is added there, nothing is written, and the exit
-    status is 1. An editor or --accept-names accepts; the next release is asked for new texts only.
+    status is 1. An editor or --accept-names accepts; the next release only asks for new texts.
 
     Names of classes, functions and attributes stay without --names, and so do generated code and strings that
     the model computes with.
 
     IN may be a companion, to be given to somebody who is to explain failures: without -c, OUT is one with
-    other paths and fewer lines. It explains as much as these say, and no join gives IN again. Of several, the
-    manifest has the maps: keep it to yourself.
+    other paths and fewer lines. It explains as much as these say, and no join gives IN again. With several,
+    the manifest has the maps: keep it to yourself.
 
-    IN may be safetensors, without -c: of their metadata, paths become what --map and --paths say, and what
-    --replace names; with --for, members go that still tell of people and machines. Tensors and their names
-    are the same to the byte. GGUF, ONNX and `torch.save` before PyTorch 1.6 are not redacted.
+    IN may be safetensors, without -c: in their metadata, --map and --paths change paths, --replace changes
+    what it names; with --for, members go that still reveal people and machines. Tensors and their names are
+    the same to the byte. GGUF, ONNX and `torch.save` before PyTorch 1.6 are not redacted.
 
     IN may be a checkpoint or another file of `torch.save`, with --replace and without -c: VALUE becomes TEXT
     in values, and in keys that are VALUE as a whole. Names of classes, storages' ids and all else that
@@ -217,7 +216,7 @@ def command(
     others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}
     kind = _kind_of(inputs)
     if kind in NOT_REDACTED:
-        raise ArchiveError(f"of this kind, {kind}, nothing is redacted: {NOT_REDACTED[kind]}", file=inputs[0])
+        raise ArchiveError(f"{kind}: nothing is redacted in this kind: {NOT_REDACTED[kind]}", file=inputs[0])
     is_saved = bool(replace) and kind in SAVED_KINDS
     asks_nothing = not any((preset, maps, paths, text, *(one is not None for one in others.values())))
     if kind in SAVED_KINDS and not replace and (companion is None or asks_nothing):
@@ -225,7 +224,7 @@ def command(
     if replace and not is_saved and kind is not FileKind.SAFETENSORS:
         raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
     if companion is not None and (is_saved or kind is FileKind.SAFETENSORS):
-        raise click.UsageError(f"{inputs[0]} is no archive: {NO_COMPANION}")
+        raise click.UsageError(f"{inputs[0]} isn't an archive: {NO_COMPANION}")
     try:
         if companion is None:
             if is_saved:
@@ -233,7 +232,7 @@ def command(
                 _check_fit(why, preset=preset, maps=maps or None, paths=paths, text=text, **others)
                 return maker.run("redact_checkpoint", inputs, out, replace=replace, partial=partial, **looked)
             if kind is FileKind.SAFETENSORS:
-                _check_fit("safetensors have nothing that {} is about", text=text, **others)
+                _check_fit("safetensors have nothing that {} applies to", text=text, **others)
                 asked = {"preset": preset, "maps": maps, "paths": paths, "replace": replace}
                 return maker.run("redact_metadata", inputs, out, partial=partial, **asked, **looked)
             if any(choice is not None for choice in others.values()):
@@ -245,7 +244,7 @@ def command(
             except ArchiveError as problem:
                 if problem.expected != "a companion":
                     raise
-                raise click.UsageError(f"{problem.file} is no companion: {NEEDS_COMPANION}") from problem
+                raise click.UsageError(f"{problem.file} isn't a companion: {NEEDS_COMPANION}") from problem
         try:
             return maker.run("redact", inputs, out, companion, **(choices | others | looked))
         except ArchiveError as problem:
@@ -257,12 +256,12 @@ def command(
             raise
         if not maker.as_json and not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
-        printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
+        printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it anyway")
         return ExitStatus.FINDINGS
 
 
 def _kind_of(inputs: tuple[str, ...]) -> FileKind | None:
-    """The kind of the first file, which says how all are redacted; None of a folder, a glob or a URL."""
+    """The kind of the first file, which says how all are redacted; None for a folder, a glob or a URL."""
     return recognise(inputs[0], look=False).kind if Path(inputs[0]).is_file() else None
 
 

@@ -1,4 +1,4 @@
-"""``debug-archive report``: a page about a file; of several, a page each and one that lists them."""
+"""``debug-archive report``: a page about a file; for several, a page each and one that lists them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class _Writing:
                 f"several files get a page each, in a folder: -o {self.out.rpartition('.')[0]}/"
             )
         if self.base is not None and not is_folder(self.base):
-            raise click.UsageError("several files are compared with those of a folder, and BASE is none")
+            raise click.UsageError("several files are compared with those of a folder, and BASE isn't one")
         skipped = [folder for folder in (self.out, self.base) if folder is not None]
         files = self.reader.listing(names, FOLDER_KINDS["report"], skipped)
         index = joined(self.out, INDEX)
@@ -172,7 +172,7 @@ class _Writing:
                 check_target(page, force=self.force)
 
     def _row(self, folder: FolderPage, reading: Reading[Report]) -> Row:
-        """The line of a file, which the page of all takes in."""
+        """The line of a file in the page that lists all."""
         made = reading.facts
         if made is None:
             folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
@@ -208,7 +208,7 @@ class _FileReport:
 
 
 def _line(made: Report) -> str:
-    """The page in words: its size, what it shows, and how much it has no place for."""
+    """The page in words: its size, what it shows, and how much it leaves out."""
     holds = {
         Shown.FULL: "may hold source text and paths",
         Shown.BASENAME: "may hold source text",

@@ -37,7 +37,7 @@ def review_options(words: str) -> Callable[[FC], FC]:
 def check_review(
     review: str | None, files: Sequence[str], *, accept_names: bool, reviewer: str | None
 ) -> None:
-    """Refuse what has no review to go into, and a review of several files.
+    """Refuse options that need a review without one, and a review of several files.
 
     Raises:
         UsageError: it is one of these.

@@ -1,4 +1,4 @@
-"""What a file tells of people and machines: ``leaks`` finds it, ``redact`` takes it out with proof.
+"""What a file reveals of people and machines: ``leaks`` finds it, ``redact`` takes it out with proof.
 
 Both read the same ``pieces`` of a file.
 """

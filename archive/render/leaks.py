@@ -28,7 +28,7 @@ def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
 
     Args:
         found: the findings, those of a kind together.
-        examples: the number of texts that are shown of a kind; 0 shows all.
+        examples: the number of texts shown for each kind; 0 shows all.
     """
     table = FittedTable([("kind", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
     for kind, some in by_kind(findings).items():
@@ -83,7 +83,7 @@ def leaks_line(findings: Sequence[Finding]) -> str:
 
 
 def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> LeaksFacts:
-    """What a file gives away for JSON; ``counted`` tells what makes the exit status 1."""
+    """What a file gives away for JSON; ``counted`` says what makes the exit status 1."""
     counts = {id(finding) for finding in findings}
     return {
         "file": leaks.file,

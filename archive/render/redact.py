@@ -26,7 +26,7 @@ CARRIED = (
     "`--names hash` hashes those of classes, `--paths none` takes out those of files; others are the model's"
 )
 SOUGHT = {"root": "root folder", "address": "e-mail address", "file": "part of inputs or extra file"}
-"""What removed texts are, in other words than facts have."""
+"""Words for kinds of removed texts that differ from those in facts."""
 
 LISTED = 20
 """Texts of a kind that are listed; --json has all."""
@@ -90,7 +90,7 @@ def redact_refusal_text(facts: AnyRedaction) -> Printed:
 
 
 def _told(facts: Redaction) -> Iterator[str]:
-    """What is gone, what is not, and what was looked for."""
+    """What is gone, what isn't, and what was looked for."""
     yield from (f"taken out: {what}" for what in facts.gone)
     yield from facts.refused
     yield from _unclean(facts)
@@ -107,12 +107,12 @@ def _told(facts: Redaction) -> Iterator[str]:
 
 
 def _absent(facts: MetadataRedaction | CheckpointRedaction) -> Iterator[str]:
-    """What was to be replaced, and is not there."""
+    """What was to be replaced, and isn't there."""
     yield from (f"nothing to replace: no text has {shown(value)}" for value in facts.absent)
 
 
 def _rest(facts: AnyRedaction) -> Iterator[str]:
-    """What is not gone, and what was looked for."""
+    """What isn't gone, and what was looked for."""
     yield from _unclean(facts)
     yield from _searched(facts)
     yield from _kept(facts)

@@ -25,7 +25,7 @@ def review_table(rows: Sequence[ReviewRow], examples: int) -> FittedTable:
 
     Args:
         rows: those of a role together.
-        examples: the number of rows that are shown of a role; 0 shows all.
+        examples: the number of rows shown for each role; 0 shows all.
     """
     table = FittedTable([("role", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
     for role in dict.fromkeys(row.role for row in rows):
@@ -41,7 +41,7 @@ def review_table(rows: Sequence[ReviewRow], examples: int) -> FittedTable:
 
 
 def review_text(review: Review, path: str, examples: int) -> Printed:
-    """What of a file nobody has accepted, and what was not looked at."""
+    """The texts of a file that nobody has accepted, and what was not looked at."""
     rows = review.unaccepted
     counts = Counter[str](row.role for row in rows)
     seen = sum(row.accepted and row.count > 0 for row in review.rows)

@@ -221,13 +221,13 @@ def test_events_that_tell_something_else_are_found(runtime: type[Tape], expected
 
 def test_a_backend_that_is_never_available_is_found() -> None:
     assert said(broken.Never, preprocess_ahead, "availability") == {
-        "availability": "expected the backend to be available here, as the test tells by available=True, "
+        "availability": "expected the backend to be available here, as the test says by available=True, "
         "found is_available False"
     }
     with registered() as name:
         (finding,) = check(name, Model(), good=(X, Y), elsewhere=False, available=False)
     assert str(finding) == (
-        "availability: expected the backend not to be available here, as the test tells by available=False, "
+        "availability: expected the backend not to be available here, as the test says by available=False, "
         "found is_available True"
     )
 

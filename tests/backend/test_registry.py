@@ -217,7 +217,7 @@ class Dynamic(Needy):
 def test_a_runtime_beyond_torchscript_is_refused_where_the_link_needs_it() -> None:
     register_backend("dynamic", preprocess=nothing, runtime=Dynamic, link="class")
     try:
-        with pytest.raises(LoweringError, match="the runtime of dynamic is no TorchScript class"):
+        with pytest.raises(LoweringError, match="the runtime of dynamic isn't a TorchScript class"):
             lower(Same(), "dynamic")
     finally:
         unregister_backend("dynamic")

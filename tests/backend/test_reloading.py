@@ -265,5 +265,5 @@ def test_operations_that_share_the_tag_of_a_statement_are_refused() -> None:
         assert table is not None
         shared = replace(table, tag=np.full(len(table), table.tag.min()))
         record = build_callstack_map(shared, generation(table))
-    with pytest.raises(LoweringError, match="does not tell apart the operations of a line"):
+    with pytest.raises(LoweringError, match="does not distinguish the operations of a line"):
         load_archive(tampered(path, {CALLSTACK_MAP: record}))

@@ -365,14 +365,14 @@ class Odd(torch.nn.Linear):
 def test_a_method_of_the_models_own_is_refused(method: str, arguments: tuple[Value, ...]) -> None:
     model = torch.nn.Sequential(Odd(3, 3))
     loaded = Effectful.of(lower(model, "aten", effects=True, example_inputs=(X,)))
-    with pytest.raises(StateError, match=r"the class of self\.0 has a way of its own"):
+    with pytest.raises(StateError, match=r"the class of self\.0 does it in its own way"):
         list(getattr(loaded, method)(*arguments))
 
 
 def test_an_archive_without_members_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effectful, "EFFECTS_MEMBERS", "__none")
     loaded = Effectful.load(FIXTURES / "effects" / "reporting.pt")
-    with pytest.raises(StateError, match="the archive does not tell the members of its module"):
+    with pytest.raises(StateError, match="the archive does not list the members of its module"):
         loaded.state_dict()
     with pytest.raises(StateError, match="no captured call reads it"):
         loaded.state.module.typo = 1

@@ -128,7 +128,7 @@ def test_code_beside_its_shared_object_is_taken_out_and_other_code_is_compiled(t
     assert remedies_of(out.getvalue(), "generated code") == {"PyTorch compiles it and runs that"}
 
 
-SAVED = "it is a part of what was saved: change it there, and save that anew"
+SAVED = "it is a part of what was saved: change it there, and save again"
 
 
 REPLACED = f"`redact --replace VALUE=TEXT` changes it, unless loading needs it; else {SAVED}"
@@ -150,8 +150,8 @@ def test_a_path_that_was_saved_goes_by_its_remedy() -> None:
     [
         ("state_dict.pt", "attribute name", SAVED),
         ("object.pt", "attribute name", SAVED),
-        ("package.pt", "comment", "it is in a file of the package: change that, and package the model anew"),
-        ("loose.zip", "id", "it is in a zip of no known kind: change what was zipped, and zip it anew"),
+        ("package.pt", "comment", "it is in a file of the package: change that, and package the model again"),
+        ("loose.zip", "id", "it is in a zip of no known kind: change what was zipped, and zip it again"),
     ],
 )
 def test_each_kind_of_file_has_its_own_way(name: str, kind: str, remedy: str) -> None:

@@ -47,7 +47,7 @@ MAX_METHODS = 1024
 MAX_PARAMETERS = 4096
 """Most parameters of a method."""
 MAX_LOOPS = 1024
-"""Most backward jumps of a program: making a machine costs a pass over all registers for each."""
+"""Most backward jumps of a program: making a machine takes a pass over all registers for each."""
 
 
 def encoded(programs: Mapping[str, MachineProgram]) -> str:
@@ -71,7 +71,7 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
 
 
 def _method(program: MachineProgram, operators: dict[str, int]) -> dict[str, object]:
-    """A method's program as JSON. Its operators are added to those that are numbered."""
+    """A method's program as JSON. Its operators are added to the numbered ones."""
     constants = [[register, packed(value)] for register, value in program.constants.items()]
     instructions = [
         [operators.setdefault(step.op, len(operators)), step.outs, step.ins, step.handle, step.target]
@@ -185,7 +185,7 @@ def _constant(
     counts: tuple[int, int],
     place: str,
 ) -> tuple[int, Any]:
-    """A register, which nothing has written yet, and the constant in it, checked."""
+    """An unwritten register and the constant in it, checked."""
     _check(type(row) is list and len(row) == 2, "a register and a constant", row, place)  # noqa: PLR2004
     register, value = row
     _check(_is_number(register, registers), f"a register below {registers.stop}", register, place)

@@ -38,7 +38,7 @@ def packed(value: Any) -> Any:  # noqa: ANN401
     """A constant as a value that ``json`` writes.
 
     Raises:
-        LoweringError: the format has no form for it.
+        LoweringError: the format cannot express it.
     """
     if isinstance(value, list):
         return [packed(item) for item in value]
@@ -114,14 +114,14 @@ def finite(text: str) -> float:
 
 def _items(value: Any) -> list[Any]:  # noqa: ANN401
     if type(value) is not list:
-        raise ValueError(f"a constant's items are no list: {shown(value)}")
+        raise ValueError(f"a constant's items aren't a list: {shown(value)}")
     return value
 
 
 def _complex(value: Any) -> complex:  # noqa: ANN401
     real, imaginary = _items(value)
     if type(real) is not float or type(imaginary) is not float:
-        raise ValueError(f"no complex number: {shown(value)}")
+        raise ValueError(f"not a complex number: {shown(value)}")
     return complex(real, imaginary)
 
 
@@ -130,7 +130,7 @@ def _dict(value: Any) -> dict[Any, Any]:  # noqa: ANN401
     for pair in _items(value):
         key, item = _items(pair)
         if type(key) not in (str, int, float, bool, complex):
-            raise ValueError(f"no key of a dict: {shown(key)}")
+            raise ValueError(f"not a key of a dict: {shown(key)}")
         made[key] = item
     return made
 
@@ -176,7 +176,7 @@ TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
 
 
 def is_constant(value: Any, tensors: int, held: int, depth: int = MAX_NESTING) -> bool:  # noqa: ANN401
-    """Whether a value is a constant, all of whose tensors and objects exist.
+    """Whether a value is a constant, and all its tensors and objects exist.
 
     Args:
         value: what was read.

@@ -11,7 +11,7 @@ the register.
 
 The memory of a run is what PyTorch's allocator gives to operations, and takes back.
 ``torch.autograd.profiler`` records the allocator's events, those inside operators too. A mark around each
-operation shows to which one an event belongs; what is freed behind an operation belongs to this one. What
+operation shows which one an event belongs to; memory that is freed after an operation belongs to it. What
 libraries such as oneDNN allocate by themselves is not seen.
 """
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     Step: TypeAlias = tuple[
         Callable[..., Any], Take, int, tuple[int, ...] | None, tuple[int, ...], int, str | None
     ]
-    """An instruction that is no jump, made ready; a tuple, because the loop that runs it unpacks it.
+    """An instruction that isn't a jump, made ready; a tuple, because the loop that runs it unpacks it.
 
     - the function to call,
-    - what takes its inputs from the registers,
+    - the function that takes its inputs from the registers,
     - the register of its result,
     - the registers of its results, or None if it has just one,
     - the registers to clear afterwards,
@@ -72,7 +72,7 @@ begin_mark, end_mark = (
 class AllocatorEvents:
     """The allocator's events in a ``with`` block, in which each operation runs between two marks.
 
-    Of what else PyTorch's profiler knows, it notes nothing: each event that it notes takes some 3 µs.
+    It notes nothing else that PyTorch's profiler knows: each event takes some 3 µs.
 
     Raises:
         RuntimeError: PyTorch's profiler runs already; there is one in a process.
@@ -86,7 +86,7 @@ class AllocatorEvents:
 
     def __enter__(self) -> Self:
         config, activities = self._profiler.config(), self._profiler.kineto_activities
-        enable: Any = torch._C._autograd._enable_profiler  # its third argument is no part of its stub
+        enable: Any = torch._C._autograd._enable_profiler  # its stub lacks the third argument
         torch._C._autograd._prepare_profiler(config, activities)
         enable(config, activities, {RecordScope.USER_SCOPE})
         return self
@@ -142,7 +142,7 @@ def noted(results: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int, int
 
 @dataclass(slots=True, eq=False)
 class BasicBlock:
-    """A basic block: instructions without jumps, and the jump behind them.
+    """A basic block: instructions without jumps, and the jump after them.
 
     Attributes:
         steps: the instructions, made ready; a tuple each, as :data:`Step` describes.
@@ -150,7 +150,7 @@ class BasicBlock:
         ins: the registers that the jump reads.
         handle: the debug handle of the jump.
         target: the block at the jump's target; None for the program's end.
-        then: the block behind this one; None for the program's end.
+        then: the block after this one; None for the program's end.
         skipped: ``(registers, first, last)``: a jump to the target clears ``registers[first:last]``.
     """
 
@@ -200,7 +200,7 @@ def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
     jumps = {number for number, instruction in enumerate(instructions) if instruction.op in CONTROL}
     heads = {0, *(number + 1 for number in jumps), *(instructions[number].target for number in jumps)}
     blocks: dict[int | None, BasicBlock] = {head: BasicBlock([]) for head in heads if head is not None}
-    nothing = blocks.pop(len(instructions), None)  # a target behind the last instruction is the end
+    nothing = blocks.pop(len(instructions), None)  # a target after the last instruction is the end
     block = blocks.get(0, nothing or BasicBlock([]))
     for number, instruction in enumerate(instructions):
         block = blocks.get(number, block)
@@ -217,7 +217,7 @@ def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
 
 
 def _step(instruction: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
-    """An instruction that is no jump, made ready; see :data:`Step`."""
+    """An instruction that isn't a jump, made ready; see :data:`Step`."""
     call: Callable[..., Any]
     if instruction.op == MOVE:  # copies of the registers
         call, ins = (
@@ -405,7 +405,7 @@ class Machine:
 
 
 def _unmarked(_: object) -> None:
-    """Nothing, in the place of a mark."""
+    """Nothing, in place of a mark."""
 
 
 def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any]) -> None:

@@ -1,6 +1,6 @@
 """Decides which operations can be run from Python, and finds the function that runs each.
 
-An operation's name is its kind and, behind a point, the overload of its schema: ``aten::add.Tensor``,
+An operation's name is its kind and, after a point, the overload of its schema: ``aten::add.Tensor``,
 ``aten::relu``, ``prim::ListConstruct``. Only the name decides whether it can be run. The rules are the same
 for graphs and for programs read from archives, which anybody may have written:
 
@@ -9,7 +9,7 @@ for graphs and for programs read from archives, which anybody may have written:
    - those on lists and dicts, because PyTorch copies these when it calls an operator from Python, and changes
      to the copy are lost;
    - those on values of any type, because PyTorch cannot call such operators from Python;
-   - those that are no operators: ``prim::Print``, ``prim::RaiseException``, ``aten::warn``.
+   - those that aren't operators: ``prim::Print``, ``prim::RaiseException``, ``aten::warn``.
 2. For any other name, the operator that PyTorch has registered under it is called, if the operator
 
    - is in the namespace ``aten``, ``prim`` or ``quantized``, or one of ``TORCHVISION_OPERATORS``,
@@ -19,7 +19,7 @@ for graphs and for programs read from archives, which anybody may have written:
    - and is not in ``EXCLUDED_KINDS``: these reach files, random seeds and generators, settings of the
      process, gradients of other tensors, or storages under another tensor's name, or do not check indices.
 
-These rules make no sandbox. As in TorchScript, operators may print, take any time and memory, and change
+These rules aren't a sandbox. As in TorchScript, operators may print, take any time and memory, and change
 parameters in place; a fault in one of PyTorch's operators is a fault here too.
 """
 
@@ -241,7 +241,7 @@ EXCLUDED_KINDS = re.compile(
     r"|_sparse_\w+_unsafe)"
     r"|prim::(TimePoint|AddStatValue|BailoutTemplate|Guard|\w*MKLDNN\w*|mkldnn_\w+)"
 )
-"""Kinds of operators that reach out of the computation, or that only PyTorch's optimizers write."""
+"""Kinds of operators that act outside the computation, or that only PyTorch's optimizers write."""
 
 SCALAR_TYPES = frozenset({"IntType", "FloatType", "BoolType", "StringType"})
 CALLABLE_TYPES = SCALAR_TYPES | {
@@ -292,7 +292,7 @@ class Arity:
     outs: int | None
 
     def fits(self, outs: int, ins: int) -> bool:
-        """Whether an operation can have so many outputs and inputs."""
+        """Whether an operation can have this many outputs and inputs."""
         if self.outs is not None and outs != self.outs:
             return False
         return ins >= self.least and (self.most is None or ins <= self.most)
@@ -412,7 +412,7 @@ def _callable(name: str, schema: Any) -> bool:  # noqa: ANN401
 
 
 def _kinds(kind: Any) -> Iterator[str]:  # noqa: ANN401 (a torch._C.Type)
-    """The kinds of a type and of all types in it; of a C++ class its name without the last part."""
+    """The kinds of a type and of all types in it; for a C++ class, its name without the last part."""
     if kind.kind() == "ClassType":
         yield kind.annotation_str.rpartition(".")[0]
         return

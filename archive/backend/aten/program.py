@@ -12,7 +12,7 @@ is the name of an operation, see :mod:`archive.backend.aten.operators`, or one o
   condition is true, it writes the counter plus one to the counter's register; otherwise it continues at the
   target.
 
-``target`` is the number of an instruction, for jumps and ``each`` only. A target behind the last instruction
+``target`` is the number of an instruction, for jumps and ``each`` only. A target after the last instruction
 ends the program, which then returns the value of its result's register. A loop of the model is a ``move`` of
 the initial values (-1 for the counter), an ``each``, the body, a ``move`` of the carried values, and a
 ``jump`` back to ``each``.

@@ -33,7 +33,7 @@ The rules, by the names that findings have:
     line that the test names; but for the link ``class``, TorchScript shows a line on the way there.
     Afterwards the backend still runs.
 ``failures``
-    PyTorch's operators are made to fail, one after the other. Each failure is a ``BackendError`` with the
+    PyTorch's operators are made to fail, one by one. Each failure is a ``BackendError`` with the
     handle of the event in which the operator runs; without events, with any handle that was given out.
 ``state``
     State, compile spec, and attributes that the module is given later, are the same after loading, and after
@@ -64,8 +64,8 @@ The rules cannot check:
   ones;
 - whether the handle of a failure is that of the operation that failed, if there are no events, or events of
   another clock than ``time.perf_counter_ns``;
-- whether ``is_available`` tells the truth, unless the test can make the backend unavailable;
-- other inputs, methods and devices than those given: examine each by a call of its own.
+- whether ``is_available`` is right, unless the test can make the backend unavailable;
+- other inputs, methods and devices than those given: examine each in a call of its own.
 
 If a backend is not available in this process, the rules that run it are skipped, and notes say so. Give
 ``available=False`` on a machine that only lowers.

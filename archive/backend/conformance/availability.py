@@ -1,6 +1,6 @@
 """The rule ``availability``: about backends that are not available.
 
-It makes a copy of a backend whose runtime's ``is_available`` gives False. Links read a runtime's source, so
+It copies a backend so that its runtime's ``is_available`` returns False. Links read a runtime's source, so
 the copy must have source, too. The source of the class that defines ``is_available``, and of its subclasses
 down to the runtime, is copied with that one method replaced, into modules that exist only in memory.
 """
@@ -71,7 +71,7 @@ def unavailable_variant(backend: Backend) -> Iterator[Backend]:
 
 @contextmanager
 def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
-    """A copy of a class whose ``is_available`` gives False, for the ``with`` block.
+    """A copy of a class with ``is_available`` returning False, for the ``with`` block.
 
     Raises:
         NoVariantError: no copy can be made.
@@ -110,7 +110,7 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
     except (OSError, TypeError, SyntaxError, ValueError) as error:
         raise NoVariantError(f"Python does not find the source of {kind.__name__}: {error}") from error
     if not isinstance(tree, ast.ClassDef):
-        raise NoVariantError(f"the source of {kind.__name__} is no class")
+        raise NoVariantError(f"the source of {kind.__name__} isn't a class")
     name = f"{__name__}_{next(_numbers)}"
     module = ModuleType(name)
     module.__file__ = f"<{name}>"
@@ -168,7 +168,7 @@ def availability(subject: Subject) -> Said:
             if subject.available
             else "the backend not to be available here"
         )
-        yield Differs(f"{told}, as the test tells by available={subject.available}", f"is_available {said}")
+        yield Differs(f"{told}, as the test says by available={subject.available}", f"is_available {said}")
     try:
         with unavailable_variant(subject.backend) as variant:
             yield from _refused(subject, variant.name, "a copy that is not available")
@@ -177,7 +177,7 @@ def availability(subject: Subject) -> Said:
     if said is True:
         yield from _withdrawn(subject)
     if subject.unavailable is None:
-        yield Unseen("the test does not tell how to make the backend unavailable")
+        yield Unseen("the test does not say how to make the backend unavailable")
         return
     before = Delegate.of(subject.lowered.module) if said else None
     with subject.unavailable():

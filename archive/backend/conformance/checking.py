@@ -1,4 +1,4 @@
-"""Tries all rules on a backend, one after the other."""
+"""Tries all rules on a backend."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(
     model: Model,
     **named: Any,  # noqa: ANN401 (those of examine)
 ) -> list[BrokenRule]:
-    """The rules that a backend does not keep; none if it conforms. See :func:`examine`."""
+    """The rules that a backend breaks; none if it conforms. See :func:`examine`."""
     return [*examine(backend, model, **named).findings]
 
 
@@ -83,7 +83,7 @@ def examine(
         method_compile_spec: as for :func:`~archive.backend.lower`; by default the method without options.
         unsupported: models that the backend cannot compile, each by a part of the source line that the error
             should show.
-        unavailable: gives a context in which the backend is not available.
+        unavailable: returns a context in which the backend is not available.
         tolerance: relative and absolute tolerance of results; by default that of
             ``torch.testing.assert_close``.
         elsewhere: whether to run the archive in a new process, too, which takes some seconds.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from archive.backend.conformance.subject import Event, Subject
 
 MAX_FAILURES = 128
-"""Most operators that are made to fail; of more operators, every n-th one is."""
+"""Most operators that are made to fail; if there are more, every n-th one is."""
 REPORTED_HANDLE = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
 FILE_AND_LINE = re.compile(r'File ".+", line \d+')
 
@@ -41,7 +41,7 @@ def raised(run: Callable[[], object]) -> Exception | None:
 
 
 def errors(subject: Subject) -> Said:
-    """Check that bad inputs fail with the line that they fail at, and that the backend still runs then."""
+    """Check that bad inputs fail with the line that they fail at, and that the backend still runs after."""
     if not subject.bad:
         yield Unseen("no bad inputs were given")
     data = subject.archives[".pt"]

@@ -29,7 +29,7 @@ MAX_ERROR_LENGTH = 240
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that a backend does not keep.
+    """A rule that a backend breaks.
 
     Attributes:
         rule: the rule's name.
@@ -67,7 +67,7 @@ class Report:
 
     Attributes:
         backend: the backend's name.
-        findings: the rules that it does not keep; none if it conforms.
+        findings: the rules that it breaks; none if it conforms.
         notes: what could not be checked.
     """
 

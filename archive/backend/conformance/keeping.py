@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from archive.backend.conformance.subject import Subject
 
 
-# --- elsewhere
+# --- in a new process
 
 REQUEST_FILE, RESPONSE_FILE = "request.pickle", "response.pickle"
 INTERPRETERS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
@@ -134,7 +134,7 @@ def respond(folder: Path) -> None:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """A result with plain tuples in place of named ones, whose classes this process cannot import."""
+    """A result with plain tuples for named ones, whose classes this process cannot import."""
     if isinstance(value, tuple | list):
         kind = list if isinstance(value, list) else tuple
         return kind(map(_plain, value))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def gradients(subject: Subject) -> Said:
     """Check that inputs and parameters get the gradients that they get from the model."""
     if not subject.gradients:
-        yield Unseen("the test tells that the backend records none")
+        yield Unseen("the test says that the backend records none")
         return
     try:
         expected = _gradients(subject, getattr(subject.module, subject.method))
@@ -146,7 +146,7 @@ def handles(subject: Subject) -> Said:
             for handle in sorted(saved | given.keys()):
                 yield from _resolved(ending, opened, handle, given.get(handle), own)
     if not saved:
-        yield Unseen("the state has no <debug_handle>N; its handles are seen in events and errors alone")
+        yield Unseen("the state has no <debug_handle>N; its handles are seen only in events and errors")
 
 
 class _Own(NamedTuple):
@@ -177,7 +177,7 @@ def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | 
     """Check that a handle leads to the model's source; without an operation, it was not given out."""
     if handle not in opened.handles:
         if operation is not None and operation.kind in own.lost:
-            yield Unseen(f"{ending}: handle {handle}: PyTorch tells no place of this {operation.kind}")
+            yield Unseen(f"{ending}: handle {handle}: PyTorch gives no place for this {operation.kind}")
         else:
             what = "" if operation is None else f" ({operation.kind})"
             yield Differs(f"{ending}: handle {handle}{what} in the archive", "none")
@@ -229,7 +229,7 @@ def _covered(subject: Subject, run: Observed) -> Said:
         yield Unseen("PyTorch's dispatcher runs nothing; events that are missing are not seen")
         return
     if not run.same_clock:
-        yield Unseen("events have not the times of time.perf_counter_ns; missing ones are not seen")
+        yield Unseen("events don't have the times of time.perf_counter_ns; missing ones are not seen")
         return
     everywhere = Counter(name for _, name in run.seen)
     inside = Counter(name for time, name in run.seen if run.around(time) is not None)

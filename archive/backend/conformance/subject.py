@@ -65,7 +65,7 @@ class Subject:
         method: the method that is run.
         spec: the compile spec; None for the method without options.
         unsupported: models that cannot be lowered, by a part of the source line that errors should show.
-        unavailable: gives a context in which the backend is not available.
+        unavailable: returns a context in which the backend is not available.
         tolerance: relative and absolute tolerance of results; None for PyTorch's own.
         elsewhere: whether to start a new process.
         available: whether the backend should be available here.
@@ -102,7 +102,7 @@ class Subject:
         return self.model.module() if isinstance(self.model, torch.export.ExportedProgram) else self.model
 
     def lower(self, recorder: DebugHandles | None = None) -> Any:  # noqa: ANN401 (a ScriptModule)
-        """Lower the model once more."""
+        """Lower the model again."""
         spec = {self.method: {}} if self.spec is None else self.spec
         return lower(self.model, self.backend.name, spec, recorder=recorder)
 
@@ -338,7 +338,7 @@ def observed(subject: Subject) -> Observed | None:
     """A recorded run with the good inputs; None if the backend records nothing."""
     delegate = Delegate.of(subject.lowered.module)
     mode = Dispatches()
-    subject.delegated(delegate)  # warms up: operators that only the first run has are not noted
+    subject.delegated(delegate)  # warms up: operators that only the first run has aren't noted
     try:
         with delegate.recording() as recording:
             start = perf_counter_ns()

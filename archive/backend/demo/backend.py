@@ -57,7 +57,7 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
     """A graph as text.
 
     Raises:
-        LoweringError: an operation is not supported, or takes a value that is no tensor or number.
+        LoweringError: an operation is not supported, or takes a value that isn't a tensor or number.
     """
     places = {value: place for place, value in enumerate(graph.body.parameters)}
     constants: dict[int, Operation] = {}

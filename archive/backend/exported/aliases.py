@@ -1,7 +1,7 @@
 """Other names of operators: TorchScript's compiler puts the usual one in their place.
 
-A program has the names that the model used (``aten::clip``); TorchScript's graphs, and what failures of its
-interpreters tell, have the usual ones (``aten::clamp``).
+A program has the names that the model used (``aten::clip``); TorchScript's graphs and the failures of its
+interpreters have the usual ones (``aten::clamp``).
 
 Source: the map of ``torch/csrc/jit/passes/normalize_ops.cpp``.
 """
@@ -57,7 +57,7 @@ USUAL = {
     "swapdims": "transpose",
     "true_divide": "div",
 }
-"""The usual name for each other one, without ``aten::``; the same holds for both with ``_`` behind."""
+"""The usual name for each other one, without ``aten::``; likewise for both with ``_`` appended."""
 
 
 def usual(schema: Schema) -> Schema:

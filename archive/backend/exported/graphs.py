@@ -1,7 +1,7 @@
 """The graph of an exported program: its nodes as operations, with all arguments in the order of the schema.
 
 Parameters, buffers and other tensors of the program become constants where they are first used. An item that
-``getitem`` takes of an operator's results is that result. The nodes of a region without gradients
+``getitem`` takes from an operator's results is that result. The nodes of a region without gradients
 (``wrap_with_set_grad_enabled``) become operations like others; what they return is detached.
 
 Graphs are static: operators on sizes are refused, and so are the operators that hold other graphs (``cond``),
@@ -41,10 +41,10 @@ GETITEM = "aten::__getitem__.t(t[](a) list, int idx) -> t(*)"
 DICT_GETITEM = "aten::__getitem__.Dict_{key}(Dict({key}, t) self, {key} key) -> t(*)"
 DETACH = "aten::detach(Tensor(a) self) -> Tensor(a)"
 STATIC_CHECK = "aten::_assert_tensor_metadata"
-"""The operator that checks what each call's arguments are checked for; TorchScript leaves it out."""
+"""The operator that makes the checks of each call's arguments; TorchScript leaves it out."""
 REVERSED_SUB = torch.ops.aten.rsub.Scalar._schema
 HARMLESS_WRITE = "aten::detach_"
-"""The operator that export puts behind constants; it writes no elements."""
+"""The operator that export puts after constants; it writes no elements."""
 MEMORY_FORMATS = {
     torch.contiguous_format: 0,
     torch.preserve_format: 1,
@@ -58,7 +58,7 @@ CHANGED = {
     "PARAMETER_MUTATION": "the parameter {} changes",
     "USER_INPUT_MUTATION": "the argument {} changes",
 }
-"""What outputs of a kind, which only decomposed programs have, say of the model."""
+"""What kinds of outputs, which only decomposed programs have, say of the model."""
 
 
 class GraphBuilder:

@@ -1,4 +1,4 @@
-"""Makes of an exported program what a backend lowers."""
+"""Turns an exported program into what a backend lowers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 METHOD = "forward"
 UNNAMED = "ExportedProgram"
-"""The class of a program whose nodes do not tell the model's."""
+"""The class of a program if its nodes do not name the model's."""
 
 
 def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: ANN401 (an ExportedProgram)
@@ -57,7 +57,7 @@ def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: AN
 def _leaf(node: Any, argument: Any) -> object:  # noqa: ANN401
     """The value of an input or result: a tensor of its size and type, or what it always is.
 
-    Any number stands for one that only a run tells; the builder refuses that.
+    Any number stands for one that is known only in a run; the builder refuses that.
     """
     if isinstance(argument, ConstantArgument) or not isinstance(node, torch.fx.Node):
         return argument.value

@@ -1,9 +1,9 @@
 """Parameters and results of an exported program: as TorchScript writes them, and as its graph has them.
 
 The graph takes and gives single values, the *leaves* of the arguments and results that the program was
-exported with. A parameter is a tensor, a number, a text, None, or a tuple, list or dict of these. What was
-no tensor is part of the program: the graph has its value inside, and so has the sizes and types of tensors.
-So each call is checked: with other ones, another program would have come of the model.
+exported with. A parameter is a tensor, a number, a text, None, or a tuple, list or dict of these. Leaves that
+aren't tensors are part of the program: the graph has their values inside, and the sizes and types of tensors.
+So each call is checked: other ones would have made another program of the model.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def parameters_of(program: Any, leaves: Sequence[object]) -> list[Parameter]:  #
 
 
 def result_of(program: Any, leaves: Sequence[object]) -> tuple[Tree, JitType]:  # noqa: ANN401
-    """The structure of a program's result, whose leaves are numbers of the graph's results, and its type.
+    """The structure of a program's result, with numbers of the graph's results as leaves, and its type.
 
     Args:
         program: the program.

@@ -53,7 +53,7 @@ class Sites:
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[TracedModule, ...]], Site] = {}
         self._spans: dict[TraceFrame, Span] = {}
-        self._forward_of = cache(_forward_of)  # a class may be made anew before the next program
+        self._forward_of = cache(_forward_of)  # a class may be replaced before the next program
 
     def of(self, node: Any, op: str) -> Site:  # noqa: ANN401 (a torch.fx.Node)
         """The site of a node that runs an operator; without a trace, that of a node that takes its result."""
@@ -101,9 +101,9 @@ class Sites:
 def _running(frames: Sequence[TraceFrame], codes: Sequence[CodeType | None]) -> dict[int, int]:
     """The number of the module whose ``forward`` a frame runs, by the number of the frame.
 
-    The code of a module's ``forward`` tells its frame. Where that is not known (a class in a function, a
-    program from another machine), the frames named ``forward`` that are left are those of the modules that
-    are left, if there are as many.
+    The code of a module's ``forward`` identifies its frame. Where that is not known (a class in a function, a
+    program from another machine), the remaining frames named ``forward`` belong to the remaining modules, if
+    there are as many.
     """
     by_module: dict[int, int] = {}
     unknown: list[int] = []
@@ -158,7 +158,7 @@ def _span(frame: TraceFrame) -> Span:
     """The range of the source that a frame runs: its line, or the part of the line that is marked.
 
     The text is that of the function, as TorchScript has it. Where the file is not here or has changed, it is
-    the line that the trace tells.
+    the line in the trace.
     """
     code = (frame.code or "").split("\n")[0]
     lines = linecache.getlines(frame.file)

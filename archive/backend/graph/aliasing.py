@@ -134,7 +134,7 @@ def changes(operation: Operation) -> list[int]:
 
 @cache
 def _writes(schema: str) -> tuple[bool, ...]:
-    """For each argument of an operator whether the operator mutates it and it is no tensor."""
+    """For each argument of an operator whether the operator mutates it and it isn't a tensor."""
     return tuple(
         argument.alias_info is not None
         and argument.alias_info.is_write

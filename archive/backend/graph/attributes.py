@@ -1,4 +1,4 @@
-"""Attributes of modules that are no plain constants: state, which methods write, and objects of C++ classes.
+"""Attributes of modules that aren't plain constants: state, which methods write, and objects of C++ classes.
 
 Objects are those of ``torch.classes``, such as the packed weights of quantised layers. Neither has a literal,
 so a lowered module holds them as attributes of its own.
@@ -30,7 +30,7 @@ NO_GRAD_TYPE = "__torch__.torch.autograd.grad_mode.no_grad"
 def with_plain_contexts(graph: Graph) -> Graph:
     """A copy of a graph in which ``prim::Enter`` and ``prim::Exit`` of ``no_grad`` take no objects.
 
-    Those that do not stand in one block, one behind the other, stay as they are, and backends refuse them.
+    Those that are not consecutive in one block stay as they are, and backends refuse them.
     """
     if not any(operation.kind == ENTER for operation in graph.operations()):
         return graph
@@ -143,5 +143,5 @@ def held_attributes(graphs: Iterable[Graph]) -> dict[str, HeldAttribute]:
 
 
 def is_object(operation: Operation, kind: str) -> bool:
-    """Whether an operation, whose result is of a type, is a constant that is a C++ object."""
+    """Whether an operation with a result of a type is a constant that is a C++ object."""
     return operation.kind == "prim::Constant" and kind.startswith(OBJECT_TYPE)

@@ -167,7 +167,7 @@ class _Folding:
                 self._parts[output] = self._parts[parts[number]]
 
     def _fold_equal_results(self, branch: Operation, out: Block) -> None:
-        """Turn results that are the same constant on both sides of an ``if`` into constants behind it."""
+        """Turn results that are the same constant on both sides of an ``if`` into constants after it."""
         agreed: dict[int, Any] = {}
         for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
             value, other = map(self._known, results)
@@ -248,7 +248,7 @@ def _drop_unused(block: Block, used: set[int]) -> None:
 
     Args:
         block: the block.
-        used: the values that are used behind its operations; those that its operations use are added.
+        used: the values that are used after its operations; those that its operations use are added.
     """
     needed = []
     for operation in reversed(block.operations):

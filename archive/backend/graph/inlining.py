@@ -5,7 +5,7 @@ before PyTorch inlines them. An operation's call stack has one call for each gra
 
 Gives ranges to operations for which PyTorch records none in the model's source.
 
-An attribute of a tensor, as ``x.mT``, is looked for in the text of its function. Other operations take the
+An attribute of a tensor, such as ``x.mT``, is looked for in its function's text. Other operations take the
 range of another operation of the same call.
 """
 
@@ -60,7 +60,7 @@ def fill_ranges(graph: Graph) -> None:
 
 
 class _FunctionText:
-    """The text of a function, asked many times: an attribute's reads are looked for once.
+    """The text of a function; the reads of an attribute are looked for once.
 
     Attributes:
         source: the text and its place.
@@ -163,7 +163,7 @@ def _take_ranges_of_neighbours(
 
 
 def _fill_ranges(operations: Iterable[Operation], neighbours: dict[int, Operation]) -> None:
-    """Give operations without a range that of the operation of the same call that came last."""
+    """Give operations without a range that of the last operation of the same call."""
     for operation in operations:
         if operation.shown:
             neighbours[id(operation.stack)] = operation
@@ -309,7 +309,7 @@ class _Inliner:
         """Follow a node that gets an attribute: add a constant, or note that its value is a module.
 
         Returns:
-            False if the node gets an attribute of something else than a known module; nothing is done then.
+            False if the node gets an attribute of anything but a known module; nothing is done then.
         """
         holder = scope.modules.get(node.inputs[0].name)
         if holder is None:
@@ -367,7 +367,7 @@ class _Inliner:
         return operation
 
     def _operation(self, node: GraphNode, scope: _Scope, out: Block) -> None:
-        """Add a node that is no call of a known method or function, with its inner blocks."""
+        """Add a node that isn't a call of a known method or function, with its inner blocks."""
         values, path = node.inputs, None
         if node.kind == "prim::SetAttr" and _is_followed(node, scope):
             module, *values = values

@@ -1,7 +1,7 @@
 """TorchScript's graphs as plain values, each read once.
 
 A graph is inlined once for each call: functions of ``torch.nn.functional`` and methods of equal layers as
-often as there are layers. PyTorch is asked for values by number: each of its iterators costs 12 µs, and each
+often as there are layers. PyTorch is asked for values by number: each of its iterators takes 12 µs, and each
 node has three.
 """
 
@@ -122,7 +122,7 @@ class GraphNode:
 
     @property
     def types(self) -> list[str]:
-        """The types that a ``prim::isinstance`` asks for."""
+        """The types that a ``prim::isinstance`` tests for."""
         return [kind.annotation_str for kind in self._node.tys("types")]
 
 
@@ -156,7 +156,7 @@ class Graphs:
         self._read: dict[Any, NodeBlock] = {}
 
     def read(self, graph: Any) -> NodeBlock:  # noqa: ANN401
-        """What a ``torch._C.Graph`` holds. While the object is kept, PyTorch gives no other one for it."""
+        """The nodes of a ``torch._C.Graph``. While the object is kept, PyTorch returns the same one."""
         if graph not in self._read:
             self._read[graph] = NodeBlock(graph, self._places)
         return self._read[graph]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archive.backend.graph.nodes import GraphNode
 
 CASTS = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
-"""Operations whose result is the object that they are given."""
+"""Operations that return the object that they are given."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ def attribute_of(module: Any, node: GraphNode) -> Any:  # noqa: ANN401 (a torch.
     """The attribute of a module that a node reads.
 
     Raises:
-        LoweringError: the attribute is an object of a class that only the process knew that saved the module.
+        LoweringError: only the process that saved the module knew the class of the attribute's object.
     """
     try:
         return module.getattr(node.name)

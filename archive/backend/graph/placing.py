@@ -32,7 +32,7 @@ class Placing:
         operation.shown = self._shown[id(operation.range)]
 
     def stack_of(self, steps: tuple[CallStep, ...]) -> tuple[StackCall, ...]:
-        """Calls with ranges in the place of spans."""
+        """Calls with ranges in place of spans."""
         if steps not in self._stacks:
             self._stacks[steps] = tuple(
                 StackCall(

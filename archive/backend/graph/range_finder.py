@@ -63,8 +63,8 @@ class RangeFinder:
     def find(self, shown: str) -> SourceRange | None:
         """The range that PyTorch shows as this text; None if it shows none.
 
-        Of a loaded module PyTorch shows the range in the model's source, and behind it the one in the code of
-        the archive. A range that no record has, as that of ``x.shape`` within a longer expression, is in a
+        For a loaded module, PyTorch shows the range in the model's source, and then the one in the archive's
+        code. A range that no record has, such as that of ``x.shape`` within a longer expression, is in a
         source of the lines shown.
         """
         original = shown.rpartition(OF_LOADED_CODE)[0] or shown
@@ -91,7 +91,7 @@ def _in_lines_shown(shown: str) -> SourceRange | None:
 def _without_weights(module: Any) -> Any:  # noqa: ANN401
     """A copy of a module, of the same type, in which parameters and buffers have no items.
 
-    Modules that give their state by a method of their own keep theirs.
+    Modules with a method of their own for their state keep theirs.
     """
     copied = module._replicate_for_data_parallel()
     for name, child in torch._C.ModuleDict(module).items():

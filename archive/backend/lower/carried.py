@@ -1,4 +1,4 @@
-"""The way back to the model that the code of a lowered module carries along.
+"""The debug info, leading back to the model, that the code of a lowered module carries.
 
 PyTorch keeps a range of source for each node of a graph. Copies, frozen and loaded modules keep it, too. So
 statements of generated source name their debug handles, and each lowered method ends with the table of all
@@ -15,13 +15,13 @@ handles of its module, as a comment::
 PyTorch shows three lines around a range, so the table is never shown; at most blank lines are.
 
 A saved archive has the model's own source in place of the generated one. A module that is loaded again
-(:mod:`archive.backend.lower.reloading`) carries handle and table behind the end of that source::
+(:mod:`archive.backend.lower.reloading`) carries handle and table after the end of that source::
 
     # debug handle 17
     # debug table {...}
 
-Of a range that covers its whole source, as traced models have them, PyTorch shows all of the source, but no
-filename. There both stand in the filename.
+If a range covers its whole source, as in traced models, PyTorch shows all of the source, but no filename.
+Then both are in the filename.
 
 The table is one line of JSON::
 
@@ -168,18 +168,18 @@ def read_table(text: str) -> tuple[dict[int, Site], bytes]:
 # --- carried
 
 HANDLE_COMMENT = "  # debug handle "
-"""The comment behind a statement that runs one operation; the operation's debug handle follows."""
+"""The comment after a statement that runs one operation; the operation's debug handle follows."""
 HANDLE_MARK, TABLE_MARK = "# debug handle ", "# debug table "
-"""What stands before a debug handle, and a table, behind a source."""
+"""What stands before a debug handle, and before a table, after a source."""
 GAP = "\n" * 4
-"""What keeps these out of the lines that PyTorch shows."""
+"""Keeps these out of the lines that PyTorch shows."""
 STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
 MARK = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
 BEHIND = f"{GAP}# debug ".encode()
 
 
 def carrying(table: str) -> str:
-    """What stands behind generated source that carries a table."""
+    """What follows generated source that carries a table."""
     return f"{GAP}{TABLE_MARK}{table}\n"
 
 

@@ -4,11 +4,11 @@ The texts are those that PyTorch's own lowering generates (``torch/csrc/jit/back
 the blank, because errors show them. They differ where PyTorch's would be wrong: keyword-only arguments,
 defaults, and a tuple without elements.
 
-Sources are made large, so that PyTorch compiles them in a time and memory that follow from their size. For
-each variable that only one branch of an ``if`` defines, PyTorch's compiler copies the whole source, in case
-that an error must show the place: 3.4 GB for a lowered model of eight attention layers. It does without if
-the source has 512 KiB or more (``reportSourceLocation`` in ``torch/csrc/jit/frontend/ir_emitter.cpp``). So a
-comment is put behind the code of such models; compressed, it takes half a KiB.
+Sources are made large, so that PyTorch compiles them in time and memory that follow from their size. For each
+variable that only one branch of an ``if`` defines, PyTorch's compiler copies the whole source, in case an
+error must show the place: 3.4 GB for a lowered model of eight attention layers. It doesn't if the source has
+512 KiB or more (``reportSourceLocation`` in ``torch/csrc/jit/frontend/ir_emitter.cpp``). So a comment is
+appended to the code of such models; compressed, it takes half a KiB.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ MOST_COPIED = 1 << 24
 """Bytes of copies that PyTorch may make: some 10 ms."""
 ASSIGNMENT = re.compile(rb"^( *)[\w, ]+(?: : [^=\n]+)? = ", re.MULTILINE)
 APART = b"\n" * 5
-"""Empty lines before the comment: errors show three lines behind the one that failed."""
+"""Empty lines before the comment: errors show three lines after the one that failed."""
 
 
 def padding(source: bytes, body: int) -> bytes:
-    """What to put behind a source; nothing if PyTorch compiles it quickly.
+    """What to append to a source; nothing if PyTorch compiles it quickly.
 
     Args:
         source: the source.
-        body: how many blanks stand before a statement of a method, in no branch.
+        body: how many blanks stand before a method's statement outside of branches.
     """
     if len(source) >= LARGE:
         return b""
@@ -72,7 +72,7 @@ STATE_PARAMETER = "state: Tuple[Dict[str, Any], Any, bool]"
 
 
 def block(lines: Sequence[str]) -> str:
-    """Lines as in PyTorch's raw strings: behind an empty first line, each with a margin."""
+    """Lines as in PyTorch's raw strings: after an empty first line, each with a margin."""
     return "\n" + "".join(f"{MARGIN}{line}\n" for line in lines) + MARGIN
 
 
@@ -82,7 +82,7 @@ def method(name: str, schema: Schema, statements: Sequence[str]) -> str:
 
 
 def with_comment(method: str, comment: str) -> str:
-    """A method with a comment behind it, and with another one between if PyTorch needs that."""
+    """A method with a comment after it, and with another one between if PyTorch needs that."""
     return method + padding((method + comment).encode(), len(MARGIN) + 4).decode() + comment
 
 
@@ -212,7 +212,7 @@ def literal(value: object) -> str:
 
 
 def tuple_literal(items: Sequence[str]) -> str:
-    """A tuple of expressions; that of one item has a comma behind it."""
+    """A tuple of expressions; a single item is followed by a comma."""
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 

@@ -124,7 +124,7 @@ def _filled(sites: list[Site | None]) -> list[Site | None]:
 # --- effects
 
 VARIANTS = "The following variants are available"
-"""What TorchScript says before it lists all signatures of an operator."""
+"""What TorchScript says before listing all signatures of an operator."""
 CONSTANT = "constant_"
 """Start of the names that graphs give to tensors without a place."""
 ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
@@ -228,7 +228,7 @@ def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithE
 
 
 def _plain(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
-    """A graph whose attributes that only ``torch.fx`` needs are passed over by TorchScript.
+    """A graph in which TorchScript passes over the attributes that only ``torch.fx`` needs.
 
     It would try to compile their classes, which takes longer than the graph. A graph has a class of its own.
     """
@@ -238,7 +238,7 @@ def _plain(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
 
 @cache
 def _attributes_of_fx() -> list[str]:
-    """The attributes that a ``GraphModule`` has, and no other module."""
+    """The attributes that only a ``GraphModule`` has."""
     empty = torch.fx.GraphModule({}, torch.fx.Graph())
     return [*(vars(empty).keys() - vars(torch.nn.Module()).keys())]
 
@@ -289,7 +289,7 @@ def _joined(names: Sequence[str], graphs: Sequence[Any]) -> Any:  # noqa: ANN401
 
 
 def _refused(said: str, sites: Mapping[str, Site]) -> CaptureError:
-    """What TorchScript says of a captured graph, at the model's line in the place of the graph's own.
+    """What TorchScript says of a captured graph, at the model's line instead of the graph's own.
 
     Args:
         said: TorchScript's words, and the line of the graph's code with its mark, ``<--- HERE``.

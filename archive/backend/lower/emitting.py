@@ -131,7 +131,7 @@ EXPRESSION_WRITERS: dict[str, Callable[[list[str], str], str]] = {
 }
 """Expressions for operators that take any number of values, or whose result type must be written down."""
 DICT_OF_PAIRS = tuple(f"aten::dict.{kind}((" for kind in ("str", "int", "bool", "float", "complex", "Tensor"))
-"""How the schemas of operators begin that make a dict of a list of pairs."""
+"""Beginnings of the schemas of operators that make a dict of a list of pairs."""
 
 
 def statement(operation: Operation, words: list[str], outputs: list[str], kind: str) -> str:
@@ -166,7 +166,7 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
 
 
 def _collected(kind: str, text: str) -> str:
-    """A list or dict with its type; without if it holds objects of a class, whose type its items show."""
+    """A list or dict with its type, or without if it holds objects of a class: its items show the type."""
     return text if "__torch__" in kind and len(text) > len("[]") else annotated(kind, text)
 
 
@@ -301,7 +301,7 @@ class _Emitter:
         self._used = {value for operation in operations for value in operation.inputs}
 
     def line(self, text: str, operation: Operation | None, depth: int) -> None:
-        """Add a statement, indented for so many blocks around it."""
+        """Add a statement, indented for the blocks around it."""
         self.out.lines.append("    " * depth + text)
         self.out.operations.append(operation)
 

@@ -101,7 +101,7 @@ def shown_range(site: Site) -> Span:
 def with_owners(sites: Mapping[int, Site], shown: Collection[int]) -> dict[int, Site]:
     """The sites, in which operations that are statements do not share the tag of the range that is shown.
 
-    So a reader of the archive knows whose row is whose; see :mod:`archive.backend.lower.reloading`.
+    So a reader of the archive knows which row belongs to which; see :mod:`archive.backend.lower.reloading`.
 
     Args:
         sites: the sites by debug handle.

@@ -218,7 +218,7 @@ def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> L
     try:
         torch.jit.script(kind)
     except RuntimeError as error:
-        raise LoweringError(f"the runtime of {backend.name} is no TorchScript class: {error}") from error
+        raise LoweringError(f"the runtime of {backend.name} isn't a TorchScript class: {error}") from error
     return Linked(
         processed,
         [("__backend", torch._C._jit_try_infer_type(instance).type(), instance)],

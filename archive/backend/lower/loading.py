@@ -1,13 +1,13 @@
 """Has PyTorch load what was saved, in the way in which it will be used.
 
-What loading shows does not depend on the numbers in weights, unless code computes with them meanwhile: that
-of a ``__setstate__``, or of C++ classes, as those of packed weights. So PyTorch is first given an *outline*
-of the archive: all its records, those of weights without a byte, and ``meta`` as the device, whose tensors
-have a shape and no numbers. It makes all types, methods and objects then, in little memory. That each weight
-has the size that the module tree says, and is where PyTorch looks for it, is compared in the archive itself.
+What loading shows does not depend on the numbers in weights, unless code computes with them meanwhile: a
+``__setstate__``, or C++ classes such as those of packed weights. So PyTorch is first given an *outline* of
+the archive: all its records, those of weights without a byte, and ``meta`` as the device, where tensors have
+a shape and no numbers. It then makes all types, methods and objects in little memory. That each weight has
+the size that the module tree says, and is where PyTorch looks for it, is compared in the archive itself.
 
-An archive that has no such outline, or whose outline PyTorch refuses, is loaded as a whole. Only that counts
-as a refusal.
+An archive without such an outline, or with one that PyTorch refuses, is loaded as a whole. Only refusing that
+counts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~
 
 
 def check_loading(file: BinaryIO, opened: Archive, module: torch.jit.ScriptModule, *, lite: bool) -> None:
-    """Have PyTorch load an archive, which ``opened`` is, too. One whose backend is not available here passes.
+    """Have PyTorch load an archive, the same as ``opened``. If its backend is not available here, it passes.
 
     Args:
         file: the archive.
@@ -78,7 +78,7 @@ def check_loading(file: BinaryIO, opened: Archive, module: torch.jit.ScriptModul
 
 
 def _place(file: BinaryIO) -> BinaryIO | str:
-    """The name of a file, by which PyTorch reads tensor by tensor; the file itself if it has none."""
+    """A file's name, by which PyTorch reads tensor by tensor; the file itself if it has none."""
     file.seek(0)
     try:
         file.flush()
@@ -142,7 +142,7 @@ PASSING_ON = {
 }
 """Nodes that look at no number of the tensors that they take."""
 MAY_HOLD_TENSORS = ("Tensor", "Any", "__torch__")
-"""What is in the text of a type whose values may be or hold tensors."""
+"""What the text of a type contains if its values may be or hold tensors."""
 DEBUG_INFO = "__torch__.torch.classes.backendutils.BackendDebugInfo"
 """The class of an object that each lowered module makes, and that holds none."""
 
@@ -212,7 +212,7 @@ def _may_hold_tensors(value: Any) -> bool:  # noqa: ANN401 (a torch._C.Value)
 
 
 def _outline(opened: Archive, weights: dict[str, int]) -> io.BytesIO:
-    """The archive, with records that have no bytes in the place of its weights."""
+    """The archive, with empty records in place of its weights."""
     file = io.BytesIO()
     records = opened.container.records.items()
     members = (new_member(name, b"") if name in weights else member_from(record) for name, record in records)

@@ -26,8 +26,8 @@ The compile spec says for each method to lower which options the backend gets.
 
 Parts of a module can be lowered, each named by its path: ``encoder``, ``blocks.1``; the module around them
 stays. The parts of an eager module are replaced, and then the module is scripted. A scripted or loaded module
-has no Python source any more: PyTorch replaces the parts in a copy, and with them their types wherever they
-stand. So a part whose type another module has, too, is refused.
+no longer has Python source: PyTorch replaces the parts in a copy, and with them their types wherever they
+stand. So a part is refused if another module has its type.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 def with_lowered_parts(
     module: torch.nn.Module, paths: Sequence[str], lower: Lower
 ) -> torch.nn.Module | torch.jit.ScriptModule:
-    """A copy of a module whose parts are lowered; parameters and buffers are shared.
+    """A copy of a module with its parts lowered; parameters and buffers are shared.
 
     Args:
         module: an eager, scripted or loaded module.
@@ -95,7 +95,7 @@ def with_lowered_parts(
         A scripted module if ``module`` is one, else an eager one.
 
     Raises:
-        LoweringError: a path is no text, leads to no module, twice to one, or into another part; or PyTorch
+        LoweringError: a path isn't a text, leads to no module, twice to one, or into another part; or PyTorch
             cannot replace a part of a scripted module.
     """
     if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
@@ -130,7 +130,7 @@ def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
 
 
 def _check_path(module: torch.nn.Module, path: str) -> None:
-    """Make sure that a path leads to a module that can be called. The words are PyTorch's, behind the path.
+    """Make sure that a path leads to a module that can be called. After the path, the words are PyTorch's.
 
     Raises:
         LoweringError: it does not.
@@ -167,7 +167,7 @@ def _with_part(module: torch.nn.Module, names: Sequence[str], part: torch.nn.Mod
 def _with_replaced_parts(
     module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
 ) -> torch.jit.ScriptModule:
-    """A copy of a scripted module whose parts are lowered.
+    """A copy of a scripted module with its parts lowered.
 
     Raises:
         LoweringError: another module has the type of a part.
@@ -263,10 +263,10 @@ def lower(
             takes the state as inputs, and returns the values to put there, which
             :class:`~archive.backend.Effectful` does.
         example_inputs: arguments of ``forward`` for ``effects``.
-        calls: arguments of several calls of ``forward``, instead of ``example_inputs``: they are made one
-            after the other, to show what one example does not, such as other ranks or arguments.
-        entries: the most tables that a module with effects may have. Where a call does something else than
-            another one, as a first call that fills a cache, each has a table and a graph of its own.
+        calls: arguments of several calls of ``forward``, instead of ``example_inputs``: they are made in
+            turn, to show what one example does not, such as other ranks or arguments.
+        entries: the most tables that a module with effects may have. Where calls do different things, such as
+            a first call that fills a cache, each has a table and a graph of its own.
 
     Returns:
         The wrapper of the lowered module, with the methods of ``method_compile_spec``. With ``paths``, the

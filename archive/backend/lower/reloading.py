@@ -79,7 +79,7 @@ class Reloaded(NamedTuple):
 
 def reloaded(opened: Archive) -> Reloaded:
     """The module of an archive; see :func:`load_archive`."""
-    with TemporaryDirectory() as folder:  # in memory, the archive would cost the model's size again
+    with TemporaryDirectory() as folder:  # in memory, the archive would take the model's size again
         path = Path(folder) / "archive"
         with path.open("w+b") as file:
             calls = write_reloadable(opened, file)
@@ -114,7 +114,7 @@ def write_reloadable(opened: Archive, file: BinaryIO) -> int:
 
     Raises:
         LoweringError: there are lowered modules, and the archive does not say what their debug handles lead
-            to, or whose statement is whose.
+            to, or which statement belongs to which.
     """
     table = opened.range_table
     form = FormBuilder.of(table, opened.handle_table, opened.method_table)
@@ -183,7 +183,7 @@ class _Delegated:
         if not known or not len(self.opened.range_table):
             raise LoweringError(
                 f"{self.opened.file} has lowered modules, but not what their debug handles lead to: give or "
-                "join its companion, if it was split off; PyTorch's own lowering has them in .ptl files alone"
+                "join its companion, if it was split off; PyTorch's own lowering has them only in .ptl files"
             )
 
     def _site(self, handle: int) -> Site:
@@ -226,7 +226,7 @@ class _Delegated:
         handles = {row: self._by_tag[tag] for row in rows if (tag := int(tags[row])) in self._by_tag}
         if None in handles.values():
             raise LoweringError(
-                f"{self.opened.file} does not tell apart the operations of a line: it was not saved by "
+                f"{self.opened.file} does not distinguish the operations of a line: it was not saved by "
                 "save_lowered; lower the model again"
             )
         return {row: handle for row, handle in handles.items() if handle is not None}

@@ -132,9 +132,9 @@ class Attachment:
         """Give a debug handle another source.
 
         Args:
-            row: of the handle, in the order of their numbers.
+            row: that of the handle, in the order of their numbers.
             span: the operation's own source.
-            steps: the calls that lead there, behind those of the handle's own call stack.
+            steps: the calls that lead there, after those of the handle's own call stack.
             last: instance of the last call of the handle's own stack to keep; a stack without such a call is
                 dropped. None keeps all calls.
             op: the operator's name; None keeps the present one.
@@ -264,7 +264,7 @@ class Attachment:
         return columns
 
     def _without_row(self, columns: Columns) -> Ints:
-        """Ranges that handles still refer to, but no row does any more."""
+        """Ranges that handles still refer to, but rows no longer do."""
         used = np.concatenate([columns["handle.tag"], columns["frame.tag"]])
         known = columns["range.tag"][: len(self._columns["range.tag"])]
         shown = np.zeros(len(known), np.bool_)

@@ -70,7 +70,7 @@ LOWERED_CODE, CODE_BODY = "code/torch/jit/LoweredModule/", 4
 
 
 def padded_code(opened: Archive) -> dict[str, bytes]:
-    """The code of lowered modules that PyTorch compiles quickly only with a comment behind it."""
+    """The code of lowered modules that PyTorch compiles quickly only with a comment after it."""
     padded = {}
     for name, record in opened.records.items():
         if name.startswith(LOWERED_CODE) and name.endswith(".py"):

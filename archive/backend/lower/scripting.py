@@ -1,8 +1,8 @@
 """Scripts modules; what TorchScript refuses is said in words, with the model's line.
 
-TorchScript's compiler is written in C++ and Python. Some of its errors are those of Python code that meets an
-object which it does not expect: these name neither a reason nor a line. The line is then where the compiler
-was; the error's traceback shows that: its frames hold the source range or the node that they work on.
+TorchScript's compiler is written in C++ and Python. Some of its errors come from Python code that meets an
+unexpected object: these name neither a reason nor a line. The line is then where the compiler was; the
+error's traceback shows that: its frames hold the source range or the node that they work on.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ WORDS = (
     (r"\s*Could not export Python function call '(\w+)'\.(?s:.*)", r"the Python function \1 cannot be saved"),
     (r"could not get source code", "the class has no source file, which TorchScript reads"),
     (r"Could not cast attribute '(\w+)' to type (\S+):(?s:.*)", r"the attribute \1 does not fit the type \2"),
-    (r"'(\w+)' object has no attribute '__name__'", r"an object of the class \1 is called, and no function"),
+    (r"'(\w+)' object has no attribute '__name__'", r"an object of the class \1 is called, not a function"),
     (r"(Unknown type annotation: .*) at", r"\1"),
     (r"NamedExpr aren't supported", "assignments within expressions aren't supported"),
     (r"(Lambda|Set|Match) aren't supported", r"expressions and statements of the kind \1 aren't supported"),
     (r"Yield(?:From)? aren't supported", "generators aren't supported"),
 )
-"""PyTorch's words that are not about the model, or not in words, and others for them."""
+"""PyTorch's words that are not about the model, or not in words, and their replacements."""
 
 
 def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:

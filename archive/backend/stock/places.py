@@ -53,7 +53,7 @@ class CallSite:
 
     Attributes:
         start: its first byte in the record.
-        end: the byte behind its last one.
+        end: the byte after its last one.
         first_line: its first line, from 1.
         last_line: its last line.
         method: the method's name.
@@ -105,7 +105,7 @@ class ParsedCode:
 
     @cached_property
     def line_starts(self) -> list[int]:
-        """The first byte of each line, and the byte behind the last line."""
+        """The first byte of each line, and the byte after the last line."""
         return [0, *accumulate(map(len, self.text.splitlines(keepends=True)))]
 
     def sites(self) -> Iterator[tuple[CodeFunction, CallSite]]:
@@ -317,7 +317,7 @@ class StockPlaces:
                     yield ModuleLevel(path, callee.type_name.rpartition(".")[2], one_line(attributes))
 
     def _step(self, entry: str) -> StackStep | None:
-        """The step of an entry of a call stack; None if it is none of the archive's."""
+        """The step of an entry of a call stack; None if it isn't in the archive's code."""
         place = STACK_ENTRY.fullmatch(entry)
         if place is None or not place["record"].startswith(CODE[0]):
             return None

@@ -5,8 +5,8 @@ operation of PyTorch calls others: ``aten::linear`` calls ``aten::addmm``. Only 
 kept; their times include those inside.
 
 The profiler names the operations of a run in the lite interpreter in their order, and leaves their debug
-handles out. The run is a path through the method's instructions, of which jumps and loops decide; the names
-show which path. Where several paths have the same names, an operation may have several handles. Opcodes:
+handles out. The run is a path through the method's instructions, decided by jumps and loops; the names show
+which path. Where several paths have the same names, an operation may have several handles. Opcodes:
 ``torch/csrc/jit/runtime/instruction.h``; jumps: ``torch/csrc/jit/mobile/interpreter.cpp``.
 """
 
@@ -52,7 +52,7 @@ PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "NoneType": type(
 """Types of arguments, by their names in TorchScript."""
 JUMP, RETURN = "JMP", "RET"
 CALLS = ("CALL", "INTERFACE_CALL")
-"""Opcodes that run other methods, whose operations are not among the method's own."""
+"""Opcodes that run other methods: their operations are not among the method's own."""
 
 
 class LiteMethod:
@@ -120,7 +120,7 @@ class LiteMethod:
                 raise TypeError(f"expected {name}: {kind}; found {type(value).__name__}")
 
     def handles_of(self, run: Sequence[str]) -> list[tuple[int, ...]]:
-        """The debug handles that each operation of a run may have; none if the run is no path of the method.
+        """The debug handles that each operation of a run may have; none if the method has no such path.
 
         Args:
             run: the operators' names, in the order in which they ran.
@@ -161,7 +161,7 @@ class LiteMethod:
 
 
 def _fits(value: object, kind: str) -> bool:
-    """Whether a value is of a type, by TorchScript's name; of types that are not known here, any value is."""
+    """Whether a value is of a type, by TorchScript's name; of unknown types, any value is."""
     whole, _, inner = kind.removesuffix("]").partition("[")
     if whole == "Optional":
         return value is None or _fits(value, inner)

@@ -1,4 +1,4 @@
-"""A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
+"""A file → what it reveals about its builders: paths, names, source text, keys, and where they are.
 
 The room ``pieces`` gives the strings of a file, each line once. ``paths``, ``addresses``, ``entries`` and
 ``sources`` detect in them what ``vocabulary`` names; ``findings`` collects that, says what may be there, and
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
 SCANNED_KINDS = COMMAND_KINDS["leaks"]
-"""The kinds of files whose every text is found. What is in others, compressed ones above all, is not seen."""
+"""The kinds of files in which every text is found. Texts in others, above all compressed ones, are missed."""
 BY_RECORD = {
     RecordKind.INPUTS: LeakKind.INPUTS,
     RecordKind.EXTRA: LeakKind.EXTRA,
@@ -53,11 +53,11 @@ BY_RECORD = {
 }
 """Records that are findings as a whole."""
 OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.USER}
-"""Kinds of findings that PyTorch's own source makes, too: its people have notes there."""
+"""Kinds of findings that PyTorch's own source has, too: its developers leave notes there."""
 SHORTEST_BY_CHANCE = dict.fromkeys(
     (LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME, LeakKind.COMMENT, LeakKind.HOST), 10
 ) | {LeakKind.UNC: 16}
-"""Bytes of findings in numbers, and in strings that may be some: they have shorter ones by chance."""
+"""Bytes of findings in numbers, and in strings that may be numbers: shorter ones occur by chance."""
 VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
 """What stands before a version of four numbers, which looks like the address of a private network."""
 BEFORE_VERSION = 40
@@ -68,7 +68,7 @@ COPIES = 4
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
 ROOTS = {"", UNNAMED_ROOT}
-"""Root folders that tell nothing."""
+"""Root folders that reveal nothing."""
 
 
 @bounded
@@ -86,14 +86,14 @@ def leaks(
             another zip.
         deep: read the bytes of tensors, too.
         allow: patterns of texts that may be there, ``*`` for any characters: ``/opt/*``; with a kind before
-            the pattern, of findings of only that kind: ``URL=https://example.com/*``.
-        limits: what a hostile file may cost.
+            the pattern, only findings of that kind: ``URL=https://example.com/*``.
+        limits: what a hostile file may take.
 
     Returns:
         The findings, each text once, with the first of its places.
 
     Raises:
-        ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed;
+        ArchiveError: the file is of a kind that is not read, contradicts itself, or takes more than allowed;
             or the patterns are too many or too long.
         OSError: it cannot be read.
     """
@@ -123,7 +123,7 @@ def leaks_in(
 
 
 class Finder:
-    """Finds what a file gives away in its pieces, one after the other.
+    """Finds what a file gives away, piece by piece.
 
     Args:
         name: of the file.
@@ -140,7 +140,7 @@ class Finder:
     def take(self, piece: FilePiece) -> None:
         """Collect what the strings of a piece give away, except for PyTorch's own lines of source.
 
-        What is packed comes again.
+        Packed bytes come as pieces of their own.
         """
         if piece.is_packed:
             return
@@ -180,10 +180,10 @@ class Finder:
                 finding.places.append(_place(piece, strings.place(at)))
 
     def _take_bytes(self, piece: FilePiece, words: FoundWords) -> None:
-        """Collect what the bytes of a piece give away, as they stand there."""
+        """Collect what the bytes of a piece give away, as stored."""
         json = piece.strings.json
         nodes = of_nodes(json) if piece.kind is RecordKind.PROGRAM and json is not None else ()
-        data = piece.bytes if not piece.in_numbers or any(words) else b""  # a copy that little needs
+        data = piece.bytes if not piece.in_numbers or any(words) else b""  # a copy that is seldom needed
         in_bytes = chain(entries(data, words, piece.strings), parted(piece.strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
@@ -191,7 +191,7 @@ class Finder:
                 finding.places.append(_place(piece, byte))
 
     def found(self, allowed: Allowed) -> Leaks:
-        """What was found in all pieces, and records; patterns tell what may be there."""
+        """What was found in all pieces, and in records; patterns say what may be there."""
         walker, collection = self._walker, self._collection
         for entry in walker.entries:
             is_module = self._kind in PACKAGE_KINDS or entry.kind in MODULES
@@ -230,7 +230,7 @@ def _place(piece: FilePiece, byte: int) -> Place:
 
 
 def _of_record(entry: RecordEntry, *, is_module: bool) -> Iterator[tuple[LeakKind, bytes]]:
-    """What a record tells by its mere being there, and by its name."""
+    """What the mere presence of a record reveals, and its name."""
     name = entry.record.encode(errors="surrogateescape")
     if entry.kind in BY_RECORD and entry.size:
         yield BY_RECORD[entry.kind], name

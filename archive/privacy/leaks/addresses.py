@@ -22,7 +22,7 @@ NEW_TOPS = (
     rb"|solutions|solar|store|studio|study|support|swiss|taxi|technology|tokyo|tools|training|university|vc|ventures"
     rb"|video|wien|wiki|work|works|zuerich"
 )
-"""Newer top domains, of which none is an attribute that products of matrices have."""
+"""Newer top domains; none is an attribute that products of matrices have."""
 TOP = (
     rb"(?i:"
     + NEW_TOPS
@@ -30,7 +30,7 @@ TOP = (
     rb"|london|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
     rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})|[\xc3-\xf4][\x80-\xff]{3,40}"
 )
-"""Top domains. ``a@b.mT`` is a product; of countries, those that are endings of files are none."""
+"""Top domains. ``a@b.mT`` is a product; countries' domains that are file endings don't count."""
 MAILBOX = re.compile(rb"(?<![\w.+@\x80-\xff-])" + USER + rb"\Z")
 DOMAIN = re.compile(
     rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}(?:" + TOP + rb")(?![\w(\[@-]|[ ]?=|\.\w)"
@@ -47,9 +47,9 @@ AT_IN_WORDS = re.compile(rb"[\[({<] ?(?i:at) ?[\])}>]")
 OPENS = frozenset(b"<\"'\0\n:")
 """What stands before an address whose domain may have any top: the address is a string, or in brackets."""
 REPOSITORY = re.compile(rb":[\w.~-]++(?:/[\w.~-]++)++")
-"""What follows a host where ``git`` is told a repository."""
+"""What follows a host where ``git`` is given a repository."""
 AT_PROMPT = re.compile(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
-"""What follows ``@`` in a prompt, and where ``scp`` is told a file: ``ann@node17:~/net$``."""
+"""What follows ``@`` in a prompt, and where ``scp`` is given a file: ``ann@node17:~/net$``."""
 SCHEME = re.compile(rb"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}\Z")
 MOST_BEFORE = 65
 """Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""

@@ -1,7 +1,7 @@
-r"""Keys, and entries that tell of users, hosts and keys by their names: ``{"api_key": …}``, ``USER=ann``.
+r"""Keys, and entries whose names say user, host or key: ``{"api_key": …}``, ``USER=ann``.
 
-A key is known by the prefix that its issuer gives it, or stands behind a word like ``token =`` and has the
-entropy of random letters and digits. Digests, which builds are full of, have neither.
+A key is known by its issuer's prefix, or follows a word like ``token =`` and has the entropy of random
+letters and digits. Digests, which builds are full of, have neither.
 
 Name and value of an entry are strings of their own in pickles and JSON, so bytes are read as they stand: a
 name, what a pickle, JSON or a shell has between, and a value.
@@ -87,7 +87,7 @@ ISSUED = (
     (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
     (b"-----BEGIN ", rb"-----BEGIN (?:[A-Z]+ ){0,8}PRIVATE KEY(?: BLOCK)?-----"),
 )
-"""A word that is looked for first, and the pattern of keys that have it: nearly all files have none."""
+"""A word that is looked for first, and the pattern of keys with it: nearly all files have none of these."""
 BEFORE = {b"k_live_": 1, b"k_test_": 1, b"AccountKey=": -len(b"AccountKey=")}
 """Bytes of a key before its word; most begin with it."""
 WORDS = (
@@ -113,9 +113,9 @@ CALLED_KEY = re.compile(
     CALLED + rb"[\"']?[ \t]{0,4}(?:=|:)[ \t]{0,4}(?:(?:Bearer|Basic|Token) )?[\"']?([A-Za-z0-9+/_=-]{20,})"
 )
 BITS = 3.8
-"""Bits of entropy a character, of strings of 20 and more; words have some 3."""
+"""Bits of entropy per character of strings of 20 and more; words have some 3."""
 BITS_OF_HEX = 3.0
-"""The same of hexadecimal digits, of which each has 4 at most."""
+"""The same of hexadecimal digits, each of which has at most 4."""
 HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 
 
@@ -142,7 +142,7 @@ class _Places:
         self._next = dict.fromkeys(words, -1)
 
     def first_from(self, at: int) -> int:
-        """The first place from a byte on, no smaller than the one before; -1 if there is none."""
+        """The first place at or after ``at``, which never decreases; -1 if there is none."""
         for word, place in list(self._next.items()):
             if place < at:
                 self._next[word] = self._lowered.find(word, at)
@@ -152,7 +152,7 @@ class _Places:
 
 
 def is_key(text: bytes) -> bool:
-    """Whether a text behind a word is a key, and not of those that are known by their prefix."""
+    """Whether a text after a word is a key, and not one that is known by its prefix."""
     has_letters = re.search(rb"[A-Za-z]", text) is not None
     if not has_letters or re.search(rb"[0-9]", text) is None:
         return False
@@ -218,7 +218,7 @@ PRIVATE_KEY = b"PRIVATE KEY"
 BODY = re.compile(
     rb"PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\{1,4}[nr])+(?:[\w-]+: [^\n\\]{0,200}|[A-Za-z0-9+/=]{16,4096}))+"
 )
-"""The lines behind the heading of a private key, of which some are letters of base64."""
+"""The lines after the heading of a private key, some of them base64."""
 LINE = re.compile(rb"(?:\s|\\[nr])([A-Za-z0-9+/=]{16,4096})(?![A-Za-z0-9+/=:-])")
 SECRET = re.compile(rb"[^\s<>{}\[\]()]{6,200}")
 KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
@@ -228,7 +228,7 @@ TELLING = Words(
     [*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY],
     [*WORDS, *dict.fromkeys((*NAMES_OF_PEOPLE, *SIGNS, *NAMES_OF_HOSTS))],
 )
-"""The words behind which something may stand, or that it has."""
+"""Words that an entry may follow, or that it contains."""
 
 
 def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None) -> Iterator[Detection]:
@@ -236,8 +236,8 @@ def entries(data: bytes, words: FoundWords, strings: PieceStrings | None = None)
 
     Args:
         data: the bytes, as they stand in a record.
-        words: of ``TELLING`` in the lines that are in them: what these have not need not be looked for.
-        strings: the same bytes' strings, of which pickles, JSON and settings have entries; None where the
+        words: those of ``TELLING`` that their lines contain: only entries with these are looked for.
+        strings: the same bytes' strings, in which pickles, JSON and settings have entries; None where the
             bytes are only lines of text.
     """
     told = set[int]()
@@ -267,7 +267,7 @@ def _stored(strings: PieceStrings) -> Iterator[tuple[Detection, bool]]:
 
 
 def _is_telling(name: bytes) -> bool:
-    """Whether entries of a name tell of people, machines or keys."""
+    """Whether entries of a name reveal people, machines or keys."""
     return kind_of(name) is not None or CALLED_SO.search(name) is not None
 
 
@@ -372,7 +372,7 @@ def _is_secret(name: bytes, value: bytes) -> bool:
 
 
 def _value(data: bytes, match: re.Match[bytes]) -> tuple[int, bytes]:
-    """The value behind a name, and its first byte."""
+    """The value after a name, and its first byte."""
     for group in ("double", "single"):
         if match[group] is not None:
             return match.start(group), match[group]

@@ -48,9 +48,9 @@ class Place:
 
     Attributes:
         record: its record; of a zip in a record both names, with ``!`` between; "" for none.
-        byte: in the record's inflated bytes; of what is no zip, in the file; None for the record as a whole.
-        within: what of the record that is: a path in JSON, a section of a shared object, and whether that is
-            mapped; "" where it has no parts that are known.
+        byte: in the record's inflated bytes, or in a file that isn't a zip; None for the record as a whole.
+        within: the part of the record: a path in JSON, a section of a shared object and whether that is
+            mapped; "" where no parts are known.
         kind: of the record.
     """
 
@@ -95,10 +95,10 @@ class Leaks:
         file: its name.
         kind: of the file.
         findings: by kind, the most frequent first.
-        more: of each kind of which more texts were found than are kept, how many finds those are.
+        more: for each kind with more texts than are kept, how many finds the others are.
         read: inflated bytes that were read.
         passed_over: bytes of tensors that were not.
-        problems: what could not be read as it should, or not be told apart.
+        problems: what could not be read as it should, or not be distinguished.
     """
 
     file: str
@@ -115,7 +115,7 @@ class Leaks:
         """The findings that make the exit status 1: those of some kinds, or of all that count.
 
         Args:
-            kinds: the kinds; none stands for all that count.
+            kinds: the kinds; empty for all that count.
         """
         wanted = set(kinds)
         return [
@@ -138,7 +138,7 @@ class Collection:
         self.more: dict[LeakKind, int] = {}
 
     def add(self, kind: LeakKind, text: bytes, record: str, count: int = 1) -> Finding | None:
-        """Add a text that was found so often in a record.
+        """Add a text that was found ``count`` times in a record.
 
         Returns:
             The finding, if it lacks a place in this record, which takes time to find; None for nearly all.
@@ -171,7 +171,7 @@ KEY = "allow"
 
 
 def project_patterns(config: str | None = None) -> list[str]:
-    """The patterns of a TOML file; without one, those of the nearest ``pyproject.toml`` that has some."""
+    """The patterns of a TOML file; by default, of the nearest ``pyproject.toml`` that has some."""
     table = settings.read(config, "leaks") if config else settings.nearest("leaks")
     if table is None:
         return []
@@ -188,7 +188,7 @@ class Allowed:
     """Patterns of texts that may be in a file, each read once.
 
     Args:
-        patterns: of texts; with a kind and ``=`` before it, of findings of only that kind.
+        patterns: of texts; with a kind and ``=`` before it, only findings of that kind.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
@@ -221,36 +221,36 @@ NO_PATHS_MAPPED = (
     "`redact --paths basename` overwrites paths of source files in mapped data; others are of the model"
 )
 METADATA = ".metadata"
-"""Part of the place of each text in a program that PyTorch runs the program without."""
+"""Part of the place of each text that PyTorch does not need to run a program."""
 NO_INPUTS, NO_EXTRA = "`redact --no-inputs` takes them out", "`redact --no-extra` takes it out"
 OF_MODEL = "it is a part of the model: change it in the model's source"
-FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` changes paths in it"
+FLAGS = "PyTorch asks for the compilers' flags; `redact --map OLD=NEW` changes paths in it"
 IN_CODE = "no option changes paths in such code: compile it with others (-ffile-prefix-map=OLD=NEW)"
 MACHINE_CODE = (".o", ".cubin", ".hsaco", ".spv", ".fatbin")
 """Files of a compiled model with code for processors and GPUs."""
-SAVED = "it is a part of what was saved: change it there, and save that anew"
+SAVED = "it is a part of what was saved: change it there, and save again"
 REPLACED = f"`redact --replace VALUE=TEXT` changes it, unless loading needs it; else {SAVED}"
-PACKAGED = "it is in a file of the package: change that, and package the model anew"
-ZIPPED = "it is in a zip of no known kind: change what was zipped, and zip it anew"
-HEADER = "it is in the header: save the tensors anew with other names"
+PACKAGED = "it is in a file of the package: change that, and package the model again"
+ZIPPED = "it is in a zip of no known kind: change what was zipped, and zip it again"
+HEADER = "it is in the header: save the tensors again, with other names"
 METADATA_OF_TENSORS = "`redact --replace VALUE=TEXT` changes it, `redact --for publish` takes the member out"
 VALUES = "it is in the keys and values: `gguf-new-metadata`, of the package gguf, removes or changes them"
 GRAPH = "it is in the graph: take it out of what `onnx.load` gives, and `onnx.save` that"
 INDEX = "it is in the index, a JSON text: change it there"
 CLASS_SOURCE = "`torch.save` keeps the source of a whole module's classes: save its `state_dict()`"
-PADDING = "it stands where the format has nothing: write the file anew"
+PADDING = "it stands where the format has nothing: write the file again"
 IN_TENSOR = "it stands in a tensor: save the model with other values"
 EXPLAINS = "failures are explained by it; a name of your own is renamed in the model's source"
 COMPILED_ANEW = "PyTorch compiles it and runs that"
 NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
 NO_TIMES = "`redact` writes no times"
-NEW_IDS = "`redact --ids anew` numbers ids of exported programs anew"
+NEW_IDS = "`redact --ids anew` renumbers ids of exported programs"
 CHECKSUM = "PyTorch computes it of the other records; any change of these changes it"
 HASHED = "`redact --names hash` hashes names that loading does not need"
 
 
 def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] = ()) -> str:
-    """A sentence that tells how a finding of a kind gets out of a file.
+    """A sentence that says how a finding of a kind gets out of a file.
 
     Args:
         kind: of the finding.
@@ -356,6 +356,6 @@ def by_kind(findings: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
 
 
 def unlisted(leaks: Leaks) -> list[str]:
-    """A line for each kind of which more texts were found than are kept, and for what could not be read."""
+    """A line for each kind with more texts than are kept, and for what could not be read."""
     more = (f"{kind}: {count:,} more, of texts that are not listed" for kind, count in leaks.more.items())
     return [*more, *leaks.problems]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.privacy.leaks.words import FoundWords
 
 BEGINS = rb"(?<![\w.@\\:$%~-])(?<!//)"
-"""What a name does not go on after."""
+"""What no name comes right after."""
 WHOLE = re.compile(BEGINS + rb"[A-Za-z0-9][\w-]*+(?:\.[\w-]++){1,9}+(?![\w(\[@{]| ?=[^=])(?:\.(?!\w)|(?!\.))")
 PORT = re.compile(rb":\d{2,5}(?![\w.])")
 FEWEST_LABELS, MOST_OF_LABEL = 3, 63
@@ -138,7 +138,7 @@ def _whole_names(data: bytes) -> Iterator[Detection]:
 
 
 def is_whole_name(name: bytes) -> bool:
-    """Whether labels with dots are the name of a machine, and no attribute and no version."""
+    """Whether labels with dots are the name of a machine, not an attribute or a version."""
     top = name.rpartition(b".")[2].lower()
     if top not in TOPS or b"_" in name:
         return False
@@ -160,7 +160,7 @@ def is_whole_name(name: bytes) -> bool:
 
 
 def _is_sixth(text: bytes) -> bool:
-    """Whether hexadecimal digits with colons are an address, and no namespaces of C++."""
+    """Whether hexadecimal digits with colons are an address, not namespaces of C++."""
     import ipaddress  # noqa: PLC0415 (few texts have some)
 
     try:
@@ -184,7 +184,7 @@ def _ends_key(data: bytes, at: int) -> bool:
 
 
 def _with_users(data: bytes) -> Iterator[Detection]:
-    """``ann@gpu07``, where that is no product of matrices."""
+    """``ann@gpu07``, where that isn't a product of matrices."""
     for at in places_of(data, b"@"):
         low = at
         while low > max(at - MOST_OF_USER, 0) and (data[low - 1 : low].isalnum() or data[low - 1] in b"_.-"):

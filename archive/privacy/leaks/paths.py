@@ -1,12 +1,12 @@
 r"""Absolute paths in texts, and paths that stand in parts: in lists, tuples, and pickles of ``pathlib``.
 
-A path begins where no name, URL or other path goes on: ``torch/nn`` and ``//`` are none. Below roots that are
-known to be people's, any path counts and may have spaces; below those of machines, any; elsewhere it needs
-three folders, two and a file with an ending, or one and a file that models are made of. ``\\`` counts as
+A path begins where no name, URL or other path goes on: ``torch/nn`` and ``//`` aren't paths. Below roots that
+are known to be people's, any path counts and may have spaces; below those of machines, any; others need three
+folders, two and a file with an ending, or one and a file that models are made of. ``\\`` counts as
 ``\``, as source text has it in literals, and ``%2F`` as ``/``.
 
 ``/home/`` and ``/Users/`` begin a path wherever they stand, if a name and more follow: after an option
-(``-isystem/home/ann/include``) or whatever else is no path itself. A string that begins as a path does, and
+(``-isystem/home/ann/include``) or whatever else isn't a path itself. A string that begins like a path, and
 goes on like one, is a path up to its end, with blanks, brackets and commas.
 
 A list may be anything, so it is a path only if it leads from a root into a home, or from ``home`` or
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 NAME = rb"[^\x00-\x20\x7f\"'<>|:*?`\\,;(){}\[\]/]++"
 SPACED = NAME + rb"(?: " + NAME + rb"){0,2}"
 BEGINS = rb"(?<![\w.~@%/\\$)}\]*-]"
-"""What a path does not go on behind; to be followed by its first byte."""
+"""What no path comes right after; to be followed by its first byte."""
 ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=\0V/)|(?<=file:///))"
 """A slash that begins a path. What stands before is looked at last: searches for a single byte are quick."""
 KNOWN_ROOTS = rb"(?:root|" + SURE_HOMES + rb"|" + TEMPORARY + rb")/"
@@ -130,7 +130,7 @@ TWO = re.compile(rb"\A(?:\w:)?//+")
 DRIVE_BEFORE = re.compile(rb"(?<![A-Za-z0-9])[A-Z]:\Z")
 TRIMMED = b".,!#&=+^/"
 MOST_REPEATED = 1 << 10
-"""Paths that are remembered: lines of a stack repeat the same few."""
+"""Paths that are cached: lines of a stack repeat the same few."""
 
 
 def paths(data: bytes) -> Iterator[Detection]:
@@ -202,7 +202,7 @@ def _posix(data: bytes) -> Iterator[Detection]:
 
 
 def _begins_behind(data: bytes, at: int) -> bool:
-    """Whether a home begins after a letter, and the word before it is no absolute path and no URL."""
+    """Whether a home begins after a letter, and the word before it isn't an absolute path or a URL."""
     if not GOES_ON.match(data[at - 1 : at]):
         return False
     word = data[max(at - MOST_OF_WORD, 0) : at].translate(CUT).rpartition(b"\0")[2]
@@ -229,12 +229,12 @@ def _whole(data: bytes, path: re.Match[bytes]) -> bytes:
 
 
 def _told(path: bytes) -> list[Detection]:
-    """What a path tells, at its first byte."""
+    """What a path reveals, at its first byte."""
     return list(of_path(0, path, LeakKind.PATH))
 
 
 def _single(path: bytes) -> bytes:
-    """A path whose backslashes are doubled no longer."""
+    """A path with single backslashes instead of doubled ones."""
     return re.sub(rb"\\+", rb"\\", path)
 
 
@@ -299,7 +299,7 @@ def parted(strings: PieceStrings) -> Iterator[Detection]:
 def _in_text(layer: Layer) -> Iterator[PathParts]:
     """Lists of strings, as JSON and Python write them.
 
-    In a list in a string in a string …, backslashes before its quotes tell how deep it stands.
+    In a list in a string in a string …, backslashes before its quotes show how deep it is.
     """
     data = layer.data
     if QUOTED_HOME.search(data):

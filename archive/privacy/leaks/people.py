@@ -2,7 +2,7 @@ r"""Who an entry names: what entries are called that name people and hosts, and 
 
 This is the one vocabulary of entries, however they are stored: in pickles, JSON, source text and settings.
 
-- A name is the same in any case, with any separators, in the plural, and after dots: ``Author``,
+- A name is the same in either case, with any separators, in the plural, and after dots: ``Author``,
   ``created-by``, ``__author__``, ``general.authors``.
 - A person's name has letters of any script, apostrophes, particles in small letters (``van``), and initials.
   Where an entry can name nobody but people, as ``author`` does, small letters are enough: ``ann lee``.
@@ -40,7 +40,7 @@ OF_AUTHORS = frozenset(
     b"ownername modelauthor modelcreator annotator annotatedby labeledby labelledby reviewer reviewedby "
     b"committer contact patient autor auteur autore verfasser gituser wandbentity wandbuser whoami".split()
 )
-"""What entries are called that can name nobody but people, without separators."""
+"""Names of entries that can only name people, without separators."""
 OF_USERS = OF_AUTHORS | {name.lower().translate(None, SEPARATORS) for name in USERS}
 OF_HOSTS = frozenset(name.lower().translate(None, SEPARATORS) for name in HOSTS)
 NO_NAMES = frozenset(
@@ -49,7 +49,7 @@ NO_NAMES = frozenset(
 )
 """Values of such entries that name nobody, in small letters."""
 NEGATIONS = (b"no ", b"not ", b"none ", b"unknown ")
-"""What values begin with that say that nobody is named."""
+"""Beginnings of values that say that nobody is named."""
 
 LETTERS = rb"\w\x80-\xff"
 PARTICLE = (
@@ -86,7 +86,7 @@ SIGNS = (
 )
 """Words of which it has one, in small letters."""
 BRACKETS = {b"TODO(": 0, b"FIXME(": 0, b"XXX(": 0, b"HACK(": 0, b"id=": 1}
-"""What stands in such a note, and how far behind its first byte."""
+"""What stands in such a note, and how far after its first byte."""
 IN_BRACKETS = re.compile(rb"(?<![\w.])(?:TODO|FIXME|XXX|HACK|[ug]id=\d{1,10})\(([a-z][\w.-]{2,31})\)")
 """An account after a note, or after its number."""
 SIGNATURE = re.compile(
@@ -114,7 +114,7 @@ def kind_of(name: bytes) -> LeakKind | None:
 
 
 def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]:
-    """Whom and what the value of an entry names, each with where it begins in the value."""
+    """The people and machines that an entry's value names, each with where it begins in the value."""
     kind = kind_of(name)
     if kind is LeakKind.HOST and MACHINE.fullmatch(value) and is_somebody(value):
         yield kind, 0, value
@@ -137,7 +137,7 @@ def named_by(name: bytes, value: bytes) -> Iterator[tuple[LeakKind, int, bytes]]
 
 
 def signed(data: bytes, words: FoundWords) -> Iterator[Detection]:
-    """The people that a text says it is by, ``Author: Ann Lee``, or whom it has work for: ``TODO(ann)``.
+    """The people that a text is by, ``Author: Ann Lee``, or that it leaves work to: ``TODO(ann)``.
 
     Args:
         data: the text.
@@ -165,6 +165,6 @@ def _each(value: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def is_somebody(value: bytes) -> bool:
-    """Whether a value names somebody, or a machine, and not an account or a word that all have."""
+    """Whether a value names somebody or a machine, not an account or a word that everyone has."""
     lowered = value.lower()
     return not (value in NOBODY or lowered in NO_NAMES or is_word_of_code(value) or value.isdigit())

@@ -1,7 +1,7 @@
 """Source text in texts: functions, lines of Python that tracebacks quote, comments, docstrings; names.
 
-Lines of PyTorch's own modules are nobody's secret: in a traceback its frame tells, elsewhere the lines that
-source ranges refer to, PyTorch's own and the model's (``known_lines``).
+Lines of PyTorch's own modules are nobody's secret. In a traceback the frame shows which they are; in other
+texts, the lines that source ranges refer to, PyTorch's own and the model's (``known_lines``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OF_TOOLS = re.compile(
     rb"(?:debug handle \d|(?:in|out)puts\s*\Z|type: |noqa|No stacktrace|File: |include [<\"]"
     rb"|(?:define|undef|ifdef|ifndef|pragma) \w|(?:el)?if (?:defined|!)|endif\b|else\s*\Z)"
 )
-"""Comments that tools read or write, ``# inputs`` in a program's signature; what C++ has behind a ``#``."""
+"""Comments that tools read or write, ``# inputs`` in a program's signature; what follows a ``#`` in C++."""
 TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w++)++)")
 PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*+(?:\.\w++)++)\.(?![^\0])")
 """A class in a pickle: see :mod:`archive.privacy.pieces.strings`."""
@@ -96,7 +96,7 @@ def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None
     Args:
         kind: of the record.
         data: lines, with NULs between them.
-        known: the lines that source ranges refer to; None where that is not known, and looks have to tell.
+        known: the lines that source ranges refer to; None where that is not known, and looks decide.
     """
     if kind not in HOLD_SOURCE:
         return
@@ -243,7 +243,7 @@ class SourceLines(NamedTuple):
 
     Attributes:
         own: those that only PyTorch's own modules have.
-        model: those of others; None where source ranges are not read: lines are told by their looks then.
+        model: those of others; None where source ranges are not read: then looks decide.
         problem: why they are not, though the file should have them; "" else.
     """
 
@@ -317,7 +317,7 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
         is_own = own_name[filename]
         is_open = ~ends_line[piece]
         counts = np.diff(first)
-        is_open[first[1:][counts > 0] - 1] = False  # behind the last piece nothing goes on
+        is_open[first[1:][counts > 0] - 1] = False  # nothing follows the last piece
         is_told = is_open | (may_be_written[piece] & np.repeat(no_name[filename], counts))
         is_whole = np.diff(firsts(is_told.astype(np.int64))[first]) > 0
         for row in np.flatnonzero(is_whole).tolist():

@@ -1,11 +1,11 @@
 """Entries as pickles, JSON and settings store them: names and values, with the byte at which a value stands.
 
-A value is read however its name is stored. A pickle remembers strings, so that from its second use on a name
-stands there as a number: the pickle is read like a machine would, and what its dicts are filled with are
-entries. A list of names is none, though names stand in it one after the other. A value may be a list.
+A value is read however its name is stored. A pickle memoizes strings, so from its second use on a name is a
+number there: the pickle is read as a machine would, and what fills its dicts are entries. A list of names
+isn't an entry, though its names are consecutive. A value may be a list.
 
-Settings (YAML, INI) have no quotes; any text has lines that look alike. So a text is settings only if all of
-its lines are entries, headings, items or comments, if two are entries or headings, and if all entries have
+Settings (YAML, INI) have no quotes; any text has lines that look like them. So a text is settings only if all
+of its lines are entries, headings, items or comments, if two are entries or headings, and if all entries have
 the same sign between name and value.
 """
 
@@ -35,8 +35,8 @@ class StoredEntry(NamedTuple):
 
     Attributes:
         name: of the entry.
-        value: a text; of a list one of its texts.
-        at: the byte of the record at which the value stands, or at which a pickle asks for it again.
+        value: a text, or a text of a list.
+        at: the byte of the record at which the value stands, or at which a pickle gets it from the memo.
     """
 
     name: bytes
@@ -45,7 +45,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(strings: PieceStrings, is_telling: Callable[[bytes], bool]) -> Iterator[StoredEntry]:
-    """The entries of all layers whose name means something, with texts as values."""
+    """The entries of all layers with a name that means something, and texts as values."""
     for layer in strings.layers:
         if isinstance(layer, PickleLayer):
             if any(len(raw) <= LONGEST_NAME and is_telling(raw) for raw in layer.counts):
@@ -146,7 +146,7 @@ class _Machine:
 
     @staticmethod
     def _remembered(item: _Item, at: int) -> _Item:
-        """What is remembered stands at the instruction that asks for it."""
+        """What is memoized stands at the instruction that gets it."""
         return item._replace(at=at) if isinstance(item, _Text) else item
 
     def _cut(self) -> list[_Item]:
@@ -203,7 +203,7 @@ def _of_json(layer: JsonLayer, is_telling: Callable[[bytes], bool]) -> Iterator[
 
 
 def _plain(raw: bytes) -> bytes:
-    """A string of JSON without escapes; as it stands where there is one that JSON does not know."""
+    """A string of JSON without escapes; as stored where one is unknown to JSON."""
     with suppress(ValueError):
         return str(json.loads(b'"%s"' % raw, strict=False)).encode(errors="surrogatepass")
     return raw

@@ -1,8 +1,8 @@
-"""What tells of people and machines: the kinds of findings, and the words by which they are known.
+"""What reveals people and machines: the kinds of findings, and the words by which they are known.
 
 This is the one vocabulary of ``leaks``, of ``redact``, and of its proof: what a path, a home, a user and a
-name are, and which kinds are which. A path leads home, to what is temporary, to packages, or elsewhere; a
-home is somebody's.
+name are, and which kinds are which. A path leads to a home, to temporary files, to packages, or to anything
+else; a home is somebody's.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class LeakKind(StrEnum):
 
     @property
     def remedy(self) -> str:
-        """A sentence that tells how such findings get out of a file that ``redact`` does not rewrite."""
+        """A sentence that says how such findings get out of a file that ``redact`` does not rewrite."""
         return REMEDIES[self]
 
 
 LISTED_ONLY = {LeakKind.ROOT, LeakKind.CLASS, LeakKind.ATTRIBUTE, LeakKind.GENERATED, LeakKind.ID}
-"""Kinds that nearly every model has, as PyTorch loads none without: they name neither person nor machine."""
+"""Kinds that nearly every model has and needs to load: they name neither person nor machine."""
 
 PATHS = frozenset(
     {
@@ -84,7 +84,7 @@ REMEDIES |= {
     LeakKind.CLASS: OF_THE_MODEL,
     LeakKind.ATTRIBUTE: OF_THE_MODEL,
     LeakKind.GENERATED: "PyTorch runs it",
-    LeakKind.ID: "`convert --canonical` numbers ids of exported programs anew",
+    LeakKind.ID: "`convert --canonical` renumbers ids of exported programs",
 }
 
 
@@ -139,7 +139,7 @@ HOME_FOLDERS = (
     HomeFolder(b"Homes", is_numbered=True),
     HomeFolder(b"people"),
 )
-"""Every name of a folder of homes. What follows is made of it."""
+"""Every name of a folder of homes. The patterns below are made of it."""
 
 
 def _any_of(folders: Iterable[HomeFolder]) -> bytes:
@@ -159,11 +159,11 @@ SURE_HOMES = (
     + _any_of(folder for folder in HOME_FOLDERS if folder.in_shared)
     + rb")"
 )
-"""The way from a root to a folder of homes, where any name behind it is somebody's."""
+"""The way from a root to a folder of homes, where any name after it is somebody's."""
 LIKELY_HOMES = (
     rb"(?!(?:api|rest|v\d+)/)" + FOLDER + rb"/(?:" + FOLDER + rb"/){0,2}?(?:" + ANY_HOMES + rb"|user/[a-z])"
 )
-"""The way from a root through one to three folders of any name to a folder of homes. A name behind it is
+"""The way from a root through one to three folders of any name to a folder of homes. A name after it is
 somebody's only if more follows: ``/srv/people/ann`` may be a page, ``/srv/people/ann/net.py`` is a file."""
 TEMPORARY = rb"(?:tmp|var/tmp|var/folders|private/tmp|private/var|dev/shm|scratch)"
 MACHINES = re.compile(
@@ -179,12 +179,12 @@ HOME_OF = re.compile(
     rb"|/" + LIKELY_HOMES + IN_HOMES + rb"(?=[^/]+/))([^/\\]+)"
     rb"|/(?=root/)"
 )
-"""Begins a path in somebody's home, of any system. The group is the user's name, which root's home lacks."""
+"""Begins a path in somebody's home, on any system. The group is the user's name, which root's home lacks."""
 MODULE_IN_HOME = re.compile(rb"[/!]" + HOMES_AT_ROOT + rb"/")
 BEFORE_FOLDER = re.compile(rb"[/!]")
 """What stands before each folder in the name of a record; ``!`` stands between a zip and a record in it."""
 MOST_HOMES = 4
-"""Homes of a record's name that are told: each costs a path as long as the name."""
+"""Homes of a record's name that are listed: each takes a path as long as the name."""
 IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
 PACKAGES = rb"(?:site|dist)-packages"
 IN_PACKAGES = re.compile(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
@@ -205,9 +205,9 @@ HOSTS = (
     *(b"nodename", b"node_name", b"node", b"machine_name"),
     *(b"MASTER_ADDR", b"master_addr", b"SLURM_NODELIST", b"SLURM_JOB_NODELIST"),
 )
-"""What entries are called that name users and hosts."""
+"""Names of entries that name users and hosts."""
 SHORTEST_NAME = 3
-"""Bytes of the shortest name that tells of somebody where it stands alone."""
+"""Bytes of the shortest name that reveals somebody by itself."""
 WORDS_OF_CODE = frozenset(
     b"abs add admin all any app apps art bias box build cat code conv core cos data debug demo dev div "
     b"dot exp eye grad grant home host index input lab lib linear local log main mark mask math max "
@@ -218,7 +218,7 @@ WORDS_OF_CODE = frozenset(
     b"float tensor double long half string text token tokens image label labels class default auto meta "
     b"master".split()
 )
-"""Words of PyTorch and of its users that are names of accounts, too: alone, they tell of nobody."""
+"""Words of PyTorch and of its users that are names of accounts, too: by themselves, they reveal nobody."""
 ENDING = re.compile(rb"\.[A-Za-z][A-Za-z0-9_+]{0,5}(?:\.\d+)*")
 PARTS = re.compile(
     rb"\.(?:py|ipynb|c|cc|cpp|cxx|cu|h|hpp|so|pt|pth|pt2|ptl|pte|ckpt|safetensors|onnx|npy|npz|ya?ml|csv|log|pkl)\Z"
@@ -228,9 +228,9 @@ FEWEST_FOLDERS = 3
 
 
 def home_of(path: bytes) -> tuple[int, bytes] | None:
-    """Where a path leaves the home that it begins in, and whose that is; None for others.
+    """Where a path leaves the home that it begins in, and that home's user; None for others.
 
-    The name is ``root`` for the superuser's, whose home has none.
+    The name is ``root`` for the superuser, whose home has none.
     """
     home = HOME_OF.match(path)
     if home is None:
@@ -240,9 +240,9 @@ def home_of(path: bytes) -> tuple[int, bytes] | None:
 
 
 def homes_in_name(record: bytes, *, is_module: bool) -> list[bytes]:
-    """The paths in homes that a record is called like. Zips take the root from the names of files.
+    """The paths in homes that a record's name stands for. Zips take the root from the names of files.
 
-    Of several paths that lead into one home, the shortest counts. A folder ``root`` may be any tree's.
+    If several paths lead into one home, the shortest counts. A folder ``root`` may be any tree's.
 
     Args:
         record: its name, with that of the zip that it is in.
@@ -260,7 +260,7 @@ def homes_in_name(record: bytes, *, is_module: bool) -> list[bytes]:
 
 
 def is_telling(path: bytes) -> bool:
-    """Whether a path that begins with ``/`` is one of a machine, not a route or a part of a sentence."""
+    """Whether a path that begins with ``/`` is a machine's, not a route or a part of a sentence."""
     folders, _, name = path.rpartition(b"/")
     depth = folders.count(b"/")
     ending = PARTS if depth < FEWEST_FOLDERS - 1 else ENDING
@@ -273,7 +273,7 @@ def is_telling(path: bytes) -> bool:
 
 
 def textual(path: bytes) -> bytes:
-    """A path up to the first byte that is no text: instructions of a processor have slashes, too."""
+    """A path up to the first byte that isn't text: instructions of a processor have slashes, too."""
     if path.isascii():
         return path
     text = path.decode(errors="surrogateescape")
@@ -282,7 +282,7 @@ def textual(path: bytes) -> bytes:
 
 
 def of_path(at: int, path: bytes, other: LeakKind) -> Iterator[Detection]:
-    """A path by its kind, and the user whose home it is in.
+    """The kind of a path, and the user whose home it is in.
 
     Args:
         at: its first byte.

@@ -1,7 +1,7 @@
-"""Which of many words stand in a text. Nearly all stand in none, so they are ruled out without a search each.
+"""Which of many words a text contains. Nearly all are absent, so they are ruled out without a search each.
 
-All stretches of 4 bytes of the text in lower case leave flags in a table, by their hash. A word with a
-stretch that has left none does not stand there; the others, and shorter ones, are searched for.
+All stretches of 4 bytes of the text in lower case set flags in a table, by their hash. A word with a stretch
+whose flag isn't set is absent; the others, and shorter ones, are searched for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WINDOW = 1 << 16
 HASH_BITS = {False: 14, True: 18}
 """Bits of a hash for texts of one window, and for longer ones: tables are emptied soon, or have few flags."""
 MIX = np.uint32(0x9E3779B1)
-"""An odd factor, of whose product with a number the upper bits are its hash."""
+"""An odd factor: the upper bits of its product with a number are the number's hash."""
 
 
 class FoundWords(NamedTuple):
@@ -39,7 +39,7 @@ class FoundWords(NamedTuple):
 
 
 class Words:
-    """Words for which many texts are asked.
+    """Words that many texts are searched for.
 
     Args:
         exact: words that count as they are.
@@ -52,7 +52,7 @@ class Words:
         self._hashes = lru_cache(self._hashed)
 
     def among(self, text: bytes) -> FoundWords:
-        """Those that stand in a text, in their order."""
+        """Those that a text contains, in their order."""
         lowered, bits = text.lower(), HASH_BITS[len(text) > WINDOW]
         flags = np.zeros((1 << bits) + 1, np.bool_)
         flags[-1] = True

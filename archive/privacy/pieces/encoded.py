@@ -1,8 +1,8 @@
 """Texts of few letters that stand for other bytes: base64, base32, base85 and hexadecimal digits.
 
-Names and paths are of such letters, too: a run counts as encoded if what comes out is text, or begins as a
-pickle, a zip or a compressed stream does. A long run of base64 of which nothing such comes out is masked if
-its letters are random: a path can stand in it only by chance.
+Names and paths have such letters, too: a run counts as encoded if the result is text, or begins like a
+pickle, a zip or a compressed stream. Any other long run of base64 is masked if its letters are random: a path
+can stand in it only by chance.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TENSORS = re.compile(
     rb"|\x80[\2-\5](?:\x95.{8})?\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\.",
     re.DOTALL,
 )
-"""First bytes of files of tensors that are no zips: GGUF, safetensors, ONNX, ``torch.save`` before 1.6."""
+"""First bytes of files of tensors that aren't zips: GGUF, safetensors, ONNX, ``torch.save`` before 1.6."""
 FILES = re.compile(
     rb"\x80[\x02-\x05]|PK\x03\x04|\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]|\x78[\x01\x5e\x9c\xda]|\x7fELF"
     rb"|\x5d\0\0[\0-\x80]|" + TENSORS.pattern,
@@ -59,7 +59,7 @@ LATIN_HEADS = (
 )
 """First bytes of files in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
 IN_LATIN = re.compile(rb"\xc2[\x80-\x9f]|[\0-\x08]")
-"""Controls, which texts in UTF-8 have not, and bytes in Latin-1 have."""
+"""Controls, which texts in UTF-8 lack and bytes in Latin-1 have."""
 FIRST_WIDE = 0x80
 """The first byte that stands for no character of ASCII."""
 LINE = 60
@@ -68,7 +68,7 @@ MASKED = 512
 """Letters of the shortest run that is masked."""
 SAMPLE = 4096
 BITS = 4.8
-"""Bits of entropy a letter, of a long run that is no text: words have some 4, base64 nearly 6."""
+"""Bits of entropy per letter of a long run that isn't text: words have some 4, base64 nearly 6."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Letters:
     Attributes:
         name: what it is called.
         alphabet: the letters.
-        shortest: letters of the shortest run that is decoded: chance makes no text of as many bytes.
-        head: what runs begin with that stand for text or for a file; others are not decoded.
+        shortest: letters of the shortest run that is decoded: chance makes no text of this many bytes.
+        head: the beginning of runs that stand for text or for a file; others are not decoded.
         run: a run, from its first letter on.
         read: the bytes that letters stand for; raises ValueError for letters that stand for none.
     """
@@ -97,7 +97,7 @@ class Letters:
         return bytes(ord("a") if code in self.alphabet else 0 for code in range(256))
 
     def stretches(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Where letters that are enough to be decoded begin and end. Bytes are found sooner than patterns."""
+        """Where runs long enough to be decoded begin and end. Bytes are found sooner than patterns."""
         classes, fewest = text.translate(self.classes), b"a" * self.shortest
         at = classes.find(fewest)
         while at >= 0:
@@ -107,7 +107,7 @@ class Letters:
             at = classes.find(fewest, end)
 
     def decoded(self, letters: bytes) -> bytes | None:
-        """What a run stands for; None where that is neither text nor a file that is known."""
+        """What a run stands for; None where that is neither text nor a known file."""
         try:
             head = self.read(letters[: self.shortest])
             if not (FILES.match(head) or OLD.match(head) or _is_text(head) or _is_wide(head)):
@@ -128,7 +128,7 @@ def _of_base64(run: bytes) -> bytes:
 
 def _of_base32(run: bytes) -> bytes:
     letters = run.rstrip(b"=").upper()
-    whole = len(letters) - {1: 1, 3: 1, 6: 1}.get(len(letters) % 8, 0)  # letters that make no byte
+    whole = len(letters) - {1: 1, 3: 1, 6: 1}.get(len(letters) % 8, 0)  # letters that don't make a byte
     return base64.b32decode(letters[:whole] + b"=" * (-whole % 8))
 
 
@@ -137,7 +137,7 @@ def _of_hex(run: bytes) -> bytes:
 
 
 def _heads85(letters: bytes) -> bytes:
-    """A pattern of what base85 begins with that stands for a file: two letters tell two bytes nearly."""
+    """A pattern of the beginning of base85 that stands for a file: two letters nearly fix two bytes."""
     heads = set()
     for magic in MAGICS:
         low, high = (int.from_bytes(magic.ljust(4, fill)) // 85**3 for fill in (b"\0", b"\xff"))
@@ -215,9 +215,9 @@ class EncodedRun(NamedTuple):
 
     Attributes:
         start: its first letter.
-        end: behind its last one.
-        data: what it stands for; None where that is neither text nor a file that is known.
-        is_masked: whether its letters tell nothing: they are many, and random.
+        end: after its last one.
+        data: what it stands for; None where that is neither text nor a known file.
+        is_masked: whether its letters reveal nothing: they are many, and random.
         how: it is encoded.
     """
 
@@ -267,7 +267,7 @@ def in_latin(text: bytes, *, has_controls: bool) -> bool:
 
 
 def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
-    """The file or other bytes that a string is in Latin-1; None for any other."""
+    """The file or other bytes that a string is in Latin-1; None for other strings."""
     if text.isascii() and OLD.match(text):
         return None
     try:
@@ -279,7 +279,7 @@ def from_latin(text: bytes, allowance: Allowance) -> bytes | None:
 
 
 def is_file(data: bytes) -> bool:
-    """Whether bytes are no text: a pickle, a zip, a stream."""
+    """Whether bytes aren't text: a pickle, a zip, a stream."""
     return FILES.match(data) is not None or is_pickle(data)
 
 
@@ -307,7 +307,7 @@ def _is_wide(data: bytes) -> bool:
 
 
 def entropy(letters: bytes) -> float:
-    """Bits of entropy a letter."""
+    """Bits of entropy per letter."""
     counts = Counter(letters).values()
     return -sum(count / len(letters) * math.log2(count / len(letters)) for count in counts)
 

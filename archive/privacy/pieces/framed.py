@@ -1,12 +1,12 @@
 """Texts that stand after their lengths: MessagePack, CBOR, marshal and Protobuf.
 
 A length, or a tag, may be a byte that is a letter: `0` before 48 bytes, `r` before 18 in CBOR. Then a text
-seems to begin sooner than it does, or to go on. So bytes that as a whole are of such a form are read by it,
-and what stands between the texts is cut out. Nothing else is left out: numbers and bytes stay as they are.
+seems to begin too early, or to go on. So bytes that are entirely of such a form are read by it, and the bytes
+between the texts are cut out. Nothing else is left out: numbers and bytes stay as they are.
 
 A form counts only if it reads the bytes to their end. MessagePack, CBOR and marshal begin with a map or list,
 as single numbers may be any bytes. In Protobuf, what has a length is a message or a text: a message if it can
-be read as one, has a text, and is none itself or begins with a newline. Objects of code in marshal are not
+be read as one, has a text, and isn't a text itself or begins with a newline. Code objects in marshal are not
 read.
 
 Sources: the MessagePack specification; RFC 8949, section 3; CPython 3.8 to 3.14, ``Python/marshal.c``;
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 SHORTEST = 6
 """Bytes of the shortest text that is cut out."""
 MOST_ITEMS = 1 << 20
-"""Items that are read; bytes that have more are read as those of any other form."""
+"""Items that are read; bytes with more are read as those of any other form."""
 DEEPEST = 64
-"""Lists and messages in one another."""
+"""Nested lists and messages."""
 CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r"})
 ITEM = 100
-"""Bytes of memory that a text costs."""
+"""Bytes of memory that a text takes."""
 
 
 class Framed(NamedTuple):
     """Where the texts of some bytes are.
 
     Attributes:
-        texts: of each the first byte of its head, its own first byte, and the one after its last.
+        texts: for each the first byte of its head, its own first byte, and the one after its last.
         entries: names and texts of maps, each by its first byte and the one after its last.
     """
 
@@ -50,13 +50,13 @@ class Item(NamedTuple):
 
     Attributes:
         begin: the first byte of its content.
-        end: the byte after it; of a map or list, after its head.
+        end: the byte after it; for a map or list, after its head.
         inner: items that it has; -1 for all up to a mark, ``None`` if it has none.
         is_map: whether those are names and values.
         is_text: whether its content is text.
         is_mark: whether it ends what has no count.
-        is_noted: whether it may be asked for again.
-        asks: for which item that was noted it stands.
+        is_noted: whether it may be referred to again.
+        asks: the noted item that it refers to.
     """
 
     begin: int
@@ -97,7 +97,7 @@ def without_heads(data: bytes, found: Framed) -> bytes:
 
 
 class _Within:
-    """A list or map that items are read of: how many are left, and the name that waits for its value."""
+    """A list or map whose items are being read: how many are left, and the name that waits for its value."""
 
     def __init__(self, left: int, *, is_map: bool) -> None:
         self.left, self.is_map = left, is_map
@@ -106,7 +106,7 @@ class _Within:
 
 
 def _of_items(data: bytes, read: Callable[[bytes, int], Item | None]) -> Framed | None:
-    """The texts of a list or map, or of several in a row, that are all of some bytes."""
+    """The texts of a list or map, or of several in a row, that make up all the bytes."""
     found, within, at = Framed([], []), list[_Within](), 0
     noted: list[Item] = []
     for _ in range(MOST_ITEMS):
@@ -163,7 +163,7 @@ MSGPACK: dict[int, tuple[str, int, int]] = {
     **{0xDC + power: ("list", 2 << power, 0) for power in range(2)},
     **{0xDE + power: ("map", 2 << power, 0) for power in range(2)},
 }
-"""What an item is by its first byte, bytes of its count, and what that is at least. Numbers are bytes."""
+"""What an item's first byte says: kind, bytes of its count, least count. Numbers are bytes."""
 
 
 def _of_msgpack(data: bytes, at: int) -> Item | None:
@@ -199,7 +199,7 @@ def _of_cbor(data: bytes, at: int) -> Item | None:
     if major in (LIST, MAP):
         inner = -1 if is_open else count * (1 + (major == MAP))
         return Item(begin, begin, inner, major == MAP)
-    if major == TAG:  # stands before an item, and is none
+    if major == TAG:  # stands before an item, and isn't one
         return _of_cbor(data, begin) if begin < len(data) and data[begin] >> 5 != TAG else None
     return Item(begin, begin)
 
@@ -208,7 +208,7 @@ MARSHAL_TEXTS = {ord("s"): 4, ord("t"): 4, ord("u"): 4, ord("a"): 4, ord("A"): 4
 MARSHAL_LISTS = {ord("("): 4, ord("["): 4, ord("<"): 4, ord(">"): 4, ord(")"): 1}
 MARSHAL_FIXED = {**dict.fromkeys(b"NFTS.", 0), ord("i"): 4, ord("I"): 8, ord("g"): 8, ord("y"): 16}
 NOTED = 0x80
-"""The bit of what is asked for again."""
+"""The bit of what is referred to again."""
 
 
 def _of_marshal(data: bytes, at: int) -> Item | None:
@@ -247,7 +247,7 @@ FORMS = (
     (LISTS_OF_CBOR, _of_cbor),
     (LISTS_OF_MARSHAL, _of_marshal),
 )
-"""First bytes of lists and maps, and what reads an item."""
+"""First bytes of lists and maps, and the function that reads an item."""
 
 # --- Protobuf
 
@@ -266,7 +266,7 @@ def _of_protobuf(data: bytes) -> Framed | None:
 
 
 class _Messages:
-    """The messages in some bytes, and the texts of those that are some."""
+    """The messages in some bytes, and their texts."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._left = data, MOST_ITEMS
@@ -320,7 +320,7 @@ def _fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, in
 
 
 def _varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """A number, and the byte after it; that after the stretch where there is none."""
+    """A number, and the byte after it; without a number, the byte after the stretch."""
     value = shift = 0
     for place in range(at, min(at + MOST_VARINT, stop)):
         value |= (data[place] & ~GOES_ON) << shift

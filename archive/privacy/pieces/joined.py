@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Joined:
-    """Texts one behind the other, with a seam between any two.
+    """Consecutive texts, with a seam between any two.
 
     Attributes:
         texts: as given.
@@ -26,11 +26,11 @@ class Joined:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Where each text begins, and where one more would."""
+        """Where each text begins, and where another would."""
         return [0, *accumulate(len(text) + self._seam for text in self.texts)]
 
     def number(self, position: int) -> int:
-        """The number of the text that a position is in; of the one before, where that is in a seam."""
+        """The number of the text that a position is in, or, in a seam, of the one before."""
         return bisect_right(self._starts, position) - 1
 
     def place(self, position: int) -> tuple[int, int]:

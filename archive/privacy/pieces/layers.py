@@ -2,11 +2,11 @@ r"""Layers: the strings of some bytes as they stand there, each once, with how o
 
 The form of the bytes tells where strings are: between other bytes, in ASCII, UTF-8, UTF-16 or UTF-32, which
 NumPy has; in JSON, cut at its quotes in columns; in a pickle (``pickle_strings``). Where a string stands is
-looked up only when asked for, as nearly all strings tell nothing.
+looked up only when asked for, as nearly all strings reveal nothing.
 
 Strings that have escapes are a layer of their own: ``%2F``, ``\x2f``, ``\057``, ``\u002f``, ``&#47;`` and
 ``&sol;`` all stand for a slash. They may be mixed, and be escaped again: a text is decoded as a whole, and
-what comes out once more.
+the result again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHORTEST = 6
 SHORTEST_SURE = 10
 """Bytes of a string that random bytes do not have by chance."""
 PART = 64
-"""Bytes of memory that a string costs while it is one of many."""
+"""Bytes of memory that a string takes while it is one of many."""
 KEPT = 260
 """The same of a string that is kept, with its count and its place."""
 
@@ -50,8 +50,8 @@ class Layer:
 
     Attributes:
         data: the bytes.
-        counts: the strings as they stand there, and how often.
-        outer: tells where ``data`` comes from.
+        counts: the strings as stored, and how often.
+        outer: maps positions in ``data`` to the record.
     """
 
     def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
@@ -101,7 +101,7 @@ class SpanLayer(Layer):
 
 
 class CutLayer(Layer):
-    """Strings that are few of many bytes, each with where it begins."""
+    """Strings in few of many bytes, each with where it begins."""
 
     def __init__(
         self, data: bytes | memoryview, strings: Iterable[tuple[int, bytes]], allowance: Allowance
@@ -113,7 +113,7 @@ class CutLayer(Layer):
                 allowance.take(KEPT + len(string), "distinct strings")
                 first[string] = begin
             counts[string] += 1
-        super().__init__(cast("bytes", data), counts)  # of numbers only its length is asked
+        super().__init__(cast("bytes", data), counts)  # for numbers, only its length is needed
         self._first = first
 
     @property
@@ -123,9 +123,9 @@ class CutLayer(Layer):
 
 
 SHORT = 16
-"""Bytes of a stretch that its first and last 8 and its length tell whole."""
+"""Bytes of a stretch that its first and last 8 and its length determine."""
 FEWEST_COMPARED, AT_ONCE = 1 << 8, 1 << 14
-"""Stretches of which fewer are quicker cut out than compared; and those that are compared at once."""
+"""The number of stretches below which cutting out is faster than comparing; and those compared at once."""
 BYTES_OF_WORD = np.array([(1 << 8 * width) - 1 for width in range(9)], np.uint64)
 """The bytes of a word that count, by their number."""
 HASH_BITS = 14
@@ -133,7 +133,7 @@ MIX, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - HASH_BITS)
 
 
 def merged(data: bytes, begins: Ints, ends: Ints) -> Iterator[tuple[int, int, int]]:
-    """Stretches of some bytes, in their order, and how many of those behind each are equal and left out.
+    """Stretches of some bytes, in their order, and how many equal ones after each are left out.
 
     Programs repeat words like ``"name"`` at each node: short ones are compared in columns, not cut out.
 
@@ -152,7 +152,7 @@ def merged(data: bytes, begins: Ints, ends: Ints) -> Iterator[tuple[int, int, in
         place = ((head * MIX + tail + length.astype(np.uint64)) * MIX >> SHIFT).astype(np.intp)
         numbers = np.arange(len(begin))
         table = np.zeros(1 << HASH_BITS, np.intp)
-        table[place[::-1]] = numbers[::-1]  # of several in a place the last one stays, so the first stretch
+        table[place[::-1]] = numbers[::-1]  # of several in one place the last stays, so the first stretch
         first = table[place]
         is_equal = (
             (head == head[first]) & (tail == tail[first]) & (length == length[first]) & (length <= SHORT)
@@ -190,13 +190,13 @@ FEWEST_LONG = b"a" * 12
 LONG = re.compile(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
 EDGE = 16
-"""Bytes of memory that the place of an edge of a string costs."""
+"""Bytes of memory that the place of an edge of a string takes."""
 
 
 class WideLayer(Layer):
-    """Strings in UTF-16 or UTF-32 of either byte order: in all, what is beside a letter of Latin-1 is NUL.
+    """Strings in UTF-16 or UTF-32 of either byte order: in all, the bytes beside a letter of Latin-1 are NUL.
 
-    The strings are counted in UTF-8; ``width`` is bytes of a letter where they stand.
+    The strings are counted in UTF-8; ``width`` is bytes of a letter as stored.
     """
 
     def __init__(
@@ -214,12 +214,12 @@ class WideLayer(Layer):
         return first
 
     def shift(self, raw: bytes, position: int) -> int:
-        """Bytes before a position in a string, so many for each letter."""
+        """Bytes before a position in a string, ``width`` for each letter."""
         return self._width * len(raw[:position].decode(errors="ignore"))
 
 
 class PlainLayer(SpanLayer):
-    """Strings between bytes that are no text.
+    """Strings between bytes that aren't text.
 
     Attributes:
         whole: the bytes, with their controls.
@@ -245,7 +245,7 @@ class PlainLayer(SpanLayer):
 
 
 def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> PlainLayer:
-    """The strings between bytes that are no text, lengths of texts among these."""
+    """The strings between bytes that aren't text, among them lengths of texts."""
     with allowance.part() as part:
         part.take(2 * len(data), "strings of a record")
         found = framed(data, allowance)
@@ -321,7 +321,7 @@ def _wide_texts(
 ) -> Iterator[tuple[int, bytes]]:
     """The strings of letters of a width, in UTF-8, and where they begin; all begin in some stretches.
 
-    They come with the letter behind, too, where that may be the last big-endian one.
+    They include the next letter, too, where that may be the last big-endian one.
     """
     fewest, pattern, beside = FEWEST_WIDE[width], WIDE[width], bytes(width - 1)
     end = 0
@@ -343,7 +343,7 @@ def _wide_texts(
 
 
 def _wide_start(data: bytes | memoryview, at: int, first: int, width: int) -> int:
-    """Where a string begins of which some letters are known: others of Latin-1 may stand before these."""
+    """Where a string begins, given some of its letters: others of Latin-1 may stand before these."""
     while at - width >= first and WIDE_LETTER[width].match(data, at - width):
         at -= width
     return at
@@ -359,8 +359,8 @@ ESCAPE = re.compile(
     rb"|\\{1,8}(?:x(?P<hex>[0-9A-Fa-f]{2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[0-3][0-7]{2}))"
     rb"|&(?P<html>#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});"
 )
-"""Each way begins with a plain byte: only then a search skips to the next of these bytes. Backslashes are
-doubled each time that a text is escaped again."""
+"""Each way begins with a plain byte: only then does a search skip to the next of these bytes. Backslashes are
+doubled each time a text is escaped again."""
 
 
 class EscapeLayer(Layer):
@@ -458,17 +458,17 @@ class JsonLayer(SpanLayer):
             return JSON_ESCAPE.sub(_json_stands_for, raw)
 
     def shift(self, raw: bytes, position: int) -> int:
-        """The byte behind all escapes before a position; that of the same escape, at least."""
+        """The byte after all escapes before a position; at least after its own escape."""
         return shift(raw, position, JSON_ESCAPE, _json_stands_for)
 
 
 def is_json(data: bytes) -> bool:
-    """Whether bytes are JSON, as far as their first ones tell, and controls."""
+    """Whether bytes are JSON, as far as their first ones and controls show."""
     return JSON.match(data) is not None and not any(control in data for control in NO_JSON)
 
 
 def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> JsonLayer:
-    """The strings of JSON that have ``shortest`` bytes or more, and so may tell something."""
+    """The strings of JSON of ``shortest`` bytes or more, which may reveal something."""
     with allowance.lent(2 * len(data), "strings of JSON"):
         codes = np.frombuffer(data, np.uint8)
         is_quote = codes == QUOTE

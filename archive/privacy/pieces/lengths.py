@@ -25,7 +25,7 @@ BEGINS = (
     rb"|AKIA|ASIA|hf_|npm_|gsk_|sk-|SG\.|eyJ|r8_|api_org_|ya29\.|S-1-5-)"
 )
 FIRST, LENGTH = re.compile(BEGINS), re.compile(rb"[" + TAGS + rb"]" + BEGINS)
-"""A byte before the beginning of what does not begin inside of words."""
+"""A byte before text that cannot begin inside a word."""
 CBOR = ord("x")
 IN_CBOR = range(0x60, 0x7C)
 """First bytes of short texts."""

@@ -1,12 +1,12 @@
 """Where the texts of an ONNX model lie.
 
-After a text stands the tag of the next field, whose bytes may be letters: who reads texts has to know where
-each of them ends. Texts are all fields of a length that are neither messages nor numbers, known or not:
-names, doc strings, where exporters write stacks of calls, keys and values, elements of tensors of texts.
+After a text comes the tag of the next field, whose bytes may be letters: a reader of texts has to know where
+each ends. Texts are all fields with a length that are neither messages nor numbers, known or not: names, doc
+strings, where exporters write call stacks, keys and values, elements of tensors of texts.
 ``onnx_messages`` declares which fields are messages or packed numbers; elements in ``raw_data`` aren't texts
 either.
 
-Names of values and nodes are ids: exporters make them of the names of modules, parted by slashes, as in
+Names of values and nodes are ids: exporters make them of the names of modules, separated by slashes, as in
 ``/encoder/0/conv/Conv_output_0``.
 """
 

@@ -1,11 +1,10 @@
 """Compressed streams and sections: found by their first bytes, unpacked within a budget.
 
 gzip, zlib, xz, lzma and bzip2 are read by Python's own modules, zstd by zstandard. Bare deflate has no first
-bytes: it is tried where a record begins as nothing else does, and counts if text comes out. Those of zlib are
-two, which stand anywhere: behind the first byte of a record, a stream counts if text comes out, or if it does
-not break off. Sections of shared objects may be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI,
-chapter 4, "Section Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the
-size.
+bytes: it is tried where a record begins like nothing else, and counts if text comes out. zlib has two, which
+occur anywhere: after the first byte of a record, a stream counts if text comes out, or if it does not break
+off. Sections of shared objects may be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI, chapter 4,
+"Section Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the size.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ ALONE = re.compile(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\
 PACKED = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
 """What is unpacked, in words."""
 TRIED = 1 << 10
-"""Bytes of what bare deflate may stand for that have to be text."""
+"""Bytes inflated from what may be bare deflate that have to be text."""
 ELSEWHERE = (
     *((how, magic, 0) for magic, how in HEADS.items() if how not in ("zlib", "bzip2")),
     ("bzip2", b"1AY&SY", 4),
 )
-"""What streams have near their first byte, and how far behind."""
+"""What streams have near their first byte, and how far after it."""
 ZLIB = re.compile(rb"x[\x01\x5e\x9c\xda]")
 """The first bytes of a stream of zlib; anything may begin so."""
 UNREAD = {
@@ -49,12 +48,12 @@ UNREAD = {
     "age": rb"age-encryption\.org/v1\n|-----BEGIN AGE ENCRYPTED FILE-----",
     "PGP": rb"-----BEGIN PGP MESSAGE-----",
 }
-"""Marks of files that are compressed or encrypted, and not unpacked. Each has bytes enough that hardly any
-stands somewhere by chance. The second one of lz4 is its legacy frame."""
+"""Marks of files that are compressed or encrypted, and not unpacked. They are long enough that hardly any
+occurs by chance. The second one of lz4 is its legacy frame."""
 UNREAD_MARKS = {how: re.compile(mark, re.DOTALL) for how, mark in UNREAD.items()}
 ENCRYPTS = {"age", "PGP"}
 UNREAD_HEAD = b"\x1f\x9d"
-"""First bytes of a file of ``compress``, which are so few that they count only there."""
+"""First bytes of a file of ``compress``: too few to count anywhere else."""
 SHF_COMPRESSED = 0x800
 BY_NUMBER = {1: "zlib", 2: "zstd"}
 """Of ch_type."""
@@ -63,7 +62,7 @@ OLD_HEAD = 12
 WINDOW = 1 << 27
 """Bytes of the largest window of zstd that is allowed; also what xz may take."""
 PART = 1 << 20
-"""Bytes that are unpacked at once, at most some 32 times as many."""
+"""Bytes that are unpacked at once, to at most some 32 times as many."""
 WBITS = {"gzip": 16 + zlib.MAX_WBITS, "zlib": zlib.MAX_WBITS, "deflate": -zlib.MAX_WBITS}
 CHUNK = 1 << 14
 """Bytes of a stream that are read at once."""
@@ -97,7 +96,7 @@ class Unpacked(NamedTuple):
 
     Attributes:
         data: what could be read.
-        problem: why that is not all; "" if it is.
+        problem: why that isn't all; "" if it is.
         work: bytes that were read and made.
     """
 
@@ -107,7 +106,7 @@ class Unpacked(NamedTuple):
 
 
 def how_packed(data: memoryview) -> str:
-    """How bytes are compressed by what they begin with; "" for others."""
+    """How bytes are compressed, by their beginning; "" for others."""
     head = bytes(data[:6])
     how = next((how for magic, how in HEADS.items() if head.startswith(magic)), "")
     return how or ("lzma" if ALONE.match(data[:16]) else "")
@@ -144,7 +143,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def streams(data: bytes) -> Iterator[PackedStream]:
-    """Where streams may begin behind the first byte."""
+    """Where streams may begin after the first byte."""
     if data.isascii():
         return
     for how, magic, shift in ELSEWHERE:
@@ -161,7 +160,7 @@ def streams(data: bytes) -> Iterator[PackedStream]:
 
 
 def unread(data: bytes) -> list[str]:
-    """How files are compressed or encrypted that stand anywhere in some bytes and are not unpacked here."""
+    """How files in some bytes that are not unpacked here are compressed or encrypted."""
     found = [
         f"{'encrypted' if how in ENCRYPTS else 'compressed'} by {how}"
         for how, mark in UNREAD_MARKS.items()
@@ -171,11 +170,11 @@ def unread(data: bytes) -> list[str]:
 
 
 def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
-    """What a stream holds; what is behind it is left.
+    """What a stream holds; what follows it is left.
 
     Args:
         how: it is compressed.
-        data: the stream, and what is behind it.
+        data: the stream, and what follows it.
         limit: bytes that are unpacked, at most.
     """
     import lzma  # noqa: PLC0415 (few files hold compressed streams)
@@ -205,7 +204,7 @@ def _parts(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
 
     import zstandard  # noqa: PLC0415 (the same)
 
-    if how in ("bzip2", "xz", "lzma"):  # a chunk may hold much, so its parts are asked for by length
+    if how in ("bzip2", "xz", "lzma"):  # a chunk may hold much, so its parts are requested by length
         form = lzma.FORMAT_XZ if how == "xz" else lzma.FORMAT_ALONE
         stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(form, WINDOW)
         for at in range(0, len(data), CHUNK):

@@ -1,8 +1,8 @@
-"""Strings of a pickle, found by its instructions: they have any bytes, and letters may stand behind them.
+"""Strings of a pickle, found by its instructions: they have any bytes, and letters may follow them.
 
 Instructions of a known length are passed over by one regular expression: records of source ranges are small,
-where columns would cost more than they save. Pickles of protocols 0 and 1, which have no mark, are known by
-Python's reading them up to their last instruction.
+so columns would take longer than they save. Pickles of protocols 0 and 1, which have no mark, are recognised
+by Python reading them to their last instruction.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ OLD = re.compile(
     rb"\([ldtVSUXTIFLKJMGN(\]})cp]|[\]})](?:q|p\d|\()|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n|V[^\n]*\n|S['\"]|[UXT]",
 )
 MOST_IN_ROW = 16
-"""Pickles behind one another that are read; PyTorch's former format has five."""
+"""Consecutive pickles that are read; PyTorch's former format has five."""
 TEXT_HEADS = {BINUNICODE: 5, BINUNICODE8: 9}
 """Bytes of an instruction before its text."""
 BEHIND = {"STRING": 2, "UNICODE": 1}
-"""Bytes behind a text of a line: its newline, and the quote before that."""
+"""Bytes after a text of a line: its newline, and the quote before that."""
 MOST_OPCODES = 1 << 20
-"""Opcodes that Python reads, in a second or so; what stands behind them is read as one text."""
+"""Opcodes that Python reads, in a second or so; what follows them is read as one text."""
 CHARGED = 1 << 10
-"""Strings whose memory is asked for at once."""
+"""Strings whose memory is reserved at once."""
 SPAN = 160
-"""Bytes of memory that the place of a string costs."""
+"""Bytes of memory that the place of a string takes."""
 WIDEST = 1 << 63
-"""Integers are of 64 bits."""
+"""Integers have 64 bits."""
 
 
 def _of_fixed_size() -> re.Pattern[bytes]:
@@ -77,7 +77,7 @@ class PickleLayer(Layer):
         counts: how often each is there.
         classes: the strings that are a class: two lines.
         lines: what strings of protocol 0 stand for, which have escapes.
-        outer: tells where ``data`` comes from.
+        outer: maps positions in ``data`` to the record.
     """
 
     def __init__(  # noqa: PLR0917 (what a layer is made of)
@@ -99,7 +99,7 @@ class PickleLayer(Layer):
         return self._lines.get(raw, raw)
 
     def decoded(self, raw: bytes) -> bytes:
-        """The string; controls, which opcodes are among, as NUL."""
+        """The string; controls, opcodes among them, as NUL."""
         return raw.replace(b"\n", b".") if raw in self._classes else self.whole(raw).translate(TO_NUL)
 
     def shift(self, raw: bytes, position: int) -> int:
@@ -113,11 +113,11 @@ class PickleLayer(Layer):
 
 
 class PickleSpans(NamedTuple):
-    """Where strings of a pickle are, first byte and the one behind the last.
+    """Where strings of a pickle are: first byte, and the one after the last.
 
     Attributes:
-        texts: those of 32 bits of length.
-        long: those of 64.
+        texts: those with 32 bits of length.
+        long: those with 64.
         classes: modules and names of classes, with the newline between.
         lines: those of protocol 0, without newlines and quotes.
     """
@@ -147,7 +147,7 @@ def is_pickle(data: bytes) -> bool:
 
 
 def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
-    """The strings of a pickle; of bytes that only begin like one, all of them behind."""
+    """The strings of a pickle; of bytes that only begin like one, the rest as well."""
     with allowance.part() as part:
         spans, end = PickleSpans([], [], [], []), 0
         for _ in range(MOST_IN_ROW):
@@ -184,10 +184,10 @@ def _of_line(data: bytes, begin: int, end: int) -> bytes:
 
 
 def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
-    """Where the strings of a pickle of PyTorch's opcodes are, and the byte behind its last instruction.
+    """Where the strings of a pickle of PyTorch's opcodes are, and the byte after its last instruction.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it isn't one.
     """
     spans = PickleSpans([], [], [], [])
     found = 0

@@ -1,6 +1,6 @@
 """A piece of a file: bytes that can be read, and where they stand.
 
-A piece tells what part of its record a byte is in: the path in JSON, like
+A piece says what part of its record a byte is in: the path in JSON, like
 ``graph_module.graph.nodes[3].metadata.stack_trace``, or the section of a shared object. Brackets, commas and
 colons of JSON outside of strings are found in columns. What encloses a byte at some depth is the last bracket
 of that depth before it: an earlier one has been closed.
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 MAPPED = ", mapped"
-"""Ends the name of a part of a shared object that the loader maps: taken out, the object would not run."""
+"""Ends the name of a part of a shared object that the loader maps: without it, the object would not run."""
 SHORTEST = {RecordKind.PROGRAM: 4}
-"""Bytes of strings of JSON that may tell something, by kind of record: names in module trees have fewer."""
+"""Bytes of strings of JSON that may reveal something, by kind of record: names in module trees have fewer."""
 
 
 class FilePiece:
     """Bytes of a file.
 
     Args:
-        record: the name of their record; of a record of a zip in a record both, with ``!`` between, and so
-            of what is unpacked: ``extra/notes!gzip``. "" for none.
+        record: the name of their record; for a record of a zip in a record both, with ``!`` between, and
+            likewise for what is unpacked: ``extra/notes!gzip``. "" for none.
         kind: of the record.
         data: the bytes.
-        allowance: takes the memory that their strings cost.
+        allowance: is charged the memory of their strings.
         place: the byte of the record, or of the file, that a position in the bytes stands for.
         is_packed: whether what they hold comes as pieces of its own.
         in_numbers: whether they are numbers, which have short strings by chance.
         in_ids: whether their strings name parts of a model: what looks like a path there is one only below a
-            root that is known: a home, a temporary folder, site-packages.
+            known root: a home, a temporary folder, site-packages.
 
     Attributes: as arguments.
     """
@@ -75,7 +75,7 @@ class FilePiece:
 
     @cached_property
     def bytes(self) -> bytes:
-        """The bytes in memory of their own, where they can be searched."""
+        """The bytes, copied into memory where they can be searched."""
         self.allowance.take(len(self.data), "bytes of a record")
         return bytes(self.data)
 
@@ -89,12 +89,12 @@ class FilePiece:
 
     @cached_property
     def ascii_words(self) -> Ints | None:
-        """Of bytes of numbers, the words of ASCII, where they are few: see :func:`stretches.ascii_words`."""
+        """The words of ASCII in bytes of numbers, where they are few: see :func:`stretches.ascii_words`."""
         return ascii_words(self.data, self.allowance) if self.in_numbers else None
 
     @cached_property
     def part(self) -> Callable[[int], str]:
-        """Tells what part of the record a byte of the piece is in; "" where no parts are known."""
+        """The part of the record that a byte of the piece is in; "" where no parts are known."""
         if not is_elf(self.data):
             json = self.strings.json
             return (lambda _: "") if json is None else JsonPlaces(json, self.allowance).path
@@ -102,7 +102,7 @@ class FilePiece:
             stretches = list(parse_object(self.data).stretches())
         except LimitError:
             raise
-        except ArchiveError:  # headers that contradict one another name no section
+        except ArchiveError:  # contradictory headers name no section
             return lambda _: ""
 
         def section(position: int) -> str:
@@ -117,7 +117,7 @@ class FilePiece:
 
 @dataclass(frozen=True, slots=True)
 class RecordEntry:
-    """A record, whose bytes are read or passed over.
+    """A record that is read or passed over.
 
     Attributes:
         record: its name, as in :class:`FilePiece`.
@@ -160,11 +160,11 @@ KINDS = 4
 """Kinds of marks: 0 for brackets that open, 1 for commas, 2 for colons, 3 for brackets that close."""
 KIND = np.array([max(b",:}".find(code) + 1, 3 * (code in CLOSE)) for code in range(256)], np.uint16)
 MOST_DEEP = 64
-"""Values in one another of which a path names the outer ones."""
+"""Nested values; a path names the outer ones."""
 MOST_KEY = 80
 """Characters of a key that a path shows."""
 COST = 2
-"""Bytes of memory that a byte of JSON costs; a mark or a quote costs ``MARK`` besides."""
+"""Bytes of memory that a byte of JSON takes; a mark or a quote takes ``MARK`` more."""
 MARK = 40
 
 
@@ -192,13 +192,13 @@ class JsonPlaces:
         self._groups = np.append(0, np.cumsum(np.bincount(group, minlength=KINDS * (MOST_DEEP + 2)))).tolist()
 
     def path(self, position: int) -> str:
-        """The path to the value that a byte is in; that of its object where it is in a key."""
+        """The path to the value that a byte is in; in a key, to the key's object."""
         number = bisect_right(self._marks, position) - 1
         deep = min(self._depth[number] if number >= 0 else 0, MOST_DEEP)
         return "".join(self._step(depth, number) for depth in range(1, deep + 1)).removeprefix(".")
 
     def _step(self, depth: int, number: int) -> str:
-        """The key or the index of what is before a mark, of the value that encloses it at some depth."""
+        """The key or index, within the value that encloses it at some depth, of what is before a mark."""
         opens, commas, colons = (  # the numbers of the marks of each kind in values of that depth
             self._by_group[self._groups[group] : self._groups[group + 1]].data
             for group in range(depth * KINDS, depth * KINDS + KINDS - 1)
@@ -209,9 +209,9 @@ class JsonPlaces:
             return f"[{commas_before - bisect_right(commas, begin)}]"
         colon = bisect_right(colons, number) - 1
         if colon < 0 or colons[colon] < begin or commas_before > bisect_right(commas, colons[colon]):
-            return ""  # no colon in this object, or the value behind it has ended
+            return ""  # no colon in this object, or the value after it has ended
         end = bisect_left(self._quotes, self._marks[colons[colon]]) - 1
-        if end < 1:  # no key of JSON
+        if end < 1:  # not a key of JSON
             return ""
         key = self._data[self._quotes[end - 1] + 1 : self._quotes[end]]
         return "." + key[:MOST_KEY].decode(errors="replace")

@@ -1,6 +1,6 @@
 r"""Rows of NumPy's texts: each has as many bytes as the longest, and those of that length end without a NUL.
 
-So two of them seem to be one. The type tells where a row ends: ``<U12`` and ``|S12``, in the header of a
+So two of them seem to be one. The type says where a row ends: ``<U12`` and ``|S12``, in the header of a
 ``.npy`` file, or as a string of the pickle that has the bytes. In a pickle, bytes are such rows if none has a
 letter after a NUL. Objects in a ``.npy`` file are a pickle.
 
@@ -27,7 +27,7 @@ WIDTH_OF_LENGTH = {True: 2, False: 4}
 TYPE = re.compile(rb"'descr': '(?P<order>[<>|=]?)(?:(?P<objects>O)|(?P<kind>[US])(?P<letters>\d{1,6}))'")
 OF_TEXTS = re.compile(rb"([US])(\d{1,6})")
 LETTER = {b"U": 4, b"S": 1}
-"""Bytes of a letter by the kind of a type."""
+"""Bytes of a letter by kind of type."""
 MOST_ROWS, MOST_TYPES = 1 << 20, 8
 ROW = 200
 """Bytes of memory that a row takes while it is read."""
@@ -79,7 +79,7 @@ class RowLayer(Layer):
         return self._starts
 
     def shift(self, raw: bytes, position: int) -> int:
-        """Bytes before a position in a text, so many for each letter."""
+        """Bytes before a position in a text, ``width`` for each letter."""
         return position if self._width == 1 else self._width * len(raw[:position].decode(errors="ignore"))
 
 
@@ -98,7 +98,7 @@ def numpy_file(data: bytes) -> NumpyFile | None:
 
 
 def of_texts(names: Iterable[bytes]) -> list[RowType]:
-    """The types of texts that are among the strings of a pickle."""
+    """The types of texts among the strings of a pickle."""
     found = map(OF_TEXTS.fullmatch, names)
     return [_type(one[1], one[2]) for one in found if one is not None]
 
@@ -109,12 +109,12 @@ def _type(kind: bytes, letters: bytes, order: bytes = b"<") -> RowType:
 
 
 def of_file(data: bytes, file: NumpyFile, allowance: Allowance, outer: Outer) -> RowLayer | None:
-    """The rows of a ``.npy`` file of texts; None if they are not those of its header, or objects."""
+    """The rows of a ``.npy`` file of texts; None if they don't fit its header, or are objects."""
     return _rows(data, file.start, file.type, allowance, outer) if file.type else None
 
 
 def in_pickle(data: bytes, types: Sequence[RowType], allowance: Allowance, outer: Outer) -> RowLayer | None:
-    """The rows of one of some types that bytes of a pickle are; None for other bytes."""
+    """The rows that bytes of a pickle are, of one of some types; None for other bytes."""
     found = (_rows(data, 0, one, allowance, outer) for one in types[:MOST_TYPES])
     return next(filter(None, found), None)
 

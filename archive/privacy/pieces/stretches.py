@@ -1,8 +1,8 @@
 """Stretches of bytes outside of which there is no string: nearly all bytes of tensors need no closer look.
 
-A string of ASCII of 12 bytes has two whole words of 4 bytes at multiples of 4, wherever it begins, and beside
-them two bytes more. One of letters of 16 or 32 bits has a word in which each second byte is NUL. So bytes are
-asked as numbers, in columns, and in blocks that stay in a processor's cache.
+A string of 12 bytes of ASCII has two whole words of 4 bytes at multiples of 4, wherever it begins, and two
+more bytes beside them. One with letters of 16 or 32 bits has a word in which each second byte is NUL. So
+bytes are tested as numbers, in columns, and in blocks that stay in a processor's cache.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 WORD = 4
 """Bytes of a word."""
 BLOCK = 1 << 18
-"""Bytes that are asked at once."""
+"""Bytes that are tested at once."""
 FEWEST_ASKED = 1 << 12
-"""Bytes of which fewer are quicker read than asked."""
+"""Bytes below which reading is quicker than testing."""
 NEAR = 256
-"""Bytes between words that are of one stretch, at most."""
+"""Bytes between words of one stretch, at most."""
 TO_HIGH_BIT = np.uint32(0x77777777)
-"""Added to bytes below 128, gives those a high bit that are 9 or more: a tabulator, or behind it."""
+"""Added to bytes below 128, sets the high bit of those that are 9 or more: a tabulator, or after it."""
 HIGH_BITS, TWO_HIGH_BITS = np.uint32(0x80808080), np.uint32(0x8080)
 LOW_HALF, TWO_BYTES = np.uint32(0xFFFF), np.uint32(16)
 RARE = 4
-"""Words of ASCII are few where they are less than one of so many."""
+"""Words of ASCII are few where they are less than one in this many."""
 AROUND = np.arange(4 * WORD)
 """The bytes of two words and of those beside them."""
 TEXT = np.array([code in {*range(32, 127), *b"\t\n\r"} for code in range(256)])
@@ -41,8 +41,8 @@ EVEN, ODD = np.uint32(0x00FF00FF), np.uint32(0xFF00FF00)
 def ascii_words(data: bytes | memoryview, allowance: Allowance) -> Ints | None:
     """The numbers of the words whose bytes are all below 128, ascending; None where these are many.
 
-    All texts of ASCII, in whatever encoding, are of such words, and of random numbers one in 16 is. So these
-    are found once for all that looks for texts. Of few bytes, too, there is None.
+    All texts of ASCII, in any encoding, consist of such words, and so does one in 16 random numbers. So they
+    are found once for all that looks for texts. For few bytes, too, the answer is None.
     """
     if len(data) < FEWEST_ASKED:
         return None
@@ -65,7 +65,7 @@ def of_ascii(data: bytes | memoryview, words: Ints | None = None) -> list[tuple[
         words: those of :func:`ascii_words`.
 
     Returns:
-        The first byte of each stretch, and the one behind its last; none of them touch.
+        The first byte of each stretch, and the one after its last; no two touch.
     """
     return _stretches(data, _in_ascii, words)
 
@@ -78,7 +78,7 @@ def of_wide_letters(data: bytes | memoryview, words: Ints | None = None) -> list
 def _stretches(
     data: bytes | memoryview, in_strings: Callable[[np.ndarray, Ints | None], Ints], known: Ints | None
 ) -> list[tuple[int, int]]:
-    """Where words are that may be in a string, with some bytes around them."""
+    """Where words that may be in a string are, with some bytes around them."""
     if len(data) < FEWEST_ASKED:
         return [(0, len(data))]
     words = np.frombuffer(data, "<u4", len(data) // WORD)
@@ -86,7 +86,7 @@ def _stretches(
         numbers = in_strings(words, known)
     else:
         step = BLOCK // WORD
-        # a word more, as two in a row are asked
+        # one more word, as two in a row are tested
         numbers = np.concatenate(
             [low + in_strings(words[low : low + step + 1], None) for low in range(0, len(words), step)]
         )
@@ -99,7 +99,7 @@ def _stretches(
 
 
 def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
-    """The numbers of words that begin two in a row of ASCII with two bytes more before or behind them.
+    """The numbers of words that begin two in a row of ASCII with two more bytes before or after them.
 
     Args:
         known: the numbers of words whose bytes are all below 128; None where they are not known.
@@ -112,7 +112,7 @@ def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
     bits = _high_where_text(words)
     is_text = bits == HIGH_BITS
     numbers = np.flatnonzero(is_text[1:] & is_text[:-1])
-    # at the edges the two words stand for their neighbours, and go through
+    # at the edges the two words stand for their neighbours, and pass
     before, behind = bits[np.maximum(numbers - 1, 0)], bits[np.minimum(numbers + 2, len(bits) - 1)]
     goes_on = (before >> TWO_BYTES == TWO_HIGH_BITS) | (behind & LOW_HALF == TWO_HIGH_BITS)
     enough: Ints = numbers[goes_on]
@@ -120,7 +120,7 @@ def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
 
 
 def _high_where_text(words: np.ndarray) -> np.ndarray:
-    """Words with a high bit for each byte that may be of ASCII text, and no other bits."""
+    """Words with a high bit for each byte that may be ASCII text, and no other bits."""
     bits = words + TO_HIGH_BIT
     bits &= ~words
     bits &= HIGH_BITS

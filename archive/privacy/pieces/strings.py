@@ -1,8 +1,8 @@
 """The strings of a piece, line by line, each line once: files repeat them at every node, a search need not.
 
 A frame of a Python stack stays one line with the source that follows it. Strings that are JSON or pickles
-themselves are read in the same way, and so are those that have escapes, once more without these; what base64
-and the like in them stand for is a piece of its own.
+themselves are read in the same way, and strings with escapes again without these; what base64 and the like in
+them stand for is a piece of its own.
 
 The form of the bytes tells where strings are: JSON, a pickle, UTF-16 and UTF-32, or any other. A string may
 be a layer's bytes itself: JSON in JSON.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # --- layers
 
 SEAM = b'\n"\n'
-"""Stands between JSON and JSON, so that no string goes on, and no escape."""
+"""Stands between two texts of JSON, so that no string and no escape runs on."""
 
 
 FIRST = {*(bytes([code]) for code in b"[{ \n\x80"), *OLD_FIRST}
@@ -78,7 +78,7 @@ def with_form(texts: Sequence[bytes]) -> list[int]:
 
 
 def is_bytes(text: bytes) -> bool:
-    """Whether a string of a pickle, with NUL for controls, is no text: bytes have any form."""
+    """Whether a string of a pickle, with NUL for controls, isn't text: bytes have any form."""
     if b"\0" in text or text.isascii():
         return b"\0" in text
     try:
@@ -89,7 +89,7 @@ def is_bytes(text: bytes) -> bool:
 
 
 def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
-    """The strings in some bytes, by the bytes' form; of JSON those of ``shortest`` bytes or more."""
+    """The strings in some bytes, by the bytes' form; for JSON, those of ``shortest`` bytes or more."""
     file = numpy_file(data)
     if file is not None and (layer := of_file(data, file, allowance, outer)) is not None:
         return [layer]
@@ -119,7 +119,7 @@ def long_strings(data: bytes | memoryview, allowance: Allowance, words: Ints | N
 def layers_within(
     layer: Layer, strings: Sequence[NestedString], allowance: Allowance, shortest: int
 ) -> Iterator[Layer]:
-    """The layers of strings of a layer. All that are JSON have one, as they are many, small, and alike."""
+    """The layers of strings of a layer. All JSON shares one, as these are many, small, and alike."""
     json = [string for string in strings if is_json(string.text)]
     if json:
         joined = Joined([string.text for string in json], SEAM)
@@ -144,18 +144,18 @@ DEEPEST = 4
 FRAME = b'File "'
 FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
 LINE = 160
-"""Bytes of memory that a line costs besides its text."""
+"""Bytes of memory that a line takes besides its text."""
 
 
 BYTES = "bytes"
-"""How a string of a pickle stands for bytes."""
+"""How bytes are stored as a string of a pickle."""
 
 
 class StringInLayer(NamedTuple):
     """A string as it stands in a layer.
 
     Attributes:
-        layer: that it stands in.
+        layer: the layer that it is in.
         raw: as it stands there.
     """
 
@@ -173,7 +173,7 @@ class EncodedPart(NamedTuple):
     Attributes:
         data: the bytes.
         how: they are encoded.
-        string: that they are in.
+        string: the string that they are in.
         start: the first encoded letter in the decoded string.
     """
 
@@ -184,7 +184,7 @@ class EncodedPart(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether that is no text: a pickle, a zip, a stream."""
+        """Whether that isn't text: a pickle, a zip, a stream."""
         return self.how == BYTES or is_file(self.data)
 
     @property
@@ -205,14 +205,14 @@ class PieceStrings:
 
     Args:
         data: the bytes.
-        allowance: takes the memory that the strings cost.
-        shortest: bytes of a string of JSON that may tell something.
+        allowance: is charged the memory of the strings.
+        shortest: bytes of a string of JSON that may reveal something.
         in_numbers: whether the bytes are numbers, which have short strings by chance.
         words: of numbers, as in :func:`long_strings`.
 
     Attributes:
         encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
-        layers: pickles, JSON and texts, each as it stands in the one before; of numbers none.
+        layers: pickles, JSON and texts, each as it stands in the one before; empty for numbers.
     """
 
     def __init__(
@@ -261,22 +261,22 @@ class PieceStrings:
         return self._joined.texts[self._joined.number(position)]
 
     def times(self, position: int) -> int:
-        """How often the line is there that stands at a position in ``data``."""
+        """How often the line at a position in ``data`` occurs."""
         return self._times[self.line(position)]
 
     def place(self, position: int) -> int:
-        """The first byte of the record at which there is what stands at a position in ``data``."""
+        """The first byte of the record at which the text at a position in ``data`` occurs."""
         number, within = self._joined.place(position)
         layer, raw, begin = self._first[self._joined.texts[number]]
         return layer.place(raw, begin + within)
 
     def may_be_numbers(self, position: int) -> bool:
-        """Whether what stands at a position in ``data`` may be random bytes."""
+        """Whether the text at a position in ``data`` may be random bytes."""
         layer, raw, _ = self._first[self.line(position)]
         return isinstance(layer, PlainLayer) and layer.may_be_numbers(raw)
 
     def _read(self, layer: Layer, times: int, depth: int) -> None:
-        """Take the lines of a layer's strings, and read the layers of those that have their own."""
+        """Take the lines of a layer's strings, and read the layers in them."""
         self.layers.append(layer)
         raws = list(layer.counts)
         texts = [layer.decoded(raw) for raw in raws]
@@ -319,7 +319,7 @@ class PieceStrings:
                 self._read(inner, number, depth + 1)
 
     def _files(self, layer: Layer, raws: Sequence[bytes], wholes: Sequence[bytes]) -> set[int]:
-        """The numbers of strings that are files: any in Latin-1, and of tensors in bytes. They are kept."""
+        """The numbers of strings that are files: any in Latin-1, those of tensors in bytes. They are kept."""
         files, has_controls = set(), not isinstance(layer, PlainLayer)
         for number, whole in enumerate(wholes):
             may_be_latin = in_latin(whole, has_controls=has_controls)

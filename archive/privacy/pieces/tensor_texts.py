@@ -1,7 +1,7 @@
-"""The texts of a file of tensors that is no zip, put together: each with its end, at its place in the file.
+"""The texts of a file of tensors that isn't a zip, put together: each with its end, at its place in the file.
 
-A key and its text, if that is one line, are ``KEY="VALUE"``, so that they are read as an entry. What no
-record has, padding and bytes behind the last tensor, is read as well.
+A key and its text, if that is one line, are ``KEY="VALUE"``, so that they are read as an entry. Bytes that
+belong to no record, padding and those after the last tensor, are read as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archive.reader.tensor_files import ModelFile
 
 END, BETWEEN, BEHIND = b"\0", b'="', b'"\0'
-"""What stands behind a text; between a key and its value; behind a value."""
+"""What stands after a text; between a key and its value; after a value."""
 
 LONGEST_VALUE = 500
 """Bytes of a value that is read as a part of an entry."""
@@ -32,7 +32,7 @@ class RecordTexts(NamedTuple):
     """The texts of a record.
 
     Attributes:
-        record: its name; "" for what no record has.
+        record: its name; "" for bytes that belong to no record.
         kind: of the record.
         places: of the texts, ascending.
         are_ids: whether they name parts of the model.
@@ -48,7 +48,7 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
     """The texts of a file, by record."""
     kind = file.recognised.kind
     if kind is FileKind.GGUF:
-        from archive.formats.tensor_files.gguf import PAIRS, TABLE, places_of_texts  # noqa: PLC0415 (of this kind alone)
+        from archive.formats.tensor_files.gguf import PAIRS, TABLE, places_of_texts  # noqa: PLC0415 (only for this kind)
 
         texts, table = places_of_texts(file.data, allowance), file.own[TABLE].spans[0][0]
         names = bisect_left(texts, TextPlace(table, table))
@@ -78,10 +78,10 @@ def texts_of(file: ModelFile, allowance: Allowance) -> Iterator[RecordTexts]:
 
 
 class JoinedTexts(NamedTuple):
-    """Texts, one behind the other.
+    """Consecutive texts.
 
     Attributes:
-        data: their bytes; not copied where there is but one.
+        data: their bytes; not copied if there is only one.
         place: the byte of the file that a position in them stands for.
     """
 

@@ -1,8 +1,8 @@
 """A file → its pieces: records as stored and inflated, what is between them, and what is packed in records.
 
-Zips are found wherever they stand in bytes, and so is what no directory lists: fields of headers, and records
-that were hidden. What is packed is read within bounds: so deep, so many streams, so many bytes in all. The
-walker notes what cannot be read, and what is beyond a bound.
+Zips are found wherever they stand in bytes, and so is what no directory lists: fields of headers, and hidden
+records. What is packed is read within bounds: of depth, streams, and bytes in all. The walker notes what
+cannot be read, and what is beyond a bound.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 TENSORS_HEAD = 64
-"""First bytes by which a file of tensors may be known."""
+"""First bytes by which a file of tensors may be recognised."""
 
 # --- zips
 
@@ -57,7 +57,7 @@ HEADERS = re.compile(rb"PK(?:\x03\x04|\x01\x02)")
 
 
 def embedded(data: bytes) -> Iterator[tuple[int, int]]:
-    """The first byte of each zip in some bytes, and the one behind its last."""
+    """The first byte of each zip in some bytes, and the one after its last."""
     at = data.find(LOCAL.magic)
     while at >= 0 and (end := data.find(END.magic, at)) >= 0:
         is_whole = end + END.size <= len(data)
@@ -67,11 +67,11 @@ def embedded(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The bytes between two records, cut where a field of a header ends: a comment stands behind a name.
+    """The bytes between two records, cut where a field of a header ends: a comment follows a name.
 
     Args:
         start: the first byte between the records.
-        end: the one behind the last.
+        end: the one after the last.
     """
     gap, cuts = whole[start:end], {0, end - start}
     for match in HEADERS.finditer(gap):
@@ -92,7 +92,7 @@ def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]
 
 
 def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]) -> Iterator[int]:
-    """Where deflated bytes begin behind local headers that no directory lists.
+    """Where deflated bytes begin after local headers that no directory lists.
 
     Args:
         starts: where fields begin between records.
@@ -109,11 +109,11 @@ def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]
 # --- bounds
 
 DEEPEST = 4
-"""How deep zips, streams and base64 within one another are read."""
+"""How deep nested zips, streams and base64 are read."""
 MOST_STREAMS = 2_000
 """Streams of a file that are unpacked, or tried."""
 SHARE = 4
-"""The part of the allowed memory that all streams of a file may hold, one after the other."""
+"""The part of the allowed memory that all streams of a file may hold, in turn."""
 
 
 class UnpackBounds:
@@ -132,7 +132,7 @@ class UnpackBounds:
 
     @property
     def limit(self) -> int:
-        """Bytes that one more stream may hold."""
+        """Bytes that another stream may hold."""
         return min(self._bytes, self._allowance.memory - self._allowance.taken)
 
     def spend(self, work: int) -> None:
@@ -140,7 +140,7 @@ class UnpackBounds:
         self._bytes -= work
 
     def may_unpack(self, name: str, depth: int) -> bool:
-        """Whether one more stream may be unpacked; if not, a problem says so once.
+        """Whether another stream may be unpacked; if not, a problem says so once.
 
         Args:
             name: what the stream is called.
@@ -151,7 +151,7 @@ class UnpackBounds:
             return False
         if self._streams <= 0 or self._bytes <= 0:
             if not self._is_told:
-                self.tell(name, "packed, not read, nor is any behind it: too much in one file")
+                self.tell(name, "packed, not read, nor is any after it: too much in one file")
             self._is_told = True
             return False
         self._streams -= 1
@@ -165,7 +165,7 @@ class UnpackBounds:
 # --- walker
 
 BETWEEN = "between records"
-"""The record that stands for none where a place has to be named."""
+"""Stands for a record where a place has to be named and there is none."""
 INSIDE = "!"
 """Stands between a record and what is in it."""
 OBJECTS = ("custom_obj", "opaque_obj")
@@ -183,7 +183,7 @@ class Walker:
         roots: the folders that all records of a zip are in.
         read: bytes that were read.
         stored: bytes of what is packed, which were given besides.
-        passed_over: bytes of tensors that were not.
+        passed_over: bytes of tensors that were not read.
         problems: what could not be read as it should, and was read as plain bytes.
     """
 
@@ -209,7 +209,7 @@ class Walker:
             yield from self._plain(mapped.data, "", RecordKind.OTHER, 0)
 
     def tensor_file(self, archive: Archive, inside: str = "") -> Iterator[FilePiece]:
-        """The pieces of a file of tensors that is no zip, and of the shards that an index names.
+        """The pieces of a file of tensors that isn't a zip, and of the shards that an index names.
 
         Places are bytes of the file.
         """
@@ -261,7 +261,7 @@ class Walker:
             yield from self._record(record, kind, inside, depth)
 
     def _between(self, container: Container, inside: str, depth: int) -> Iterator[FilePiece]:
-        """The bytes of a zip that are no record's: headers with names, padding, directory, comment."""
+        """The bytes of a zip that belong to no record: headers with names, padding, directory, comment."""
         whole = container.data
         pieces: list[ReadableBuffer] = []
         at, source, end, length = [0], [0], 0, 0
@@ -304,7 +304,7 @@ class Walker:
             self._bounds.tell(name, f"{problem.found or problem}; its stored bytes were read")
             data = record.raw()
         if is_tensor:
-            # By chance a tensor's bytes begin as anything, so only what they are packed in as a whole counts.
+            # A tensor's bytes begin like anything by chance: only what packs all of them counts.
             with self._allowance.part() as part:
                 yield FilePiece(name, kind, data, part, in_numbers=True)
             self.read += len(data)
@@ -357,7 +357,7 @@ class Walker:
             yield from self.zip(container, name + INSIDE, depth + 1)
 
     def _companion(self, data: memoryview, name: str, kind: RecordKind) -> Iterator[FilePiece]:
-        """The strings of a companion, its raw records, and what stood behind shared objects."""
+        """The strings of a companion, its raw records, and what followed shared objects."""
         from archive.companion.parse import parse_companion  # noqa: PLC0415 (most archives have none)
 
         contents = parse_companion(data, self._allowance)

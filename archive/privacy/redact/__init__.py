@@ -1,13 +1,13 @@
-"""``redact`` takes out of an archive what tells of its builders, and proves that.
+"""``redact`` takes out of an archive what reveals its builders, and proves that it is gone.
 
-``rules`` says what is to go, and collects what went. A *rewriter* is a function ``(opened, rules, removed)``,
-which gives records by name: others in the place of those that the archive has, or None where one goes.
-``ranges`` rewrites TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata
-of exported programs, ``compiled`` the files of compiled models, ``effects`` paths in calls that log,
-``records`` sample inputs and extra files. No two rewrite the same record. ``names`` puts hashes in the place
-of names, which moves source ranges, too.
+``rules`` says what is to go, and collects what went. A *rewriter* is a function ``(opened, rules, removed)``
+that gives records by name: replacements of the archive's records, or None where one goes. ``ranges`` rewrites
+TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata of exported programs,
+``compiled`` the files of compiled models, ``effects`` paths in calls that log, ``records`` sample inputs and
+extra files. No two rewrite the same record. ``names`` replaces names by hashes, which moves source ranges,
+too.
 
-``writing`` makes the redacted archive of that, and the companion. The companion keeps what the archive was:
+``writing`` makes the redacted archive and the companion from that. The companion keeps what the archive was:
 with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
 the model itself were changed, the redacted archive has another archive id; the companion then has both.
 
@@ -15,8 +15,8 @@ the model itself were changed, the redacted archive has another archive id; the 
 for every text of these and for all that was removed, and lets ``leaks`` read it. Where one is left, or where
 something cannot be searched, nothing is written, unless that is asked for.
 
-Companions have a redaction of their own (``companions``), and so have the metadata of safetensors
-(``metadata``) and texts of what ``torch.save`` wrote (``checkpoints``).
+Companions have their own redaction (``companions``), and so do the metadata of safetensors (``metadata``) and
+texts of what ``torch.save`` wrote (``checkpoints``).
 
 Effects with other paths: a model that logs or warns names its file in them.
 
@@ -80,18 +80,18 @@ if TYPE_CHECKING:
 NO_INPUTS = b""
 """What PyTorch writes for a program without sample inputs; its loaders ask for the record."""
 BUNDLED = re.compile(rb"X(.{4})(" + BUNDLED_INPUTS + rb"\w+)", re.DOTALL)
-"""An attribute with sample inputs as pickles have its name, with its length before. Methods of the model give
-these inputs out, so that they cannot go."""
+"""The name of an attribute with sample inputs as pickles have it, after its length. Methods of the model
+return these inputs, so they cannot go."""
 OPTIONAL = {"reference_outputs", "representative_inputs"}
 """Records of ETRecords that may be missing, but not empty."""
 LONGEST = 1 << 12
-"""Bytes of a file by which it is searched for."""
+"""Bytes of a file that a search for it uses."""
 LEAST_DISTINCT = 8
 """Different bytes in a tensor that is searched for: zeros and ones stand anywhere."""
 
 
 def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
-    """The records of sample inputs, as those of programs without any; None where they may be missing."""
+    """The records of sample inputs, as programs without any have them; None where they may be missing."""
     made: dict[str, bytes | None] = {}
     for name in () if rules.inputs else _of_kind(opened, RecordKind.INPUTS):
         record = opened.records[name]
@@ -111,7 +111,7 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
 
 
 def without_extra(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
-    """No record in the place of each extra file."""
+    """None for each extra file."""
     made: dict[str, bytes | None] = {}
     for name in () if rules.extra else _of_kind(opened, RecordKind.EXTRA):
         made[name] = None
@@ -127,7 +127,7 @@ def _of_kind(opened: Archive, kind: RecordKind) -> list[str]:
 # --- hidden
 
 MOST_WORK = 4
-"""Elements of tensors that are marked, for each byte of a storage; views of more count from end to end."""
+"""Elements of tensors that are marked, per byte of a storage; views of more count from end to end."""
 
 
 def hidden_bytes(opened: Archive) -> Iterator[str]:
@@ -146,7 +146,7 @@ def hidden_bytes(opened: Archive) -> Iterator[str]:
     except LimitError:
         raise
     except ArchiveError as problem:
-        yield f"what tensors do not show, perhaps: {problem.found or problem}"
+        yield f"perhaps bytes that no tensor shows: {problem.found or problem}"
 
 
 def _shows_all(tensor: Tensor, size: int) -> bool:
@@ -187,7 +187,7 @@ def redacted_effects(opened: Archive, removed: Removed) -> dict[str, bytes]:
     Guards and state stay: the model computes with their values.
 
     Args:
-        removed: what became of the paths of source ranges.
+        removed: the paths of source ranges, and their replacements.
     """
     table = opened.effects
     if table is None:
@@ -252,16 +252,16 @@ def redact(
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Redaction:
-    """Take out of an archive what tells of its builders, and search the result for all that went.
+    """Take out of an archive what reveals its builders, and search the result for all that went.
 
     Args:
         source: the archive.
         out: where to write the redacted one: a path, or a binary file.
         companion: where to write what the archive was: the same.
-        preset: choices to begin with, of which those below may change single ones: ``publish``, for
+        preset: choices to begin with, each of which those below may change: ``publish``, for
             everybody; ``vendor``, for somebody who is to explain failures of the model. See
             :data:`archive.privacy.redact.rules.PRESETS`.
-        maps: prefixes of paths to replace, ``OLD=NEW``; of several that fit the longest one counts.
+        maps: prefixes of paths to replace, ``OLD=NEW``; if several fit, the longest counts.
         paths: what becomes of other paths: ``keep``; ``relative`` to site-packages, to Python's library, or
             to the folder that all others are in; ``basename``; ``none``. Unless they are kept, the folder
             inside the zip, whose name is that of the file when it was saved, becomes ``archive``.
@@ -275,19 +275,19 @@ def redact(
         inputs: whether sample inputs of exported programs stay, by default.
         extra: whether extra files stay, by default.
         times: what becomes of the dates of records: ``none``, by default, or ``keep``.
-        review: the review file: texts of the result that are not vocabulary, and that nobody has accepted in
-            it, are added to it, and left. See :func:`archive.review`.
+        review: the review file: texts of the result that are not vocabulary and not accepted in it are added
+            to it, and are left. See :func:`archive.review`.
         accept_names: accept all names there.
         reviewer: who accepts, for its header.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace existing files.
-        limits: what hostile input may cost.
+        limits: what hostile input may take.
 
     Raises:
         ImpossibleError: something is left, and ``partial`` is not given; or the archive is of a kind that is
             not redacted.
         ArchiveError: an option is wrong, the archive cannot be read or changed meanwhile, or a target exists
-            or is no regular file.
+            or isn't a regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
     choices = {"paths": paths, "source": text, "names": names, "ids": ids, "times": times}
@@ -320,9 +320,9 @@ def redact(
 
 
 def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed | None]:
-    """What all rewriters make of an archive, and what is gone then; and what became of its names.
+    """What all rewriters make of an archive, what is gone then, and what became of its names.
 
-    Records that an embedded companion stands for are not in the archive, and nothing takes their places.
+    Records that an embedded companion stands for are not in the archive, and are not replaced.
     """
     original, kind = opened.container.again, opened.recognised.kind
     removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind))

@@ -1,13 +1,13 @@
 """``redact_checkpoint`` replaces texts in what ``torch.save`` wrote; all else stays.
 
-Texts that are data become others: those that are the text to be replaced, or have it in them. Keys of dicts
-and elements of sets become others only if they are that text as a whole, and if no two become the same. What
-loading needs is never changed (:mod:`archive.privacy.redact.saved_texts` says what that is): where the text
-stands in that, its place is named, and nothing is written.
+Texts that are data are changed if they are the text to be replaced, or contain it. Keys of dicts and elements
+of sets are changed only if they are that text as a whole, and if no two become the same. What loading needs
+is never changed (:mod:`archive.privacy.redact.saved_texts` says what that is): where the text stands there,
+its place is named, and nothing is written.
 
 The pickle is read back and compared instruction by instruction, all other records byte by byte. Then all of
-the result is searched as that of an archive is (``proof``): what stands in bytes, in tensors, or in the name
-of the folder of all records, is not replaced, and then nothing is written.
+the result is searched like that of an archive (``proof``): a text in bytes, in tensors, or in the name of the
+folder of all records is not replaced, and then nothing is written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointRedaction", "redact_checkpoint"]
 
 SENTENCE_BYTES = 300
-"""Bytes of memory that a sentence costs besides its own."""
+"""Bytes of memory that a sentence takes besides its own."""
 NAMES = {"GLOBAL", "INST"}
 """Instructions with the name of a class or function."""
 
@@ -72,20 +72,20 @@ def redact_checkpoint(
         out: where to write the redacted one: a path, or a binary file.
         replace: texts to replace, ``VALUE=TEXT``, the longest first: wherever they stand in values, and keys
             that are such a text as a whole.
-        review: the review file: texts of the result that are not vocabulary, and that nobody has accepted in
-            it, are added to it, and left. See :func:`archive.review`.
+        review: the review file: texts of the result that are not vocabulary and not accepted in it are added
+            to it, and are left. See :func:`archive.review`.
         accept_names: accept all names there.
         reviewer: who accepts, for its header.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace an existing file.
-        limits: what hostile input may cost.
+        limits: what hostile input may take.
 
     Raises:
-        ImpossibleError: something is left, since loading needs it or since it is no text of the pickle, and
+        ImpossibleError: something is left, since loading needs it or it isn't a text of the pickle, and
             ``partial`` is not given.
-        ArchiveError: a replacement is none, two keys would be the same, the source is not what ``torch.save``
-            of PyTorch 1.6 or later wrote, is broken or changed meanwhile, or the target exists or is no
-            regular file.
+        ArchiveError: a replacement is malformed, two keys would be the same, the source is not what
+            ``torch.save`` of PyTorch 1.6 or later wrote, is broken or changed meanwhile, or the target exists
+            or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     values = replacements(replace)
@@ -114,7 +114,7 @@ def redact_checkpoint(
                 listing = choice.listing(Rules(), after.allowance)
                 kind = opened.recognised.kind
                 proof = prove(after.container, removed, after.allowance, kind, listing=listing)
-                for value in stays.values():  # its place is told, and why it stays
+                for value in stays.values():  # its place is named, and why it stays
                     proof.left.pop(("text", value.encode()), None)
                 changed = (text for text in saved.texts if text.at in texts)
                 result = CheckpointRedaction(
@@ -158,7 +158,7 @@ def _obstacle(text: SavedText, values: Mapping[str, str]) -> str:
 
 
 def _staying(saved: SavedTexts, values: Mapping[str, str], allowance: Allowance) -> dict[str, str]:
-    """Sentences about values that stay, each with the value: where it stands, and why it stays."""
+    """Sentences about values that stay, each with the value: where it is, and why it stays."""
     letters: list[tuple[int, str | bytes | bytearray, str]] = [
         (text.at, text, why) for text in saved.texts if (why := _obstacle(text, values))
     ]

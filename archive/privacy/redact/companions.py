@@ -1,9 +1,8 @@
 """``redact_companion`` writes a companion that can be given away, as its archive was redacted.
 
-Whoever gets it explains failures by it, of the archive as it was and as it was redacted, with the paths and
-lines that rules leave. Source ranges and programs' metadata are rewritten; of raw records, those of compiled
-models that lead to source stay. All else that a join needs is left out: so nothing comes back of what was
-taken out.
+It explains failures of the archive, original or redacted, with the paths and lines that rules leave. Source
+ranges and programs' metadata are rewritten; the raw records of compiled models that lead to source stay. All
+else that a join needs is left out, so nothing that was taken out comes back.
 """
 
 from __future__ import annotations
@@ -71,23 +70,23 @@ def redact_companion(
 ) -> CompanionRedaction:
     """Take paths and source text out of a companion, and search the result for all that went.
 
-    The result explains failures as :func:`redact` leaves them in an archive. No join gives the archive again.
+    The result explains failures as :func:`redact` leaves them in an archive. No join restores the archive.
 
     Args:
         source: the companion.
         out: where to write the redacted one: a path, or a binary file.
-        preset: as :func:`redact` has it; of its choices, those of paths and source text count.
+        preset: as :func:`redact` has it; its choices of paths and source text count.
         maps: prefixes of paths to replace, ``OLD=NEW``.
         paths: what becomes of other paths: ``keep``, ``relative``, ``basename``, ``none``.
         text: which lines of source text stay: ``keep``, ``lines``, ``none``.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace an existing file.
-        limits: what hostile input may cost.
+        limits: what hostile input may take.
 
     Raises:
         ImpossibleError: something is left, and ``partial`` is not given; or names of the archive are hashes.
-        ArchiveError: an option is wrong, the source is no companion, is broken or changed meanwhile, or the
-            target exists or is no regular file.
+        ArchiveError: an option is wrong, the source isn't a companion, is broken or changed meanwhile, or the
+            target exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     rules = Rules.of(maps, preset, paths=paths, source=text)

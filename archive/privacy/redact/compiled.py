@@ -58,7 +58,7 @@ INCLUDE = re.compile(rb"(?m)^#include .*$")
 TENSORS = (".bin", ".pt")
 """Files of weights."""
 COPIES = 4
-"""Times that a record is in memory: itself, changed, as one text and another."""
+"""Copies of a record in memory: itself, changed, as one text and another."""
 STACK_TRACES = "stack_traces"
 
 
@@ -122,7 +122,7 @@ class _Compiled:
 
     @cached_property
     def _names(self) -> dict[bytes, bytes]:
-        """What becomes of each path. The package's own files keep their names: their records have them."""
+        """What each path becomes. The package's own files keep their names: their records have them."""
         own = set(map(encoded, self._model.records))
         names = self._rules.renamed(path for file in self._model.records for path in self._paths(file))
         for path, new in names.items():
@@ -133,7 +133,7 @@ class _Compiled:
 
     @cached_property
     def _mapped(self) -> dict[bytes, bytes]:
-        """What each path becomes by maps only."""
+        """What only maps make of each path."""
         return replace(self._rules, paths="keep").renamed(self._names)
 
     @cached_property
@@ -164,7 +164,7 @@ class _Compiled:
         data = self._model.view(file)
         try:
             return source_texts(data, parse_object(data)) if is_elf(data) else []
-        except ArchiveError:  # `verify` tells; it stays as it is
+        except ArchiveError:  # `verify` reports it; it stays as it is
             return []
 
     def _needed(self, file: str) -> bytes:
@@ -185,7 +185,7 @@ class _Compiled:
         record = self._model.records[file]
         parts = self._opened.spare.cuts.get(record)
         if why := self._opened.spare.whole.get(record):
-            self._removed.stays.append(f"{record}: what no loader maps, if there is some: {why}")
+            self._removed.stays.append(f"{record}: what no loader maps, if any: {why}")
         changed = bytearray(data if parts is None else parts.left)
         for start, end, is_path in self._texts(file):
             text = bytes(data[start:end])

@@ -1,16 +1,16 @@
 """``redact_metadata`` takes texts out of the metadata of safetensors; tensors and their names stay.
 
-Of each value of ``__metadata__``, in this order:
+Each value of ``__metadata__`` is treated in this order:
 
 1. texts that are to be replaced are, also in its key;
 2. paths become what rules say;
-3. if something is still in it that has to go (a path, a name of a user or host, an address, a URL, a key),
-   or what it became is such a name (behind ``author``, the last part of a path), the member goes as a whole.
+3. if it still has something that has to go (a path, a name of a user or host, an address, a URL, a key), or
+   has become such a name (after ``author``, the last part of a path), the member goes as a whole.
 
-The header is written anew, padded with blanks to a multiple of 8 bytes as the package does it. The data
-behind it are the same to the byte, and so is what the header says of tensors; both are read back. Then all of
-the result is searched as that of an archive is (``proof``): what stands in tensors, or in their names, cannot
-be taken out, and then nothing is written.
+The header is rewritten, padded with blanks to a multiple of 8 bytes as the package does it. The data after it
+are the same to the byte, and so is what the header says of tensors; both are read back. Then all of the
+result is searched like that of an archive (``proof``): what is in tensors, or in their names, cannot be taken
+out, and then nothing is written.
 """
 
 from __future__ import annotations
@@ -75,22 +75,22 @@ def redact_metadata(
     Args:
         source: the file.
         out: where to write the redacted one: a path, or a binary file.
-        preset: as :func:`archive.redact` has it; of its choices, those of paths and of what tells of people.
+        preset: as :func:`archive.redact` has it; its choices of paths and of what reveals people count.
         maps: prefixes of paths to replace, ``OLD=NEW``.
         paths: what becomes of other paths: ``keep``, ``relative``, ``basename``, ``none``.
         replace: texts to replace wherever they stand in metadata, ``VALUE=TEXT``, the longest first.
-        review: the review file: texts of the result that are not vocabulary, and that nobody has accepted in
-            it, are added to it, and left. See :func:`archive.review`.
+        review: the review file: texts of the result that are not vocabulary and not accepted in it are added
+            to it, and are left. See :func:`archive.review`.
         accept_names: accept all names there.
         reviewer: who accepts, for its header.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace an existing file.
-        limits: what hostile input may cost.
+        limits: what hostile input may take.
 
     Raises:
         ImpossibleError: something is left, and ``partial`` is not given.
-        ArchiveError: an option is wrong, the source is no file of safetensors, is broken or changed
-            meanwhile, or the target exists or is no regular file.
+        ArchiveError: an option is wrong, the source isn't a file of safetensors, is broken or changed
+            meanwhile, or the target exists or isn't a regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     values = replacements(replace)
@@ -135,7 +135,7 @@ def redact_metadata(
 def _redacted(
     metadata: Mapping[str, str], values: Mapping[str, str], rules: Rules, removed: Removed
 ) -> dict[str, str]:
-    """The metadata as rules have it."""
+    """The metadata by the rules."""
     made: dict[str, str] = {}
     for key, value in metadata.items():
         pair = [replaced(text, values) for text in (key, value)]
@@ -148,7 +148,7 @@ def _redacted(
 
 
 def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
-    """The numbers of lines, each a member, that have become an entry with a name that has to go."""
+    """The numbers of lines, each a member, that have become an entry with a name that must go."""
     joined, meant = Joined(lines, b"\n"), targets(rules)
     return {
         joined.number(at)
@@ -158,7 +158,7 @@ def _naming(lines: Sequence[bytes], rules: Rules) -> set[int]:
 
 
 def _with_other_paths(value: str, rules: Rules, removed: Removed) -> str:
-    """A value whose paths are what rules say."""
+    """A value with its paths by the rules."""
     data = value.encode()
     going = [
         (detection.at, detection.text)

@@ -3,7 +3,7 @@
 ======================  =====================================================================================
 metadata of a node      what becomes of it
 ======================  =====================================================================================
-``stack_trace``         other files; with ``--source none`` no lines of code. One that is none as Python
+``stack_trace``         other files; with ``--source none`` no lines of code. One that isn't as Python
                         prints them goes
 ``custom``, other keys  other paths; they are notes in free text, and go with ``--source none``
 all others              other paths, where there are some; ids of a run are numbered anew, and names of
@@ -83,7 +83,7 @@ def redacted_programs(
 
 
 def rewrites_metadata(rules: Rules) -> bool:
-    """Whether metadata of nodes become others."""
+    """Whether metadata of nodes change."""
     return bool(rules.maps) or {rules.paths, rules.source, rules.ids} != {"keep"}
 
 
@@ -137,7 +137,7 @@ def _notes(tree: Any) -> dict[str, str]:  # noqa: ANN401 (JSON)
 
 
 def strings_in(text: str) -> list[str]:
-    """The strings of a text that is JSON, keys, too; of another one itself."""
+    """The strings of a text that is JSON, keys, too; any other text itself."""
     strings: list[str] = []
 
     def take(string: str) -> str:
@@ -149,7 +149,7 @@ def strings_in(text: str) -> list[str]:
 
 
 def changed_strings(text: str, change: Callable[[str], str]) -> str:
-    """A text with other strings: those of its JSON if that is what it is, else itself as a whole."""
+    """A text with other strings: those of its JSON, if it is JSON, else the text as a whole."""
     try:
         tree = json.loads(text) if text[:1] in ("{", "[") else text
         changed = _changed(tree, change)

@@ -1,8 +1,8 @@
 """What a redaction promises: which findings of ``leaks`` in the original must not be in the result.
 
-``leaks`` reads the original first. What it finds of the kinds that the rules take out is looked for in the
-result by the proof, in every encoding, and ``leaks`` reads the result, too: what it finds there is left, or
-was to be kept.
+``leaks`` reads the original first. The proof looks in the result, in every encoding, for what it finds of the
+kinds that the rules take out, and ``leaks`` reads the result, too: what it finds there is left, or was to be
+kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ What = Literal[
 SOUGHT: dict[LeakKind, What] = dict.fromkeys(PATHS, "path")
 SOUGHT[LeakKind.USER], SOUGHT[LeakKind.HOST], SOUGHT[LeakKind.EMAIL] = "user name", "host name", "address"
 SOUGHT[LeakKind.URL], SOUGHT[LeakKind.KEY] = "URL", "key"
-"""Kinds of findings whose texts must not stand anywhere, and what these are."""
+"""Kinds of findings with texts that must not stand anywhere, and what these are."""
 
 
 class Judgement(NamedTuple):
@@ -52,7 +52,7 @@ class Judgement(NamedTuple):
 
     Attributes:
         left: what was to go: texts, and sentences about them.
-        kept: what was not.
+        kept: what was to stay.
         remedies: how each kind of what is left gets out.
     """
 
@@ -84,7 +84,7 @@ def to_remove(
     """What a redaction must take out wherever it stands; rewriters add what they remove.
 
     Args:
-        known: gives the lines of its source text, if they can be read from what is open already.
+        known: returns the lines of its source text, if they can be read from what is open already.
     """
     if not rules.people and rules.paths == "keep" and not rules.maps:
         return Removed()
@@ -108,7 +108,7 @@ def to_remove(
 
 
 def judged(finder: Finder, rules: Rules) -> Judgement:
-    """What ``leaks`` finds in a result, told apart by what rules promise."""
+    """What ``leaks`` finds in a result, split by what rules promise."""
     leaks = finder.found(_allowed(rules))
     left: list[Finding] = []
     may_stay: list[Finding] = []
@@ -124,7 +124,7 @@ def judged(finder: Finder, rules: Rules) -> Judgement:
 
 
 def _allowed(rules: Rules) -> Allowed:
-    """Patterns of what maps put in the place of paths, which is meant to be there, with the names in that."""
+    """Patterns of what maps put in the place of paths, which is meant to be there, and of the names in it."""
     paths = [f"{kind}={escape(new.decode())}*" for _, new in rules.maps for kind in LeakKind if kind.is_path]
     parts = [part.decode(errors="replace") for part in sorted(targets(rules))]
     return Allowed(paths + [f"{kind}={escape(part)}" for part in parts for kind in NAMES])

@@ -2,12 +2,12 @@
 
 A file is read as stored and as inflated, with all that records hold: zips, companions, compressed streams
 and sections, base64 (the room ``pieces``). Texts are looked for in UTF-8, UTF-16 and UTF-32, as they are and
-escaped as in JSON, once and twice; in the strings of records without their escapes, too, and in the letters
-that base64 and the like have for them. What cannot be read is named. ``leaks`` reads the same pieces.
+escaped as in JSON, once and twice; also in the strings of records without their escapes, and in the letters
+of base64 and the like. What cannot be read is named. ``leaks`` reads the same pieces.
 
 What ``leaks`` found in the original, and paths, are looked for in either case and with either slash. A name
-is found where it is a whole word: ``gate`` is not left in ``aggregate``; that of a user or host also as a
-part of a name, ``AnnNet``. Short ones are not looked for in tensors, whose bytes spell any word by chance. A
+is found where it is a whole word: ``gate`` is not left in ``aggregate``; a name of a user or host also as a
+part of a name, ``AnnNet``. Short names are not looked for in tensors: their bytes spell any word by chance. A
 line of one word, such as the argument ``training,``, is not left in a sentence with that word.
 """
 
@@ -51,22 +51,22 @@ IN_ANY_CASE: tuple[What, ...] = ("path", "folder", *OF_PEOPLE, "address", "URL",
 SHORTEST_IN_TENSORS = 8
 """Bytes of the shortest name that is looked for in tensors."""
 LONGEST_CARRIER = 80
-"""Bytes of a name that carries that of a person, at most."""
+"""Most bytes of a name that carries that of a person."""
 MOST_CARRIERS = 20
 LETTER = re.compile(rb"\w")
 ONE_WORD = re.compile(rb"\W*+\w++\W*+")
 BEFORE, BEHIND = re.compile(rb"\w +\Z"), re.compile(rb" +\w")
-"""Another word before a word, or behind."""
+"""Another word before a word, or after it."""
 OF_PYTHON = {b"module", b"lambda", b"genexpr", b"listcomp", b"dictcomp", b"setcomp", b"string", b"stdin"}
-"""What Python calls code that has no name, in angle brackets: ``<module>`` is no function ``module``."""
+"""What Python calls code without a name, in angle brackets: ``<module>`` isn't a function ``module``."""
 AROUND = 8
-"""Bytes before a word and behind that are looked at."""
+"""Bytes before and after a word that are looked at."""
 FORM_BYTES, COPIES = 900, 1
 """Bytes of memory that a search takes for each form of a text, and copies of it."""
 
 
 class Sought(NamedTuple):
-    """A text that is looked for: what it is, itself, and the spelling that is meant."""
+    """A text that is looked for: what it is, the text, and the spelling that its bytes stand for."""
 
     what: What
     text: bytes
@@ -89,8 +89,8 @@ class Proof:
         unread: records that could not be searched, and why.
         read: bytes that were searched, inflated ones besides those as stored.
         carriers: names of classes, files and records that carry the name of a user or host.
-        finder: what has read the same pieces for `leaks`.
-        listing: what has their texts that are not vocabulary, if these are listed.
+        finder: has read the same pieces for `leaks`.
+        listing: has their texts that are not vocabulary, if these are listed.
     """
 
     finder: Finder
@@ -115,7 +115,7 @@ def prove(  # noqa: PLR0917 (what a proof is of)
     """Search a file of a kind for all that was removed, and look at it as `leaks` does.
 
     Args:
-        file: a zip, or an opened file of tensors that is none.
+        file: a zip, or an opened file of tensors that isn't one.
         known: the lines of its source text.
         listing: takes the same pieces, if texts that are not vocabulary are asked for.
     """
@@ -165,7 +165,7 @@ def prove(  # noqa: PLR0917 (what a proof is of)
 def _search(
     pieces: Iterable[FilePiece], forms: Forms, proof: Proof, allowance: Allowance, walker: Walker
 ) -> None:
-    """Search all pieces of a file, and the strings in them, as they are without escapes."""
+    """Search all pieces of a file, and the strings in them without escapes."""
     folded: Forms = {form.lower(): sought for form, sought in forms.items() if sought.what in IN_ANY_CASE}
     exact: Forms = {form: sought for form, sought in forms.items() if sought.what not in IN_ANY_CASE}
     whole, small, large = Search(forms), Search(exact), Search(folded)
@@ -234,9 +234,9 @@ def _hits(
 
 
 def _note(piece: FilePiece, hits: Iterable[_Hit], proof: Proof, byte: Callable[[int], int]) -> None:
-    """Note what was found in a piece, without lines of the model's code; ``byte`` tells where in the piece.
+    """Note what was found in a piece, except lines of the model's code; ``byte`` says where in the piece.
 
-    Bytecode has the strings of code as constants, where lines of a text in quotes stand, too.
+    Bytecode has the strings of code as constants, among them lines of a text in quotes.
     """
     is_model = is_code(piece.record) or piece.record == BYTECODE
     for at, what, text, around in hits:

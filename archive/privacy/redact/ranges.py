@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 BLANK = b" "
 ROW_BYTES, SOURCE_BYTES = 64, 80
-"""Bytes of memory that a row and a source cost while they are rewritten."""
+"""Bytes of memory that a row and a source take while they are rewritten."""
 COPIES = 4
-"""Times that a text that is no stack is there while it becomes another one."""
+"""Copies of a text that isn't a stack while it is rewritten."""
 
 
 class _LineStrings:
@@ -44,7 +44,7 @@ class _LineStrings:
         self._ended: dict[bytes, int] = {}
 
     def pieces(self, lines: Sequence[bytes]) -> list[int]:
-        """The strings that a text is put together of."""
+        """The strings that make up a text."""
         *whole, rest = lines
         numbers = [self._ended.get(line, -1) for line in whole]
         for at, line in enumerate(whole):
@@ -87,7 +87,7 @@ def redacted_ranges(
 def redacted(
     table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance, renamed: Renamed | None = None
 ) -> RangeTable:
-    """The table with other paths and texts, and, of code that was renamed, with other places and names.
+    """The table with other paths and texts, and, for renamed code, other places and names.
 
     Args:
         removed: takes what is removed.
@@ -142,7 +142,7 @@ def redacted(
 def check_lines(
     before: RangeTable, after: RangeTable, allowance: Allowance, renamed: Renamed | None = None
 ) -> None:
-    """Refuse a table whose rows, tags or line numbers are others than before.
+    """Refuse a table with other rows, tags or line numbers than before.
 
     Args:
         renamed: the archive with other names, if they are not kept.
@@ -171,7 +171,7 @@ def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
 
 
 def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:
-    """A text without its lines, or with the code of those that a range is on and that tell of nobody.
+    """A text without its lines, or with the code of those that a range is on and that reveal nobody.
 
     Those keep their lengths, so that ranges stay apart, as their tags do. Others become one blank.
 
@@ -196,7 +196,7 @@ def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keep
 
 
 def _bounds(lines: Sequence[bytes]) -> Ints:
-    """Where each line begins, and where another one would behind the last."""
+    """Where each line begins, and where another would after the last."""
     return firsts(np.array([len(line) + 1 for line in lines]))
 
 
@@ -212,10 +212,10 @@ def _marked(lines: Sequence[bytes], start: Ints, end: Ints) -> set[int]:
 
 
 def _moved(positions: Ints, before: Sequence[bytes], after: Sequence[bytes]) -> Ints:
-    """Positions in a text as those in another one: on the same line, at most at its end."""
+    """Positions in one text mapped to another: on the same line, at most at its end."""
     old, new = _bounds(before), _bounds(after)
     line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(before) - 1)
-    behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
+    behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range past its text
     moved: Ints = new[line] + np.minimum(positions - old[line], np.diff(new)[line] - 1) + behind
     return moved
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from archive.privacy.leaks import LeakKind
 
 TEXT_BYTES = 150
-"""Bytes of memory that a removed text costs besides its own."""
+"""Bytes of memory that a removed text takes besides its own."""
 MOST_FOLDERS = 32
 """Separators of a path up to which its folders are looked for: all of a deep path's would be quadratic."""
 
@@ -38,7 +38,7 @@ class Telling:
 
     @cached_property
     def _search(self) -> tuple[Search, set[bytes]]:
-        """Finds the texts in lower case, and those of them that are names."""
+        """Finds the texts in lower case, and the names among them."""
         lowered = {
             kind: {spelling.lower() for text in texts for spelling in spellings_of(text)}
             for kind, texts in self.by_kind.items()
@@ -48,7 +48,7 @@ class Telling:
         return Search(text for text in every if len(text) >= SHORTEST), names
 
     def tells(self, code: bytes) -> bool:
-        """Whether code has one of the texts; that of many nodes is the same."""
+        """Whether code has one of the texts; many nodes have the same code."""
         if code not in self._told:
             self._told[code] = bool(self.lines([code]))
         return self._told[code]
@@ -76,7 +76,7 @@ class Removed:
         kept_paths: what stands in the place of paths, and paths that stay.
         kept_lines: the lines that stay.
         names: of classes and attributes.
-        texts: that are replaced wherever they stand.
+        texts: texts that are replaced wherever they stand.
         roots: folders of all records.
         files: the first bytes of extra files, and of tensors of sample inputs.
         became: what stands in the place of paths of source files, and of those that stay.
@@ -84,8 +84,8 @@ class Removed:
         ways: how what is left gets out, in sentences.
         stays: what cannot go, and why, in words.
         telling: what ``leaks`` found in the original that must not stand anywhere.
-        words: names of users and hosts among that which are words of models or too short: they stand
-            anywhere, so they are not looked for.
+        words: names of users and hosts in it that are words of models or too short: they stand anywhere,
+            so they are not looked for.
     """
 
     paths: set[bytes] = field(default_factory=set)
@@ -110,7 +110,7 @@ class Removed:
         return sum(TEXT_BYTES * len(some) + sum(map(len, some)) for some in texts)
 
     def renamed(self, names: dict[bytes, bytes]) -> None:
-        """Note paths, and what became of them."""
+        """Note paths and their replacements."""
         self.paths |= {old for old, new in names.items() if old != new and old}
         self.kept_paths |= set(names.values())
         self.became |= names
@@ -121,7 +121,7 @@ class Removed:
 
     @property
     def folders(self) -> set[bytes]:
-        """The folders of removed absolute paths, two parts long and longer; of deep paths the outer ones.
+        """The folders of removed absolute paths, two or more parts long; for deep paths only the outer ones.
 
         Where an inner folder is left, so are those that it is in.
         """

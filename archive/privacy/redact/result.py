@@ -53,18 +53,18 @@ class Redaction(Searched):
         in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
-        unaccepted: how many names, keys and values nobody has accepted that are not vocabulary, by role;
-            empty where they were not listed.
+        unaccepted: how many names, keys and values are neither vocabulary nor accepted, by role; empty where
+            they were not listed.
         kept: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
         carriers: names of classes, files and records that carry the name of a user or host.
         remedies: how each kind of what is left gets out.
         stays: what these options would take out and cannot, and why.
         rewritten: records that the result has with other bytes.
-        gone: records that it does not have, or without content.
+        gone: records that it does not have, or only without content.
         exact: whether a join gives the whole original back to the byte, or only its records.
         archive_id: of the archive, in hex.
         redacted_id: of the redacted archive, in hex; the same unless records of the model were rewritten.
-        refused: why PyTorch 2.13 refuses to load the result: the loader and its message. Of exported
+        refused: why PyTorch 2.13 refuses to load the result: the loader and its message. For exported
             programs, this is not known.
     """
 
@@ -134,7 +134,7 @@ class MetadataRedaction(Searched):
         out_size: of the redacted one.
         gone: keys of metadata that it does not have.
         changed: keys of metadata with other values.
-        absent: what was to be replaced, and stands in no text of metadata.
+        absent: what was to be replaced, and is in no text of metadata.
         sought: how many removed texts it was searched for, by what they are, as :class:`archive.Redaction`
             has it; ``text`` is what was replaced.
         unsought: removed texts that it was not searched for: too short, a common word, or part of what stays.
@@ -171,8 +171,8 @@ class CheckpointRedaction(Searched):
     Attributes:
         size: of the file.
         out_size: of the redacted one.
-        changed: the places of the texts of its pickle, ``data.pkl``, that are others now.
-        absent: what was to be replaced, and stands in no text of the pickle.
+        changed: the places of the texts of its pickle, ``data.pkl``, that have changed.
+        absent: what was to be replaced, and is in no text of the pickle.
         sought: how many removed texts it was searched for, by what they are: ``text`` is what was replaced.
         unsought: removed texts that it was not searched for: too short.
         left: what is still there and was to go, as :class:`archive.Redaction` has it, and why.
@@ -252,8 +252,8 @@ def redaction(
 def proven(
     proof: Proof, rules: Rules, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
 ) -> dict[str, Any]:
-    """What all results have of the search, and of what `leaks` finds in the result, as their attributes."""
-    from archive.privacy.redact.promises import judged  # noqa: PLC0415 (who only shows results does without)
+    """What all results say of the search, and of what `leaks` finds in the result, as their attributes."""
+    from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
 
     judgement = judged(proof.finder, rules)
     texts = {text for _, text in proof.left}
@@ -273,7 +273,7 @@ def proven(
 
 
 def check_clean(file: str, result: AnyRedaction) -> None:
-    """Refuse a result that is not clean.
+    """Refuse a result that isn't clean.
 
     Raises:
         ImpossibleError: something is left; its facts are the result.
@@ -281,7 +281,7 @@ def check_clean(file: str, result: AnyRedaction) -> None:
     left = result.left
     if left:
         why = f"would be left: {several(left)}"
-        advice = "pass --partial to write it all the same"
+        advice = "pass --partial to write it anyway"
         refusal = ImpossibleError(f"{why}; {advice}", file=file, in_python="partial=True")
         refusal.facts = result
         raise refusal

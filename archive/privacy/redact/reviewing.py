@@ -1,4 +1,4 @@
-"""The review of a result: the proof lists its texts last, and those that nobody has accepted are left.
+"""The review of a result: the proof lists its texts last, and unaccepted ones are left.
 
 Without a review file, presets count them.
 """
@@ -31,7 +31,7 @@ class ReviewChoice(NamedTuple):
     """What was asked for.
 
     Attributes:
-        path: the review file; None for none.
+        path: the review file; None if there is none.
         accept_names: accept all rows of names.
         reviewer: who accepts.
     """
@@ -41,7 +41,7 @@ class ReviewChoice(NamedTuple):
     reviewer: str | None = None
 
     def check(self) -> None:
-        """Refuse choices without a file, and a file that is no review, before any work is done."""
+        """Refuse choices without a file, and a file that isn't a review, before any work is done."""
         if self.path is not None:
             read_review(self.path)
         elif self.accept_names or self.reviewer is not None:
@@ -57,7 +57,7 @@ class ReviewChoice(NamedTuple):
 def unaccepted(
     listing: Listing | None, data: memoryview, choice: ReviewChoice, removed: Removed
 ) -> dict[str, int]:
-    """How many texts of the result nobody has accepted, by role; with a review file, they are noted as left.
+    """How many texts of the result are not accepted, by role; with a review file, they are noted as left.
 
     Args:
         listing: has the texts of all pieces; None where the result is not listed.

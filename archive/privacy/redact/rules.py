@@ -1,4 +1,4 @@
-"""The rules by which an archive is rewritten: what becomes of paths, lines, names, ids and dates."""
+"""The rules for rewriting an archive: what paths, lines, names, ids and dates become."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PRESETS: dict[str, dict[str, str | bool]] = {
     },
     "vendor": {"paths": "relative", "source": "lines", "inputs": False, "people": True},
 }
-"""Choices for those that a file is to be given to: everybody, or somebody who is to explain its failures."""
+"""Choices by who gets the file: everybody, or somebody who is to explain its failures."""
 
 OPTIONS = "--for, --map, --paths, --source, --names, --ids, --no-inputs or --no-extra"
 """Options that take something out."""
@@ -57,7 +57,7 @@ ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
 OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
 """Begins relative paths that may lead anywhere."""
 LEAST_FOLDERS = 2
-"""Folders that absolute paths have in common, at least, to be given relative to them."""
+"""Least number of folders that absolute paths share to be given relative to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Rules:
         ids: what becomes of the ids of a run in exported programs.
         inputs: whether sample inputs stay.
         extra: whether extra files stay.
-        people: whether all that tells of people and machines has to be gone: paths, names, addresses, keys.
+        people: whether all that reveals people and machines must be gone: paths, names, addresses, keys.
     """
 
     maps: tuple[tuple[bytes, bytes], ...] = ()
@@ -137,7 +137,7 @@ class Rules:
         return root if self.paths == "keep" or not root else UNNAMED_ROOT
 
     def renamed(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
-        """What becomes of each of an archive's paths."""
+        """What each path of an archive becomes."""
         became: dict[bytes, bytes] = {}
         others = []
         for path in sorted(set(paths)):
@@ -157,7 +157,7 @@ class Rules:
 
 
 def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Each path relative to a library, or to the folder that all of a home are in, or all others."""
+    """Each path relative to a library, or to the folder that all of its home, or all others, are in."""
     homes = {path: home for path in paths if (home := home_of(path)) and not LIBRARY.match(path)}
     folders = {path: path[:end] for path, (end, _) in homes.items() if end < len(path)}
     groups = defaultdict[bytes, list[bytes]](list)
@@ -181,7 +181,7 @@ def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
 
 
 def _common(paths: Sequence[bytes]) -> int:
-    """How many parts of absolute paths name the folder that all are in; 0 where that is none of use."""
+    """How many parts of absolute paths name the folder that all are in; 0 where that is useless."""
     levels = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
     shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels)]
     return len(shared) if len([part for part in shared if part]) >= LEAST_FOLDERS else 0
@@ -202,13 +202,13 @@ def replacements(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def replaced(text: str, values: Mapping[str, str]) -> str:
-    """A text in which others stand for some."""
+    """A text with some texts in it replaced by others."""
     for old, new in values.items():
         text = text.replace(old, new)
     return text
 
 
 def absent_in(texts: Iterable[str], values: Iterable[str]) -> tuple[str, ...]:
-    """The values that stand in none of some texts."""
+    """The values that none of some texts contains."""
     every = list(texts)
     return tuple(value for value in values if not any(value in text for text in every))

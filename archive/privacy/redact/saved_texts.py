@@ -6,11 +6,11 @@ from protocol 4 on, says how many bytes there are to its end. A text gets the in
 pickler gives it in this protocol (``save_str`` in ``Lib/pickle.py``). A text that is used in several places
 is one instruction, which the memo has; so it has all their uses.
 
-*Data* is what ``torch.load`` gives to its caller as it stands here: items of lists, tuples and sets, keys and
-values of dicts, of ``OrderedDict`` and ``defaultdict``, and attributes of ``OrderedDict``,
-``argparse.Namespace`` and ``types.SimpleNamespace``. All else may be *needed* to load it: names of classes,
-functions and attributes, what is in storages' ids, arguments of every other call, and states of all other
-objects, whose classes do with them what they want. A text that is not known to be data is taken as needed.
+*Data* is what ``torch.load`` returns unchanged: items of lists, tuples and sets, keys and values of dicts, of
+``OrderedDict`` and ``defaultdict``, and attributes of ``OrderedDict``, ``argparse.Namespace`` and
+``types.SimpleNamespace``. All else may be *needed* to load it: names of classes, functions and attributes,
+parts of storages' ids, arguments of every other call, and states of all other objects, with which their
+classes may do anything. A text that is not known to be data counts as needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADS = {"SHORT_BINUNICODE": 2, "BINUNICODE": 5, "BINUNICODE8": 9}
 """Bytes of an instruction before its text."""
 FRAME_BYTES = 9
 TEXT_BYTES = 120
-"""Bytes of memory that a text costs besides its own, and the value of an instruction while uses are found."""
+"""Bytes of memory that a text takes besides its own, and the value of an instruction while uses are found."""
 CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "BINPERSID"}
 WITH_ATTRIBUTES = (DICTS[1], Global("argparse", "Namespace"), Global("types", "SimpleNamespace"))
 UNKNOWN = "part of nothing that is loaded"
@@ -45,10 +45,10 @@ class SavedText(str):
 
     Attributes:
         at: the byte of its instruction.
-        end: the byte behind that.
+        end: the byte after that.
         is_data: whether it stands somewhere as a value.
         is_key: whether it stands somewhere as a key of a dict, or in a set.
-        needed: what it is needed for; "" where it is not.
+        needed: what it is needed for; "" if it isn't.
     """
 
     __slots__ = ("at", "end", "is_data", "is_key", "needed")
@@ -61,12 +61,12 @@ class SavedText(str):
 
     @property
     def obstacle(self) -> str:
-        """Why it must stay as it is; "" where it may be another."""
+        """Why it must stay as it is; "" where it may change."""
         return self.needed or ("" if self.is_data or self.is_key else UNKNOWN)
 
 
 class Fixed(NamedTuple):
-    """Letters of a pickle that are none of its texts: names of classes, bytes, texts of Python 2.
+    """Letters of a pickle that don't belong to its texts: names of classes, bytes, texts of Python 2.
 
     Attributes:
         at: the byte of the instruction.
@@ -87,7 +87,7 @@ class SavedTexts(NamedTuple):
         fixed: other letters.
         keys: the keys of each dict, and the elements of each set, that are data.
         protocol: of the pickle.
-        frames: the first byte in each frame, and the one behind the last.
+        frames: the first byte in each frame, and the one after the last.
     """
 
     texts: Sequence[SavedText]
@@ -112,7 +112,7 @@ def texts_of(data: memoryview, allowance: Allowance) -> SavedTexts:
 
 
 class _TextMachine(Machine):
-    """Notes texts, and of each call and state what it may need, whether or not its result is used."""
+    """Notes texts, and what each call and state may need, whether or not its result is used."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -217,7 +217,7 @@ def _mark_data(top: object, needed: set[int]) -> Iterator[Sequence[object]]:
             if isinstance(key, SavedText):
                 key.is_key = True
             else:
-                _mark_needed(key, "part of a key that is no text", needed)
+                _mark_needed(key, "part of a key that isn't a text", needed)
         if keys:
             yield keys
 
@@ -228,7 +228,7 @@ def with_texts(data: memoryview, saved: SavedTexts, texts: Mapping[int, str]) ->
     Args:
         data: the pickle.
         saved: its texts.
-        texts: the new ones, by the byte where each stands now.
+        texts: the new ones, by the byte of the old ones.
     """
     changes = [
         (text.at, text.end, _instruction(texts[text.at], saved.protocol))
@@ -257,13 +257,13 @@ def _instruction(text: str, protocol: int) -> bytes:
 def _grown(
     frames: Sequence[tuple[int, int]], changes: Sequence[tuple[int, int, bytes]], size: int
 ) -> list[int]:
-    """By how many bytes each frame of a pickle becomes longer; changes are in its order, as frames are."""
+    """By how many bytes each frame of a pickle grows; changes are in its order, as frames are."""
     grown, at, last = [0] * len(frames), 0, 0
     for number, (begin, end) in enumerate(frames):
         if begin - FRAME_BYTES < last or end > size:
             raise ArchiveError(
                 place=f"byte {begin - FRAME_BYTES}",
-                expected="a frame behind the one before, within the pickle",
+                expected="a frame after the one before, within the pickle",
                 found=f"one from byte {begin} to {end}",
             )
         last = end
@@ -282,7 +282,7 @@ def _grown(
 
 
 def check_same_but(old: memoryview, new: memoryview, texts: Mapping[int, str]) -> None:
-    """Refuse a pickle that has other differences than some texts, or whose frames end elsewhere.
+    """Refuse a pickle that differs in more than some texts, or whose frames end at other places.
 
     Args:
         old: a pickle.
@@ -303,7 +303,7 @@ class _Instruction(NamedTuple):
 
 
 def _instructions(data: memoryview) -> Iterator[_Instruction]:
-    """The instructions of a pickle, each with its bytes, and with what stands behind the last one."""
+    """The instructions of a pickle, each with its bytes, and with what follows the last one."""
     for (op, argument, at), (_, _, end) in pairwise(
         chain(pickletools.genops(bytes(data)), [(None, None, len(data))])
     ):

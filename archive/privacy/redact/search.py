@@ -1,18 +1,18 @@
 """Texts that are looked for: the bytes that a text may stand as, and a search for many of them at once.
 
 *Spellings.* Unicode has two ways to write ``ë``: as one character (NFC), or as ``e`` and what stands above
-it (NFD), as macOS names files. Bytes have small letters and capitals for ASCII alone, so other letters are
+it (NFD), as macOS names files. Bytes have small letters and capitals only for ASCII, so other letters are
 spelled in both.
 
 *Forms.* A spelling may stand in several encodings, with escapes, and in base64 and the like. These have
-three, five or four ways to write a text, by where it begins among others; letters that depend on what stands
-around it are left out.
+three, five or four ways to write a text, by where it begins among others; letters that depend on its
+surroundings are left out.
 
 *Search, in columns.* A text of 15 bytes or more has 8 bytes that begin at a multiple of 8, wherever it
 stands. So only each eighth place is looked up, in a table of the 8 bytes that begin at each text's first 8
 places; what is in the table is compared byte by byte. Shorter texts go by words of 4 and of 2 bytes in the
-same way. Where many places begin as a long text does, as in a run of one letter, sums of the bytes before
-each place say in one step whether the text goes on there, so that it is not compared at each.
+same way. Where many places begin like a long text, as in a run of one letter, sums of the bytes before each
+place say in one step whether the text goes on there, so that it isn't compared at each.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 CODECS = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 LONGEST = 4_096
-"""Characters of a text that are looked for: where it stands, its beginning does."""
+"""Characters of a text that are looked for: where it stands, its beginning stands."""
 SHORTEST_CORE = 12
 """Letters of the shortest form in base64 and the like: shorter ones stand in weights by chance."""
 SHORTEST_PART = 6
 """Bytes of the shortest name that is a part of a longer one without a border: ``annabelnet``."""
 NAME_BEFORE, NAME_BEHIND = re.compile(rb"[\w.$-]+\Z"), re.compile(rb"[\w.$-]+")
-"""Names of classes, files and records before a place, and behind."""
+"""Names of classes, files and records before and after a place."""
 SLASH = re.compile(r"/|\\+")
 
 
 def spellings_of(text: bytes) -> set[bytes]:
-    """A text as Unicode may spell it otherwise: composed or not, in small letters and capitals."""
+    """Spellings of a text in Unicode: composed or not, in small letters and capitals."""
     if text.isascii():
         return {text}
     try:
@@ -72,7 +72,7 @@ def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]
     """
     try:
         string = text.decode(errors="surrogatepass")[:LONGEST]
-    except UnicodeDecodeError:  # no text that JSON or UTF-16 could have
+    except UnicodeDecodeError:  # not a text that JSON or UTF-16 could have
         return {text}
     text = string.encode(errors="surrogatepass")
     strings = {string}
@@ -88,7 +88,7 @@ def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]
 
 
 def _in_letters(text: bytes) -> Iterator[bytes]:
-    """What letters stand for a text wherever it begins."""
+    """The letters that stand for a text wherever it begins."""
     ways: tuple[tuple[Callable[[bytes], bytes], int, int], ...] = (
         (base64.b64encode, 3, 4),
         (base64.urlsafe_b64encode, 3, 4),
@@ -141,20 +141,20 @@ def _is_border(before: bytes, behind: bytes) -> bool:
 WINDOW = 1 << 22
 """Bytes that are searched at once."""
 WIDTHS = (8, 4, 2)
-"""Bytes of words. A text is twice as long, less a byte, at least."""
+"""Bytes of words. A text is at least twice as long, less a byte."""
 SHORTEST = 2 * WIDTHS[-1] - 1
 """Bytes of the shortest text that can be looked for."""
 LOAD = 8
 """Bytes that are compared at once, where a word was found."""
 MOST_BITS, SPARE_BITS = 20, 8
-"""Bits of a place in a table, at most; and how many more than those that count its numbers."""
+"""Most bits of a place in a table; and how many more than those that count its numbers."""
 SPAN, COMPARED = 1 << 15, 1 << 22
-"""Bytes whose places are looked at together; and how many bytes may be compared at those of a window."""
+"""Bytes with places that are looked at together; and how many bytes may be compared in one window."""
 BASE = secrets.randbits(64) | 1
 VALUES = np.random.default_rng().integers(0, 1 << 63, 1 << 8, np.uint64)
-"""What sums are made with. No file can know it."""
+"""The base of sums. No file can know it."""
 MIXES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
-"""Odd factors, by which numbers are mixed: the upper bits of a product tell its place in a table."""
+"""Odd factors, by which numbers are mixed: the upper bits of a product are its place in a table."""
 
 
 class Search:
@@ -190,7 +190,7 @@ class _WordGroup:
 
     Args:
         width: bytes of a word.
-        texts: of which none is shorter than twice that, less a byte.
+        texts: each at least twice as long, less a byte.
         is_ascii: whether all their bytes are below 128, as in any encoding of ASCII.
     """
 
@@ -212,7 +212,7 @@ class _WordGroup:
         self._heads.add(np.frombuffer(heads, "<u8"), 1)
 
     def places(self, data: memoryview, low: int, ascii_words: Ints | None) -> Ints:
-        """Where texts may begin whose first aligned word is in a window.
+        """Where texts may begin that have their first aligned word in a window.
 
         Args:
             data: 8 bytes or more.
@@ -236,7 +236,7 @@ class _WordGroup:
         return begun
 
     def _loaded(self, data: memoryview, starts: Ints) -> np.ndarray:
-        """The heads at some places, as numbers; bytes behind a head as 0."""
+        """The heads at some places, as numbers; bytes after a head as 0."""
         last = len(data) - LOAD
         every = np.ndarray((last + 1,), "<u8", data, 0, (1,))
         behind = np.maximum(starts - last, 0)
@@ -244,7 +244,7 @@ class _WordGroup:
         return loaded & np.uint64((1 << 8 * self._head) - 1)
 
     def likely(self, data: memoryview, starts: Ints) -> Iterator[int]:
-        """The places at which texts may begin, of those that begin as one does."""
+        """Those of the places beginning like a text where one may begin."""
         if len(starts) * self._longest <= COMPARED:
             yield from starts.tolist()
             return
@@ -253,7 +253,7 @@ class _WordGroup:
             yield from self._summed(data, span).tolist()
 
     def _summed(self, data: memoryview, starts: Ints) -> Ints:
-        """The places at which the sum of some bytes is that of a text: by chance hardly any others are."""
+        """The places at which the sum of some bytes is that of a text; hardly any others have it."""
         first, end = int(starts[0]), min(int(starts[-1]) + self._longest, len(data))
         powers, inverse = _powers(end - first)
         sums = np.zeros(end - first + 1, np.uint64)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable, SourceTable
 
 LINE_BYTES, LINE_COPIES = 250, 6
-"""Bytes of memory that a distinct line costs besides its own, and times that these are there."""
+"""Bytes of memory that a distinct line takes besides its own, and copies of these."""
 PIECE_BYTES, TEXT_BYTES, PLACE_BYTES = 150, 400, 24
-"""Bytes of memory that a piece and a text cost, and each place of a line in them."""
+"""Bytes of memory that a piece and a text take, and each place of a line in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class RangeTexts:
     Attributes:
         number: the text of each source (s).
         lines: the lines of each text.
-        calls: the lines that are one of a Python stack.
+        calls: the lines of Python stacks.
     """
 
     number: Ints
@@ -85,7 +85,7 @@ class _Cutter:
         self.every: dict[bytes, bytes] = {}
 
     def lines(self, pieces: Iterable[int]) -> tuple[bytes, ...]:
-        """The lines of a text, of which the last one is what stands behind the last line feed."""
+        """The lines of a text; the last one is what follows the last line feed."""
         complete: list[bytes] = []
         begun: list[bytes] = []
         for piece in pieces:
@@ -99,7 +99,7 @@ class _Cutter:
         return (*complete, self._whole(begun))
 
     def _cut_in(self, piece: int) -> list[bytes]:
-        """The lines of a piece, the first and last of which may be parts of lines."""
+        """The lines of a piece; the first and last may be parts of lines."""
         size = int(self._strings.length[piece])
         with self._allowance.lent(2 * size, "texts of sources"):
             text = bytes(self._strings.data(piece))

@@ -1,7 +1,7 @@
 """Texts of all kinds with other paths, without comments, without lines of code.
 
-A path is taken from its first slash to where no name of a file goes on, as ``leaks`` finds them, whatever it
-leads to. Stack traces are as Python prints them; their files need not be absolute. Lines of Python lose their
+A path reaches from its first slash to where no name of a file goes on, as ``leaks`` finds it, wherever it
+leads. Stack traces are as Python prints them; their files need not be absolute. Lines of Python lose their
 comments: those of a module, of a function, or a single one.
 """
 
@@ -33,12 +33,12 @@ PATH = re.compile(
 FRAME = re.compile(rb'(File "[^"\n\0]++", line \d++, in [^\n\0]*+)((?:\n {4}[^\n\0]*+)+)')
 """A frame of a stack trace, and its lines of code."""
 PATH_BYTES = 200
-"""Bytes of memory that a path costs, with its names before and after."""
+"""Bytes of memory that a path takes, with its names before and after."""
 LETTER = re.compile(rb"[^ \n]")
 
 
 def paths_cost(data: memoryview) -> int:
-    """Bytes of memory that the paths in a text cost at most: each has two slashes."""
+    """Bytes of memory that the paths in a text take at most: each has two slashes."""
     text = bytes(data)
     return PATH_BYTES * (text.count(b"/") + text.count(b"\\")) // 2
 
@@ -59,7 +59,7 @@ def renamed_in(text: bytes, names: Mapping[bytes, bytes]) -> bytes:
 
 
 def hidden(code: bytes) -> bytes:
-    """Lines of code with ``?`` in the place of each letter."""
+    """Lines of code with ``?`` for each letter."""
     return LETTER.sub(b"?", code)
 
 
@@ -99,7 +99,7 @@ TOKEN = re.compile(
 
 
 def without_comments(lines: Sequence[bytes]) -> list[bytes]:
-    """Lines with blanks in the place of comments; each keeps its length."""
+    """Lines with blanks for comments; each keeps its length."""
     joined, bare = Joined(lines, b"\n"), list(lines)
     for token in TOKEN.finditer(joined.data):
         if token["comment"]:
@@ -109,7 +109,7 @@ def without_comments(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def comment_of(line: bytes, bare: bytes) -> bytes:
-    """What a line has in the place of its last blanks."""
+    """What replaces the last blanks of a line."""
     return line[len(bare.rstrip()) :].strip() if line != bare else b""
 
 
@@ -131,11 +131,11 @@ def files_in(text: str) -> Iterable[bytes]:
 
 
 def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], removed: Removed) -> str | None:
-    """A stack trace by the rules; None, so that it goes, where it is not written as Python does.
+    """A stack trace by the rules; None, so that it goes, where it isn't as Python prints it.
 
     Args:
         rules: which lines of code stay.
-        names: what becomes of files.
+        names: what files become.
         removed: takes the lines.
     """
     trace = parse_trace(text)

@@ -37,8 +37,8 @@ class Changes:
     """What a redaction does to an archive.
 
     Attributes:
-        records: records in the place of those of the same names; None where one goes.
-        renamed: records that get other names, and these; ``records`` has former names.
+        records: replacements of records, by name; None where one goes.
+        renamed: records that get other names, and these; ``records`` has the old names.
         salt: the key of the hashes that stand for names, if some do.
         root: the folder of all records.
         times: whether records keep their dates.
@@ -54,7 +54,7 @@ class Changes:
 
     @property
     def gone(self) -> set[str]:
-        """The records that go, if they are there."""
+        """The records that go, where there are any."""
         return {name for name, data in self.records.items() if data is None} | ORIGINALS
 
 
@@ -80,7 +80,7 @@ def _members(opened: Archive, changes: Changes) -> Iterator[Member]:
 
 
 def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tuple[Contents, bytes]:
-    """The companion: all that the archive was and the redacted one is not; and the bytes of its file."""
+    """The companion: all that the archive was and the redacted one isn't; and the bytes of its file."""
     # the records of the model that the redacted archive does not have as they were
     before = opened.container.records
     # A join would put metadata that an embedded companion has into the program, where it never was.
@@ -121,7 +121,7 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
 
 
 def _is_kept(name: str, opened: Archive, after: Archive) -> bool:
-    """Whether a record differs only in debug information inside of it."""
+    """Whether a record differs only in the debug information inside it."""
     if name not in after.container.records:
         return False
     before, here = opened.container.records[name].view(), after.container.records[name].view()

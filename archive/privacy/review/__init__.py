@@ -1,12 +1,12 @@
 """A review: which texts of a file are neither vocabulary nor accepted by somebody who has looked at them.
 
-Every text of a published file is one of three: made by PyTorch, Python or this program (``vocabulary``), a
-name that the model needs, or on a list that the publisher has seen. What is none of these is not published.
-So no detector has to know what reveals people.
+Every text of a published file is made by PyTorch, Python or this program (``vocabulary``), a name that the
+model needs, or on a list that the publisher has seen. Anything else isn't published. So no detector has to
+know what reveals people.
 
-In: the pieces of a file (the room ``pieces``). ``roles`` gives their texts as names, keys and values, by a
-reader for each form (``pickled``, ``code``, ``framed``); ``numbers`` those of tensors. ``listing`` has those
-that are not vocabulary, each once, as rows. ``reviewed`` keeps rows and what was accepted in a file; the
+In: the pieces of a file (the room ``pieces``). ``roles`` gives their texts as names, keys and values, with a
+reader for each form (``pickled``, ``code``, ``framed``); ``numbers`` those of tensors. ``listing`` makes rows
+of those that are not vocabulary, each once. ``reviewed`` keeps rows and what was accepted in a file; the
 report page reads and writes the same file. ``redact`` lists its result last; ``leaks`` lists any file.
 """
 
@@ -45,9 +45,9 @@ class Review:
         kind: of the file.
         archive: its SHA-256, in hex.
         vocabulary: the words that are known.
-        rows: the texts, each once: names, keys, values; then those that were accepted and are not there.
+        rows: the texts, each once: names, keys, values; then accepted ones that are no longer there.
         read: inflated bytes that were read.
-        numbers: bytes of tensors, of which only those are listed that are texts.
+        numbers: bytes of tensors; only those that are texts are listed.
         passed_over: bytes of machine code that were not looked at.
         problems: what could not be read as it should.
     """
@@ -69,7 +69,7 @@ class Review:
 
     @property
     def not_read(self) -> list[str]:
-        """What of the file is no text, or was not looked at, in words."""
+        """The part of the file that isn't text, or was not looked at, in words."""
         lines = []
         if self.numbers:
             lines.append(f"numbers of tensors, listed where they are texts: {self.numbers:,} bytes")
@@ -99,12 +99,12 @@ def review(
             whole or not at all. Without one nothing is accepted, and nothing written.
         accept_names: accept all rows of names.
         reviewer: who accepts, for the header of the review file.
-        limits: what a hostile file may cost.
+        limits: what a hostile file may take.
 
     Raises:
-        ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed;
+        ArchiveError: the file is of a kind that is not read, contradicts itself, or takes more than allowed;
             or the review file isn't one, or more than ``accepted`` was changed in it.
-        OSError: a file cannot be read, or the review file not be written.
+        OSError: a file cannot be read, or the review file cannot be written.
     """
     with closing(Mapped(source)) as mapped:
         allowance = limits.allowance(mapped.weight)

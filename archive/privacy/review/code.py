@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPEN = r"(?=\n)|\\?\Z"
-"""Ends a text that is not closed, so that no other one is looked for in it."""
+"""Ends an unclosed text, so that no other text is looked for in it."""
 QUOTED = rf'"(?:[^"\\\n]|\\.)*+(?:"|{OPEN})' + rf"|'(?:[^'\\\n]|\\.)*+(?:'|{OPEN})"
 TRIPLE = r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?' + r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:''')?"
 LISTED = r"__(?:parameters|buffers)__ = \[[^\]\n]*+\]|__annotations__\[\"[^\"\n]*+\"\]"

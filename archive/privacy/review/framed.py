@@ -1,6 +1,6 @@
-"""Texts of zips' headers, of shared objects, and of files of tensors that are no zips.
+"""Texts of zips' headers, of shared objects, and of files of tensors that aren't zips.
 
-A zip's names are names; comments, extra fields and all else between records are values. Of a shared object
+A zip's names are names; comments, extra fields and all else between records are values. In a shared object,
 the sections of read-only data and of texts are read; machine code and all other bytes are counted.
 """
 
@@ -30,7 +30,7 @@ PADDING = re.compile(rb"FB..Z*+", re.DOTALL)
 """The extra field with which PyTorch aligns records (``inline_container.cc``)."""
 DESCRIPTOR = b"PK\x07\x08"
 DESCRIPTORS = (16, 24)
-"""Bytes of what may stand behind a record: its checksum and sizes once more."""
+"""Bytes that may follow a record: its checksum and sizes again."""
 WIDE_END, LOCATOR = (b"PK\x06\x06", 56), (b"PK\x06\x07", 20)
 TEXT_SECTIONS: tuple[str, ...] = (
     ".rodata",
@@ -56,7 +56,7 @@ MANGLED = re.compile(r"\*?(?:_?Z|N?St|N\d|St\d)[\w.$]{3,}")
 SOURCE_NAME = re.compile(r"S[0-9A-Z]{0,4}_|T\d{0,4}_|L[a-z]n?\d{1,20}E|(\d{1,3})")
 """The length of a name, or what has digits of its own: a substitution, a parameter, a literal."""
 NO_CODE = re.compile(r"[a-z]{5}")
-"""Letters that are no codes of types and operators."""
+"""Letters that aren't codes of types and operators."""
 
 
 def is_between(piece: FilePiece) -> bool:
@@ -100,7 +100,7 @@ def _field(role: str, chunk: bytes, start: int) -> Iterator[Placed]:
 
 
 def _rest(chunk: bytes, start: int) -> Iterator[Placed]:
-    """The texts of bytes that are no header of a record: the end of the directory, with its comment."""
+    """The texts of bytes that aren't a record's header: the end of the directory, with its comment."""
     at = 0
     if chunk.startswith(DESCRIPTOR):
         at = next((size for size in DESCRIPTORS if len(chunk) == size), 0)
@@ -125,7 +125,7 @@ def _runs(data: bytes, start: int) -> Iterator[Placed]:
 def texts_of_object(piece: FilePiece) -> tuple[list[Placed], int]:
     """The texts of a shared object without its machine code, and the bytes of that.
 
-    An object whose headers contradict one another has all texts as values.
+    All texts of an object with contradictory headers are values.
     """
     data, found, passed = piece.bytes, list[Placed](), 0
     try:
@@ -153,7 +153,7 @@ def texts_of_object(piece: FilePiece) -> tuple[list[Placed], int]:
 
 
 def _symbols(made: SharedObject, data: memoryview) -> tuple[int, int]:
-    """First byte and the one behind the last of the names by which the loader links; 0 and 0 for none."""
+    """First byte of the names by which the loader links, and the one after the last; 0 and 0 for none."""
     entries = made.dynamic(data) if made.has_form_of_models else {}
     if DT_STRTAB not in entries or DT_STRSZ not in entries:
         return 0, 0
@@ -161,7 +161,7 @@ def _symbols(made: SharedObject, data: memoryview) -> tuple[int, int]:
 
 
 def _names_of_cpp(mangled: str) -> list[str]:
-    """The identifiers in a name of C++, each behind its length; none where other words are in it."""
+    """The identifiers in a name of C++, each after its length; none if it has other words."""
     names, rest, at = [], [], 0
     while (match := SOURCE_NAME.search(mangled, at)) is not None:
         rest.append(mangled[at : match.start()])
@@ -177,7 +177,7 @@ KEY_END, VALUE_END = b'="', b'"\0'
 
 
 def texts_of_tensor_file(piece: FilePiece) -> Iterator[Placed]:
-    """The texts of a file of tensors: a text behind a key is its value, others are names."""
+    """The texts of a file of tensors: a text after a key is its value, others are names."""
     data, place = piece.bytes, piece.place
     assert isinstance(place, ShiftedPlaces)  # noqa: S101 (only these are put together)
     is_value = False

@@ -1,12 +1,12 @@
 """A file → the texts in it that are not vocabulary, each once: names, keys, values.
 
-Names are cut into identifiers, each of which has to be one of the vocabulary. A key is known if it is such an
+Names are cut into identifiers, each of which has to be in the vocabulary. A key is known if it is such an
 identifier, or if all of its dotted parts are. A value is known only as a whole: a literal of the vocabulary,
 a name that is listed or known in the same file, or a text without letters and long numbers. Prose among names
 is a value.
 
-Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
-values differ in nothing else. A table from texts to integers is one row, unless many of its entries are odd.
+Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are numbers in values that
+differ in nothing else. A table from texts to integers is one row, unless many of its entries are odd.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def is_telling(text: str) -> bool:
 
 
 def _parts_of_name(text: str) -> list[str]:
-    """The identifiers and long numbers of a name; the number of a storage, which PyTorch makes, is none."""
+    """The identifiers and long numbers of a name, without the number of a storage, which PyTorch makes."""
     if STORAGE.fullmatch(text):
         return []
     return PART_OF_NAME.findall(SOURCE_ENDING.sub("", text))
@@ -119,7 +119,7 @@ MOST_ODD, LONGEST_ENTRY = 20, 40
 """Odd entries of a table that is one row, and characters of an entry that is not odd."""
 ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w|(?:\d[ ./-]?){7}")
 ROW_BYTES = 400
-"""Bytes of memory that a text costs besides its own."""
+"""Bytes of memory that a text takes besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +143,12 @@ class ReviewRow:
 
     Attributes:
         role: ``name``, ``key`` or ``value``.
-        text: the text, whole; of names an identifier; of a table a description.
+        text: the whole text; for names an identifier, for a table a description.
         template: whether ``N`` stands for numbers in it.
         count: how often it was found.
         first: its first place: record, and byte there.
-        accepted: whether somebody has looked at it, and lets it pass.
-        table: what it stands for, if that is a table.
+        accepted: whether somebody has looked at it and lets it pass.
+        table: the table that it stands for, if any.
     """
 
     role: Role
@@ -170,11 +170,11 @@ class Listing:
     """Collects the texts of a file's pieces.
 
     Args:
-        allowance: takes the memory that rows cost.
+        allowance: is charged the memory of rows.
 
     Attributes:
         passed_over: bytes of machine code that were not looked at.
-        numbers: bytes of tensors, of which only those are listed that are texts.
+        numbers: bytes of tensors; only those that are texts are listed.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -188,7 +188,7 @@ class Listing:
         self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
-        """Collect the texts of a piece; what is packed comes again."""
+        """Collect the texts of a piece; packed bytes come as pieces of their own."""
         if piece.is_packed:
             return
         if piece.in_numbers:

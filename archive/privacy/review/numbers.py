@@ -1,8 +1,8 @@
 """Texts in the bytes of tensors: a name as a row of code points, a text as bytes.
 
-Numbers of a model are seldom all letters. So a storage holds a text if nearly all of its integers, of
-whichever width, are code points of letters, digits, blanks or signs, zeros besides; and a long run of such
-bytes is one. Shorter ones stand among random numbers by chance.
+Numbers of a model are seldom all letters. So a storage holds a text if nearly all of its integers, of any
+width, are code points of letters, digits, blanks or signs, or zero; and a long run of such bytes is a text.
+Shorter runs occur among random numbers by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WIDTHS = "<i8", "<i4", "<u2"
-"""Integers that may be code points; text in bytes has large ones, so the widest are asked first."""
+"""Integers that may be code points; text in bytes makes large ones, so the widest are tried first."""
 FEWEST = 4
 """Letters of a text, without zeros."""
 SHARE = 0.9
@@ -23,16 +23,16 @@ SHARE = 0.9
 FEWEST_LETTERS = 0.5
 """The part of these that are letters of ASCII, digits or blanks."""
 MOST_BYTES, LOOKED_AT = 1 << 20, 1 << 8
-"""Bytes of a storage in which texts are looked for, and numbers that are asked before all others."""
+"""Bytes of a storage in which texts are looked for, and numbers that are tested before all others."""
 BLANK, DELETE, LATIN, LAST = 0x20, 0x7F, 0xA0, 0x2FFFF
 """Code points between which there are letters."""
 GREEK, BEHIND_CYRILLIC, NO_LETTER = 0x370, 0x530, 0xFFFD
 PRINTED, SHORTEST_RUN = bytes(BLANK <= code < DELETE for code in range(256)), b"\1" * 24
-"""Translates bytes to 1 for letters and signs of ASCII; as many in a row are hardly numbers."""
+"""Translates bytes to 1 for letters and signs of ASCII; a long run of these is hardly numbers."""
 
 
 def texts_of_numbers(storage: memoryview) -> Iterator[str]:
-    """The texts that the bytes of a storage are, if they are some."""
+    """The texts that the bytes of a storage are, if any."""
     data = bytes(storage[:MOST_BYTES])
     for width in WIDTHS:
         values = np.frombuffer(data, width, len(data) // np.dtype(width).itemsize)

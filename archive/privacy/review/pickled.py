@@ -2,7 +2,7 @@
 
 Names are those of classes and functions, parts of storages' ids, attributes of objects, and keys of dicts
 whose values are tensors or objects. In bytecode all texts are names but constants and default values. All
-other texts are values. The pickle is read as inert values; of one that cannot be read, all texts are values.
+other texts are values. The pickle is read as inert values; if it cannot be read, all texts are values.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ NUMBER = re.compile(r"[0-9]{1,20}(?:\.storage)?")
 FEWEST_ENTRIES = 100
 """Entries of a table from texts to integers, such as a vocabulary."""
 CONSTANTS = {b"constants", b"default_value"}
-"""What texts of bytecode stand behind that are no names."""
+"""What texts of bytecode follow that aren't names."""
 
 
 @dataclass(slots=True)
 class PickleRoles:
-    """Texts of a pickle by their roles; those in none of these are values.
+    """Texts of a pickle by their roles; all others are values.
 
     Attributes:
-        names: that loading needs.
-        keys: of data.
-        values: what stands as a value, too.
+        names: names that loading needs.
+        keys: keys of data.
+        values: texts that are also values.
         tables: tables from texts to integers.
-        numbers: of storages, which PyTorch makes.
+        numbers: numbers of storages, which PyTorch makes.
     """
 
     names: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ class PickleRoles:
 
 
 def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
-    """The roles of the texts of a pickle, and of those right behind it."""
+    """The roles of the texts of a pickle, and of those right after it."""
     roles, at = PickleRoles(), 0
     if len(data) > MOST_BYTES:
         return roles
@@ -111,7 +111,7 @@ def _take_pairs(value: PyValue, roles: PickleRoles, stack: list[object]) -> None
 def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
     """Take the attributes of an object, or any other state."""
     states = [value.state]
-    if isinstance(value.state, PyValue) and value.state.what == "tuple":  # with that of slots
+    if isinstance(value.state, PyValue) and value.state.what == "tuple":  # with the state of slots
         states = list(value.state.items)
     for state in states:
         if isinstance(state, PyValue) and state.what == "dict":
@@ -123,7 +123,7 @@ def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None
 
 
 def _is_table(value: PyValue, roles: PickleRoles) -> bool:
-    """Whether a dict is a table, which is noted then."""
+    """Note a dict that is a table; whether it is one."""
     pairs = value.pairs
     if len(pairs) < FEWEST_ENTRIES or not all(
         isinstance(key, str) and type(number) is int for key, number in pairs
@@ -134,7 +134,7 @@ def _is_table(value: PyValue, roles: PickleRoles) -> bool:
 
 
 def constants_of_bytecode(data: memoryview, allowance: Allowance) -> set[str]:
-    """The texts of bytecode that are no names: constants, and what arguments are by default."""
+    """The texts of bytecode that aren't names: constants, and defaults of arguments."""
     with allowance.part() as part:
         tree = read_trees([Pickle(BYTECODE, data)], [False], part)
         texts = tree.strings.copies()

@@ -1,18 +1,17 @@
 """The review file: which texts somebody has seen, and lets pass.
 
-The first line is a header, each other line a row, as JSON that ``json.dumps(..., ensure_ascii=False)``
-writes:
+The first line is a header, each other line a row, as ``json.dumps(..., ensure_ascii=False)`` writes JSON
+(lines are broken here):
 
-{"format": "debug-archive review", "version": 1, "vocabulary": "torch 2.13.0", "archive": "ab...", "reviewer":
-null,
- "rows": 1, "digest": "cd..."}
-{"role": "name", "text": "SecretNet", "template": false, "count": 3, "first": "data.pkl, byte 3", "accepted":
-false}
+{"format": "debug-archive review", "version": 1, "vocabulary": "torch 2.13.0", "archive": "ab...",
+ "reviewer": null, "rows": 1, "digest": "cd..."}
+{"role": "name", "text": "SecretNet", "template": false, "count": 3, "first": "data.pkl, byte 3",
+ "accepted": false}
 
 ``archive`` is the SHA-256 of the file whose texts were listed last. ``digest`` is the SHA-256 of all rows as
-lines, each without ``accepted`` and with its newline: whoever accepts rows leaves it as it is, and a row with
-another text is refused. A row stays accepted by its role and text. Rows of which the file has nothing any
-more have a count of 0 if they were accepted, and go otherwise.
+lines, each without ``accepted`` and with its newline: accepting rows leaves it as it is, and a row with
+another text is refused. A row stays accepted by its role and text. Rows that the file no longer has get a
+count of 0 if they were accepted, and go otherwise.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class ReviewFile:
     Attributes:
         vocabulary: the words that were taken as known.
         archive: SHA-256, in hex, of the file whose texts were listed last.
-        reviewer: who has looked at the rows, if that is told.
+        reviewer: who has looked at the rows, if known.
         rows: the texts.
     """
 
@@ -66,7 +65,7 @@ def read_review(path: str | PathLike[str]) -> ReviewFile | None:
     """A review file; None where there is none.
 
     Raises:
-        ArchiveError: it is none, or more than ``accepted`` was changed in it.
+        ArchiveError: it isn't one, or more than ``accepted`` was changed in it.
         OSError: it cannot be read.
     """
     name = os.fspath(path)
@@ -135,10 +134,10 @@ def _check(value: object, types: dict[str, type], name: str, number: int) -> Non
 def with_accepted(
     rows: Iterable[ReviewRow], before: Sequence[ReviewRow], *, accept_names: bool = False
 ) -> tuple[ReviewRow, ...]:
-    """Rows of a file, accepted as far as they were before; then rows that were accepted and are not in it.
+    """Rows of a file, accepted if they were before; then accepted rows that are not in it.
 
     Args:
-        rows: of the file.
+        rows: those of the file.
         before: those of a review file.
         accept_names: accept all rows of names.
     """
@@ -175,7 +174,7 @@ def texts_counted(counts: Mapping[str, int]) -> str:
 
 
 def how_to_accept(path: str | PathLike[str], counts: Mapping[str, int]) -> str:
-    """What is to be done with rows that nobody has accepted, counted by role."""
+    """What to do with rows that nobody has accepted, counted by role."""
     names = "; --accept-names accepts all names" if counts.get("name") else ""
     file = one_line(os.fspath(path))
     return f'look at the new rows of {file}, and set `"accepted": true` in those that may be published{names}'
@@ -230,11 +229,11 @@ def update_review(
     """Bring a review file up to date with the texts of a file, and write it, whole or not at all.
 
     Args:
-        path: the review file, which need not be there.
+        path: the review file, which need not exist.
         rows: the texts.
         archive: SHA-256 of the file that has them, in hex.
         accept_names: accept all rows of names.
-        reviewer: who accepts; None leaves who did before.
+        reviewer: who accepts; None keeps the one before.
     """
     before = read_review(path)
     known = () if before is None else before.rows

@@ -2,9 +2,9 @@
 
 *Names* are what a loader or a program needs: identifiers and dotted paths of code, of module trees, of
 graphs, names of records. *Keys* are those of dicts of data, *values* all other texts. A reader for each form
-says which texts are names and keys: ``pickled``, ``code``, ``framed``, and JSON here. The net of all strings
-is that of the room ``pieces``: whatever no reader has placed is a value. So a reader that is wrong makes a
-list longer, and hides nothing.
+says which texts are names and keys: ``pickled``, ``code``, ``framed``, and JSON here. All strings come from
+the room ``pieces``: any that no reader has placed is a value. So a wrong reader makes a list longer, and
+hides nothing.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class PlacedText(NamedTuple):
 
     Attributes:
         role: what it is for.
-        text: it.
-        times: how often it is there.
-        at: the byte of the record at which it stands first.
+        text: the text.
+        times: how often it occurs.
+        at: the byte of the record at which it first occurs.
     """
 
     role: str
@@ -67,7 +67,7 @@ class PieceTexts(NamedTuple):
     Attributes:
         texts: each with its role.
         tables: tables from texts to integers, whose texts are not among these.
-        passed_over: bytes of machine code, that were not looked at.
+        passed_over: bytes of machine code that were not looked at.
     """
 
     texts: Iterator[PlacedText]
@@ -96,12 +96,12 @@ def texts_in(piece: FilePiece) -> PieceTexts:
 
 PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
 JOINED_KINDS = {RecordKind.VALUES, RecordKind.HEADER, RecordKind.GRAPH}
-"""Kinds of records of files of tensors whose texts are put together."""
+"""Kinds of records of files of tensors with texts that are put together."""
 ENDINGS = (".py", ".json", ".pkl", ".debug_pkl", ".cpp", ".cu", ".h", ".so", ".o", RECORD_NAME)
 
 
 def _kind(piece: FilePiece) -> RecordKind:
-    """The kind of the record that a piece is as a whole; of what is packed or encoded in one ``other``."""
+    """The kind of the record that a piece is as a whole; ``other`` for what is packed or encoded in one."""
     _, inside, own = piece.record.rpartition(INSIDE)
     return RecordKind.OTHER if inside and not own.endswith(ENDINGS) else piece.kind
 
@@ -122,7 +122,7 @@ def _each_once(found: Iterator[tuple[str, str, int]], piece: FilePiece) -> Itera
 
 ALL_NAMES = {RecordKind.CALLSTACKS, RecordKind.HANDLES, RecordKind.PATHS}
 ALL_NAMES |= {RecordKind.WEIGHTS, RecordKind.INDEX, RecordKind.KERNELS}
-"""Records of which all texts are names."""
+"""Records with only names as texts."""
 OF_RANGES = {RecordKind.RANGES, RecordKind.DELEGATED}
 SOURCE_FILE = re.compile(
     r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)(?:\(\d{1,9}\): [\w<>]{1,200}\n?)?|<[\w ]{1,40}>"
@@ -139,7 +139,7 @@ def _of_strings(
     outer: Callable[[int], int],
     tables: list[Mapping[str, int]],
 ) -> Iterator[PlacedText]:
-    """The texts of bytes by the roles that their form tells."""
+    """The texts of bytes by the roles that their form gives them."""
     if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
         role = "name" if kind is RecordKind.FORMAT else "value"
         yield PlacedText(role, data.decode("utf-8", "backslashreplace"), 1, outer(0))
@@ -172,7 +172,7 @@ def _of_strings(
 
 
 def _of_bytes(text: str) -> str:
-    """The text of bytes, which pickles of protocol 2 have in Latin-1, or of NumPy; any other as it is."""
+    """The text of bytes, which pickles of protocol 2 have in Latin-1, or of NumPy; others as they are."""
     if text.isascii() and "\0" not in text:
         return text
     with suppress(UnicodeError):
@@ -200,7 +200,7 @@ RoleOf = "Callable[[str, int], str]"
 def _roles(
     layer: Layer, kind: RecordKind, allowance: Allowance, tables: list[Mapping[str, int]]
 ) -> Callable[[str, int], str]:
-    """What tells the role of a text of a layer, by how often it is there; "" for what is listed elsewhere."""
+    """What finds the role of a text of a layer, by how often it occurs; "" for what is listed separately."""
     if kind in ALL_NAMES:
         return lambda _text, _count: "name"
     if kind in OF_RANGES:
@@ -241,14 +241,14 @@ def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
 
 STRING = r'"((?:[^"\\]|\\.)*+)(?:"|\\?\Z)'
 VALUE_KEY = re.compile(r'"(?:as_string|as_strings|as_str|custom|description|string|doc)"\s*+:\s*+')
-"""Keys of exported programs behind which texts are no names."""
+"""Keys of exported programs after which texts aren't names."""
 TOKEN = re.compile(STRING + r"(?:\s*+(:)\s*+(?:(\{)|(-?\d++)(?=\s*+[,}]))?)?", re.DOTALL)
-"""A string of JSON; behind a key a colon, and the beginning of an object or a whole integer."""
+"""A string of JSON; after a key a colon, and the beginning of an object or a whole integer."""
 METADATA = "__metadata__"
 
 
 def _values_of_program(text: str) -> set[str]:
-    """The texts of an exported program that are no names: constants, and what its author has noted."""
+    """The texts of an exported program that aren't names: constants, and its author's notes."""
     decoder, values = json.JSONDecoder(strict=False), set[str]()
     for match in VALUE_KEY.finditer(text):
         with suppress(ValueError, RecursionError):
@@ -266,7 +266,7 @@ def _values_of_program(text: str) -> set[str]:
 
 
 def _by_json(text: str, kind: RecordKind, tables: list[Mapping[str, int]]) -> Callable[[str, int], str]:
-    """Roles by what stands behind a string; keys of objects in a header are names of tensors."""
+    """Roles by what follows a string; keys of objects in a header are names of tensors."""
     names, keys, entries = set[str](), set[str](), dict[str, int]()
     run: dict[str, int] = {}
 

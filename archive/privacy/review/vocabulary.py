@@ -2,11 +2,10 @@
 
 ``words.zst`` is made by ``tools/vocabulary.py`` from PyTorch 2.13 and frozen: a line that names it, then
 identifiers, an empty line, and literals, each on a line without the letters that it shares with the one
-before; one letter says how many these are. Names of people are not among them, except for those that are
-words of code.
+before; one letter counts these. Names of people are left out, unless they are words of code.
 
-An identifier is known only if it is one of these as a whole: what is composed of known words may be
-anybody's. So are literals, the texts that PyTorch's own code compares with: ``mean``, ``zeros``.
+An identifier is known only as a whole: a compound of known words may be anybody's. So are literals, the texts
+that PyTorch's own code compares with: ``mean``, ``zeros``.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Vocabulary(NamedTuple):
     literals: frozenset[str]
 
     def has_name(self, identifier: str) -> bool:
-        """Whether an identifier is known; one that only a number was added to, too: ``linear_12``."""
+        """Whether an identifier is known, perhaps with a number added: ``linear_12``."""
         if identifier in self.identifiers:
             return True
         stem = identifier.rstrip(DIGITS)

@@ -212,5 +212,5 @@ def test_so_many_streams_are_unpacked_and_no_more(monkeypatch: pytest.MonkeyPatc
     found = of_record(data)
     assert len(homes(found)) == 3
     assert found.problems == (
-        "extra/x!gzip at byte 142: packed, not read, nor is any behind it: too much in one file",
+        "extra/x!gzip at byte 142: packed, not read, nor is any after it: too much in one file",
     )

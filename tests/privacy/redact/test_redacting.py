@@ -121,7 +121,7 @@ def test_what_is_left_is_refused_with_its_place_and_listed_where_that_is_asked_f
     done = run(*words)
     assert done.returncode == 1
     assert b"left: line def forward(self, x: torch.Tensor) -> torch.Tensor: in net.py\n" in done.stderr
-    assert done.stderr.endswith(b"not clean, so nothing is written; --partial writes it all the same\n")
+    assert done.stderr.endswith(b"not clean, so nothing is written; --partial writes it anyway\n")
     assert list(tmp_path.iterdir()) == []
     assert b'"left": [' in run(*words, "--json").stdout
     done = run(*words, "--partial")

@@ -121,7 +121,7 @@ def test_what_other_classes_and_calls_get_is_needed(protocol: int) -> None:
     assert found["inside"].startswith("in the state of ")
     assert found["ann"] == "an argument of pathlib.PurePosixPath"
     assert found["word"] == "an argument of collections.Counter"
-    assert found["pair"] == "part of a key that is no text"
+    assert found["pair"] == "part of a key that isn't a text"
 
 
 def test_a_text_that_is_shared_with_what_is_needed_is_needed() -> None:
@@ -175,8 +175,8 @@ FRAMED = b"\x80\4\x95" + (9).to_bytes(8, "little") + b"\x8c\3abc\x94\x85\x94."
     ("data", "message"),
     [
         (FRAMED.replace(b"\x09", b"\x03"), "a text in one frame"),
-        (FRAMED.replace(b"\x09", b"\xff"), "a frame behind the one before, within the pickle"),
-        (FRAMED[:11] + FRAMED[2:], "a frame behind the one before"),
+        (FRAMED.replace(b"\x09", b"\xff"), "a frame after the one before, within the pickle"),
+        (FRAMED[:11] + FRAMED[2:], "a frame after the one before"),
     ],
 )
 def test_frames_that_lie_are_refused(data: bytes, message: str) -> None:

@@ -2,11 +2,11 @@
 
 In: a TorchScript archive. ``code`` finds the names in generated code, ``pickled`` those in pickles, ``words``
 decides which of them stay. Out: the records with other names, and other names of records. Nothing else
-changes: the lines of code, values, operators and numbers of instructions stay. Of exported programs, only
-``programs`` knows names: those in metadata.
+changes: the lines of code, values, operators and numbers of instructions stay. Only ``programs`` knows names
+of exported programs: those in metadata.
 
 Hashes use a random salt; otherwise a dictionary would reverse them. Whoever has both files knows the names:
-the companion has the records as they were.
+the companion has the original records.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 PROGRAMS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.ETRECORD}
 """The kinds of files with exported programs, in whose metadata names become hashes."""
 FOLDERS = ("__torch__.", "torch.")
-"""What names of generated code begin with."""
+"""Begins the names of generated code."""
 BOUND = "__torch__.torch.classes."
 """Begins the names of C++'s classes."""
 SETS_STATE = "__getstate__"
@@ -94,14 +94,14 @@ class Renamed:
         return replace(table, names=names, offset=offset)
 
     def function(self, name: bytes) -> bytes:
-        """What stands in the place of a Python function's name."""
+        """The replacement of a Python function's name."""
         return self.words.new(name.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def with_hashes(opened: Archive, removed: Removed) -> Renamed:
     """An archive with hashes in place of names.
 
-    Of exported programs, those of classes and functions are found, and no records made.
+    For exported programs, names of classes and functions are found, but no records made.
 
     Args:
         removed: takes the names that are gone, and those that stay.
@@ -215,7 +215,7 @@ class _Renaming:
 
 
 def _check(opened: Archive) -> None:
-    """Refuse an archive whose names stand in places that nothing here changes.
+    """Refuse an archive with names in places that nothing here changes.
 
     Raises:
         ImpossibleError: it has such places.

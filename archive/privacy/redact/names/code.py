@@ -43,7 +43,7 @@ class NameKind(IntEnum):
 
 
 class NameUse(NamedTuple):
-    """A name in a text: its first byte, the byte behind it, and what it is."""
+    """A name in a text: its first byte, the byte after it, and what it is."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class CodeNames:
         uses: places of names that may change, in no order.
         classes: what each class declares, by its name in the record.
         called: names of methods that are called.
-        spoken: texts that stay as they are, and words that are no names of the model's.
+        spoken: texts that stay as they are, and words that aren't the model's names.
     """
 
     uses: list[NameUse] = field(default_factory=list)
@@ -129,7 +129,7 @@ def parsed(text: str) -> ast.Module:
     if not keywords:
         return ast.parse(text)
     taken = {*re.findall(r"\w+", text), *keyword.kwlist}
-    stand_ins: dict[str, str] = {}  # for each keyword a name of the same length that is no word of the text
+    stand_ins: dict[str, str] = {}  # for each keyword a name of the same length that isn't a word of the text
     for name in sorted(keywords):
         names = ("".join(letters) for letters in product(ascii_letters, repeat=len(name)))
         stand_in = next((other for other in names if other not in taken), None)
@@ -152,9 +152,9 @@ def parsed(text: str) -> ast.Module:
 TOKEN = re.compile(rb"\w+|[^\w\s.:=)\]}]|\n")
 """What may become a node of a syntax tree."""
 NODE_BYTES = 950
-"""Bytes of memory that it costs meanwhile: measured, of the code that costs most."""
+"""Bytes of memory that it takes meanwhile: measured on the code that takes most."""
 USE_BYTES = 250
-"""Bytes of memory that a name's place costs."""
+"""Bytes of memory that a name's place takes."""
 ROOTS = ("__torch__", "torch", "ops", "CONSTANTS")
 """What names with dots begin with that no object has."""
 LISTS = ("__parameters__", "__buffers__", "__forward_hooks__", "__forward_pre_hooks__")
@@ -195,7 +195,7 @@ class _Reader:
         self._lines = starts
 
     def read(self) -> CodeNames:
-        if b"\r" in self._data or b"\f" in self._data:  # would be line breaks and blanks to Python alone
+        if b"\r" in self._data or b"\f" in self._data:  # would be line breaks and blanks only to Python
             raise ArchiveError(record=self._record, expected="generated code", found="control characters")
         try:
             with warnings.catch_warnings():
@@ -234,7 +234,7 @@ class _Reader:
                 raise self._unexpected(statement)
 
     def _assigned(self, node: ast.Assign, declared: ClassDeclaration) -> None:
-        """A list of names, the type of an attribute whose name is no identifier, or a member of an enum."""
+        """A list of names, the type of an attribute whose name isn't an identifier, or an enum's member."""
         (target,) = node.targets
         name = _target(node)
         if name in LISTS and isinstance(node.value, ast.List | ast.Tuple):
@@ -283,7 +283,7 @@ class _Reader:
         self._use(start, node.arg)
 
     def _expressions(self, root: ast.AST | None, known: set[str]) -> set[str]:
-        """Note the names in a statement, an expression or a type; gives those with dots.
+        """Note the names in a statement, an expression or a type; return those with dots.
 
         ``known`` are the names of variables.
         """

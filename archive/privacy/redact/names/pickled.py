@@ -1,7 +1,7 @@
 """The names in pickles: of classes, attributes, types, methods and modules.
 
-A pickle has no places of its own bytes, so a text or a global is replaced where it stands. PyTorch writes
-each text once, and reads it again from the memo: one that is a name and a value besides cannot change.
+A pickle does not refer to its own bytes, so a text or a global is replaced where it stands. PyTorch writes
+each text once, and reads it again from the memo: a text that is both a name and a value cannot change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archive.privacy.redact.names.words import ModelNames
 
 NODE_BYTES = 300
-"""Bytes of memory that a value costs while names are looked for."""
+"""Bytes of memory that a value takes while names are looked for."""
 TAGGED = ("torch.jit._pickle", "restore_type_tag")
 TABLES = (CALLSTACK_MAP, *METHOD_RECORDS.values())
 CALL_BY_NAME = "INTERFACE_CALL"
@@ -44,7 +44,7 @@ class Pickled:
     Args:
         name: the record.
         tree: its values.
-        with_state: names of classes whose objects are built from a value of their own, not by attributes.
+        with_state: names of classes whose objects are built from a state of their own, not from attributes.
     """
 
     def __init__(self, name: str, tree: Tree, with_state: Collection[str]) -> None:
@@ -64,7 +64,7 @@ class Pickled:
             self._values(root, Role.TYPES if name in TABLES else Role.VALUE)
 
     def note(self, words: ModelNames) -> None:
-        """Note the names; those that are values, too, stay."""
+        """Note the names; those that are also values stay."""
         for module, name in self._globals.values():
             words.note_dotted(f"{module}.{name}")
         for node, roles in self._roles.items():
@@ -128,7 +128,7 @@ class Pickled:
     # Values
 
     def _values(self, root: int, role: Role) -> None:
-        """Note the names in a value, whose texts have a role unless their place says something else."""
+        """Note the names in a value; its texts have a role unless their place says something else."""
         seen, stack = set[tuple[int, Role]](), [(root, role)]
         while stack:
             node, role = stack.pop()

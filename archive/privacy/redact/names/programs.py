@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 OWN = re.compile(r"(?:torch|builtins|_operator|operator|math|executorch)\.")
 """Begins the names of classes and functions of PyTorch and Python."""
 TEXT_BYTES = 200
-"""Bytes of memory that a text of a program costs while its words are noted."""
+"""Bytes of memory that a text of a program takes while its words are noted."""
 
 
 def note_programs(words: ModelNames, opened: Archive) -> list[str]:
     """Note the names in the programs of an archive.
 
     Returns:
-        What is to be told of names that stay.
+        Remarks about names that stay.
     """
     attributes = set[str]()
     for name, record in opened.programs.records.items():
@@ -108,7 +108,7 @@ def _dotted(name: str, words: ModelNames) -> str:
 
 
 def _names_in(key: str, text: str, *, own: bool = False) -> Iterator[str]:
-    """The names of a node's metadata that may change; or those of the same kind that are PyTorch's own."""
+    """The names of a node's metadata that may change; or those of the same kind that are PyTorch's."""
     if key == STACK_TRACE:
         trace = parse_trace(text)
         frames = trace.frames if trace else ()

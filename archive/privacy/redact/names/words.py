@@ -1,12 +1,12 @@
 """Which names become hashes, and which ones stay.
 
-A name is a word: one that is hashed is hashed wherever it names something, so that code, pickles and tables
-agree. A word stays
+A name is a word; it is hashed wherever it names something, so that code, pickles and tables agree. A word
+stays
 
 - if PyTorch gives it a meaning: keywords, types, ``forward``, attributes of PyTorch's own modules;
 - if callers need it: methods of the model, their arguments, the fields of what they take and return;
   methods that nothing in the model calls;
-- if it is a text that the model computes with, too: a pickle has each text once.
+- if it is also a text that the model computes with: a pickle has each text once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ModelNames:
         salt: makes the hashes differ from those of other files.
         found: all names that may be hashed.
         kept: those that stay, and why.
-        spoken: words that stand elsewhere, too, where they are no names.
+        spoken: words that also stand where they aren't names.
     """
 
     salt: bytes
@@ -96,7 +96,7 @@ class ModelNames:
             self.kept.setdefault(word, why)
 
     def new(self, word: str) -> str:
-        """What stands in the place of a word."""
+        """The replacement of a word."""
         if word not in self.found or word in self.kept or is_fixed(word):
             return word
         return hashed(word, self.salt)
@@ -124,7 +124,7 @@ class ModelNames:
         self.found.update(behind.split("."))
 
     def note_text(self, text: str) -> None:
-        """Note the names in a text of types, call stacks or paths; one that is no name's is spoken."""
+        """Note the names in a text of types, call stacks or paths; words that aren't names are spoken."""
         for name in NAME.findall(text):
             if ROOT in name.split("."):
                 self.note_dotted(name)
@@ -135,7 +135,7 @@ class ModelNames:
 
     @property
     def changed(self) -> dict[str, str]:
-        """The words that change, with what stands in their place."""
+        """The words that change, with their replacements."""
         return {word: new for word in self.found if (new := self.new(word)) != word}
 
     @property
@@ -144,7 +144,7 @@ class ModelNames:
         return self.changed.keys() - self.spoken
 
     def told(self) -> list[str]:
-        """What is to be told of names that stay, or that stand elsewhere, too."""
+        """Remarks about names that stay, or that also stand in other places."""
         lines = []
         for why, reason in REASONS.items():
             names = sorted(word for word in self.found if self.kept.get(word) == why and not is_fixed(word))
@@ -159,7 +159,7 @@ class ModelNames:
         """Take another salt until no two names become one.
 
         Raises:
-            ImpossibleError: they do for each salt that was tried: there are too many names.
+            ImpossibleError: each salt that was tried fails: there are too many names.
         """
         for _ in range(TRIES):
             news = [*self.changed.values()]
