@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -19,6 +20,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
+from archive.store.client.cache import VARIABLE
 from tests.support.processes import pin
 from tests.support.sampling import Suite, examples
 from tests.support.sources import remember_sources
@@ -58,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "no fixtures/ here, which a source distribution leaves out: tests need a checkout"
         )
+    caches = TemporaryDirectory()  # what a former state of the code has cached is no business of this one
+    config.add_cleanup(caches.cleanup)
+    os.environ[VARIABLE] = caches.name
     Suite.whole = config.getoption("--all")
     settings.register_profile("sample", max_examples=examples(settings().max_examples))
     settings.load_profile("sample")

@@ -273,6 +273,8 @@ class Bucket(Closing):
         key = f"{COMPANIONS}/{archive_id}/{content}"
         self._claim(new.facts.prefix, archive_id)
         is_new = self._objects.create(key, data)
+        if is_new:  # the cache may have what was removed: the same content in other bytes
+            self._objects.keep(key, data)
         # Once more: `gc` may have removed the claim before the companion was there.
         self._claim(new.facts.prefix, archive_id)
         entry = self._entry(key, self._read(key))

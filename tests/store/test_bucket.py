@@ -11,9 +11,13 @@ from unittest import mock
 import fsspec
 import pytest
 
+import archive
 from archive import split
 from archive.app.sources import models_at, models_in, own_store
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
+from archive.companion.build import build_companion
+from archive.companion.layout import CompanionLayout
 from archive.io.location import Location
 from archive.reader.facts import facts_of
 from archive.store.adding import NoDebugInfoError, TakenError
@@ -65,6 +69,19 @@ def bucket(url: str) -> Bucket:
 def again(bucket: Bucket) -> Bucket:
     """The same as another process sees it."""
     return Bucket.open(bucket.file)
+
+
+def test_what_is_added_again_is_what_was_added_not_what_was_cached(bucket: Bucket) -> None:
+    """The same content may have other bytes: those that another level of compression makes."""
+    first = bucket.add(RANKER).entry
+    assert again(bucket).entries() == [first]  # and cached
+    bucket.remove(first.key)
+    columns = archive.open(RANKER).companion
+    assert columns is not None
+    other = build_companion(columns.contents, CompanionLayout.MAPPED)
+    entry = again(bucket).add(other, name="Ranker.ptdbg").entry
+    assert (entry.key, entry.digest) == (first.key, digest_of(other).hex())
+    assert entry.digest != first.digest
 
 
 def put(bucket: Bucket, name: str, data: bytes) -> None:
