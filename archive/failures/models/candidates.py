@@ -228,7 +228,7 @@ class FleetAnswers:
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(model.file) for model in proven.values())
                         others = f"another of {len(possible):,}"
-                        why = f"may be of {first}, {second} or {others}, and nothing tells which"
+                        why = f"may be of {first}, {second} or {others}, and nothing says which"
                         return Survey(candidates, why)
             except LimitError as error:
                 asked = steps.taken // STEPS_ASKED - 1
@@ -302,7 +302,7 @@ class FleetAnswers:
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
         if all(candidate.answer.is_split for candidate in left):
             return f"{_may_be(left)}, without its debug info; if `split` took it out, give the companion, too"
-        return f"{_may_be(left)}, and nothing tells which"
+        return f"{_may_be(left)}, and nothing says which"
 
     def _lacking(self, models: Sequence[Model]) -> str:
         """Words for the models among some that may have failed so, and lack what would tell."""

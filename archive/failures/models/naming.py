@@ -225,7 +225,7 @@ class Naming:
 
 
 def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:
-    """The latest of lines that name a model and may be a failure's; several where nothing tells which."""
+    """The latest of lines that name a model and may be a failure's; several where nothing says which."""
     others: list[NamingLine] = []
     for naming in reversed(namings):
         if stream.text_of(naming.data) is not None:
