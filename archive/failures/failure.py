@@ -64,7 +64,7 @@ class Failure(ABC):
     def key(self) -> object:
         """The same for failures that get the same answer."""
 
-    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (of most kinds, they do not tell)
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (for most kinds they say nothing)
         """Whether a model with these facts may have failed so."""
         return True
 
