@@ -122,7 +122,7 @@ class LogExplainer:
 
     @property
     def notes(self) -> list[str]:
-        """On failures that aren't explained, or aren't for certain: each note once, with its first line."""
+        """Notes on failures not explained, or not for certain: each once, with its first line's number."""
         return self._notes.texts
 
     @property
@@ -162,7 +162,7 @@ class LogExplainer:
                 yield line.written(line.output)
                 continue
             if line.count > 1:
-                self.answers.saw(b"", line.number)  # it knows from it where another log begins
+                self.answers.saw(b"", line.number)  # the number shows where another log begins
                 above.add_last(line.data)
                 yield line.data
                 continue

@@ -107,7 +107,7 @@ def page_facts(
         shown: how much of the model's source is on the page.
         companion: the archive's debug info, if that was split off.
         base: the account of an older file that its sizes are compared with.
-        limits: what a hostile file may take.
+        limits: what a hostile file may cost.
     """
     file, beside = Mapped(source, name), None if companion is None else Mapped(companion)
 

@@ -80,7 +80,7 @@ def report(
         show: what the page shows of the model's source: ``full``, all text, and files with their folders;
             ``basename``, files without them, and no text that ``leaks`` finds; ``none``, no text either.
         force: replace an existing file.
-        limits: what hostile input may take.
+        limits: what hostile input may cost.
 
     Raises:
         ArchiveError: a file is of another kind (the message says which), or contradicts itself, or the target

@@ -35,7 +35,7 @@ def review_facts(file: Mapped, path: str | PathLike[str], limits: Limits) -> tup
     Args:
         file: the file whose texts are listed.
         path: the review file, which need not exist.
-        limits: what a hostile file may take.
+        limits: what a hostile file may cost.
     """
     before = read_review(path)
     listed = _listed(file, limits)

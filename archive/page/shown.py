@@ -31,5 +31,5 @@ class Shown(StrEnum):
         return file if self.has_paths else FOLDERS.sub(b"", file)
 
     def file(self, file: str) -> str:
-        """The same of text."""
+        """The same for text."""
         return file if self.has_paths else NAMED_FOLDERS.sub("", file)

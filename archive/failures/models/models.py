@@ -55,7 +55,7 @@ class Model:
     Args:
         file: the file's path.
         companion: the path of its companion, where it was split off.
-        limits: what the file may take.
+        limits: what the file may cost.
         mapped: whether the file is mapped.
 
     Attributes:
