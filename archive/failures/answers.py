@@ -57,7 +57,7 @@ class ArchiveAnswers:
         self._spending = spending
         self.lite = LiteAnswers(archive, style, spending)
         companion = archive.companion
-        # Of a redacted archive, whose lines have hashes for names, a log shows other lines.
+        # The log of a redacted archive shows other lines, with hashes for names.
         self._has_hashes = companion is not None and bool(companion.salt)
         self._digests = archive.line_digests if companion and not self._has_hashes else {}
         self._unchecked = not archive.has_code and not self._digests
@@ -78,7 +78,7 @@ class ArchiveAnswers:
         return unhashed(line, self._names) if self._has_hashes and HASH.search(line) else line
 
     def answer(self, failure: Failure) -> Answer | None:
-        """The answer to a failure; None where the log has its source, or it is of no kind of this file."""
+        """The answer to a failure; None where the log has its source, or the file has nothing of its kind."""
         if isinstance(failure, LiteFailure):
             return self.lite.answer(failure)
         if isinstance(failure, SerializedFailure):
@@ -108,7 +108,7 @@ class ArchiveAnswers:
                 return Answer(failure, None, ((0, why_left(error)),), is_possible=True)
 
     def _of_traceback(self, failure: TracebackFailure) -> Answer | None:
-        """The answer to a traceback of TorchScript; None where it is of no serialized code."""
+        """The answer to a traceback of TorchScript; None where it has no serialized code."""
         traceback = Traceback(failure.stream, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if traceback.is_too_long:
@@ -144,7 +144,7 @@ class ArchiveAnswers:
         )
 
     def _of_serialized(self, stream: LogStream) -> Answer | None:
-        """The answer to a traceback of serialized and of redacted code; None where the latter is none."""
+        """The answer to a traceback of serialized and redacted code; None if its source isn't redacted."""
         if is_as_it_was(stream, self._redacted.files):
             return None
         traceback = Traceback(stream, self._code)

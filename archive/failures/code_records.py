@@ -1,7 +1,7 @@
-"""The generated code that a frame of a traceback names: its lines, and the source ranges behind them.
+"""The generated code that a frame of a traceback names: its lines, and their source ranges.
 
-A log may be of a redacted archive, in which names are hashes. The companion has the code that it was made of,
-and the key of the hashes: a line of the log is the code's line if it has the same characters between its
+A log may be of a redacted archive, in which names are hashes. The companion has the original code and the key
+of the hashes: a line of the log is the code's line if it has the same characters between its
 names, and each name is the code's or its hash. So places in it lead to places in the code.
 """
 
@@ -35,7 +35,7 @@ WORD = re.compile(rb'("[^"\n]*"|\w+)')
 """A name, or a text in quotes, which may be one."""
 DEFINED = re.compile(rb"def (\w+)\(")
 MOST_FUNCTIONS = 100
-"""Functions above a line that are asked whether they are the one that the log names."""
+"""Functions above a line that are checked for the name in the log."""
 
 
 # --- lines
@@ -76,14 +76,14 @@ class CodeLines:
         return self.begins(number, line) and self.length(number) == len(line)
 
     def begins(self, number: int, line: bytes) -> bool:
-        """Whether the text has a line of this number, and it begins as this one."""
+        """Whether the text has a line of this number, and it begins like this one."""
         if not 0 < number <= len(self) or self.length(number) < len(line):
             return False
         start = self.start(number)
         return self._text[start : start + len(line)].tobytes() == line
 
     def byte(self, number: int, column: int) -> bytes:
-        """One byte of a line; b"" behind its end."""
+        """One byte of a line; b"" past its end."""
         start = self.start(number) + column
         return self._text[start : start + 1].tobytes() if column < self.length(number) else b""
 
@@ -162,7 +162,7 @@ class FrameCode:
 
     lines: CodeLines | LineDigests | None
     most_unmarked = CONTEXT - 1
-    """Lines without a marking that are taken if the code is not known. PyTorch prints one more behind a range
+    """Lines without a marking that are taken if the code is not known. PyTorch prints one more after a range
     that ends a line, but that may be the log's next one."""
 
     def __init__(self, archive: Archive, file: bytes) -> None:
@@ -215,7 +215,7 @@ class FrameCode:
 
 
 class CompanionCode(FrameCode):
-    """A code record that is only known by its ranges' places: a companion does not hold the code."""
+    """A code record of which only the places of ranges are known: a companion has no code."""
 
     def __init__(self, companion: Companion, file: bytes) -> None:
         self.companion = companion
@@ -247,7 +247,7 @@ class RenamedCode(FrameCode):
     """A code record whose names may be hashes.
 
     Args:
-        archive: the archive that the code is of, or its companion.
+        archive: the archive that has the code, or its companion.
         companion: the companion of the redacted one.
         name: the record's name before.
         salt: the key of the hashes.

@@ -7,22 +7,22 @@ The code of a graph module has no file. Its frames show the statement of a node,
 
 A node that holds graphs (``cond``, ``while_loop``) runs a graph module of its own, so the next such
 frame is of a node in one of these graphs. Module hierarchy and stack trace of the innermost node are
-written behind the last frame, before the error's name. Source: ``torch/fx/graph_module.py`` of PyTorch 2.13,
-its tracebacks.
+written after the last frame, before the error's name. Source: the tracebacks of ``torch/fx/graph_module.py``
+in PyTorch 2.13.
 
 The statements lead from the program's own graph inwards. If the interpreter ran that graph, no frame shows
 its node: see :mod:`~archive.failures.held_graphs`.
 
 PyTorch gives the nodes of a graph new names where it traces the graph again: a loop whose gradient is asked
-for, what ``torch.compile`` compiles. A name may then be another node's of the file, and an inner graph may
-have a node of the very same statement. So a statement counts as a node's only if
+for, what ``torch.compile`` compiles. The file may have another node of that name, and an inner graph may
+have a node with the very same statement. So a statement counts as a node's only if
 
 * it has the node's name, operator and arguments, and stands in the line that the node has in code of this
   graph; or
 * its arguments are inputs of a graph that was traced again, by their numbers, and no other node has these.
 
-A companion doesn't have arguments, and can't tell every line before a node's: the line must not be one above
-those that it knows of.
+A companion has no arguments, and doesn't know every line before a node's: the line must not come before those
+that it knows.
 """
 
 from __future__ import annotations
@@ -64,32 +64,32 @@ EVAL_FRAME = re.compile(
     rb'(?P<prefix>.*?)  File %b"<eval_with_key>\.\d+(?P<traced> from [^"]*)?"%b, line %b(?P<line>\d{1,9})%b, '
     rb"in (?:\w+|%b\w+%b)(?P<tail>%b)" % (*((COLOUR,) * 6), TAIL)
 )
-"""The heading of a frame. Of code that PyTorch traced itself, it says where it did."""
+"""The heading of a frame. If PyTorch traced the code itself, it says where."""
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
 INDENT = b"  "
-"""Each line of a traceback's frames begins so."""
+"""How each line of a traceback's frames begins."""
 MAX_FRAMES = 64
 """Frames of graph modules in one traceback: each is in a graph of the node before."""
 NOT_SHOWN = (
-    "a frame of generated code does not show its statement, so nothing tells which graph failed "
-    "(Python before 3.13 shows none of errors that nobody catches; logging.exception does)"
+    "a frame of generated code does not show its statement, so nothing says which graph failed "
+    "(Python before 3.13 shows none for errors that nobody catches; logging.exception does)"
 )
-INSIDE = "a graph inside of another may have it, and no frame shows the node that holds the graph"
-TRACED = "PyTorch may have traced its graph anew, with other names, so nothing tells which node of it failed"
+INSIDE = "a graph inside another may have it, and no frame shows the node that holds the graph"
+TRACED = "PyTorch may have traced its graph again, with other names, so nothing says which node of it failed"
 OTHERS = (
     "the node of that name has other arguments here: the failure is another model's, "
-    "or PyTorch traced the graph anew"
+    "or PyTorch traced the graph again"
 )
 TRANSFORMS = "torch._functorch.predispatch."
-"""Functions of ``torch.func.vmap`` and its like, which programs call beside operators."""
+"""Functions of ``torch.func.vmap`` and the like, which programs call besides operators."""
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 TRACED_AGAIN = re.compile(r"\b(?:(?:arg|primals_|tangents_)\d{1,9}(?:_\d+)?|l_\w+_)\b")
 """An input of a graph that PyTorch traced again."""
 DELETED = re.compile(r"(?:;  [\w =]+)?")
-"""The values that a statement is the last one to use."""
+"""The values that a statement is the last to use."""
 GUARDS = (0, 1)
-"""Lines of a module's code for its guards."""
+"""Lines that a module's code may have for its guards."""
 VALUE = re.compile(r"(?<![\w.'])(?!(?:True|False|None|inf|nan)\b)[A-Za-z_]\w*(?![\w.('])(?! = )")
 """A value among the arguments of a statement."""
 NUMBER = re.compile(r"_\d+$")
@@ -109,8 +109,8 @@ class EvalFailure(Failure):
         is_whole: whether each frame shows its statement.
         is_held: whether the outermost statement is of a graph that a node holds, which no frame shows.
         holder: that node, as the interpreter prints it; None where the log doesn't show it.
-        said: what the innermost statement said: the error's message, as far as it is in the lines below.
-        is_explained: whether the source of the failing node stands behind the frames.
+        said: the error's message, as far as it is in the lines below.
+        is_explained: whether the source of the failing node follows the frames.
     """
 
     def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
@@ -187,7 +187,7 @@ class EvalFailure(Failure):
         )
 
     def leave(self) -> None:
-        """Let the lines stay as they are: no frame of them is the first one of another traceback."""
+        """Leave the lines as they are: none of their frames begins another traceback."""
         for at in range(1, self.length):
             self.stream.line(at).output = self.stream.line(at).data
         if self.is_explained:
@@ -212,7 +212,7 @@ class EvalFailure(Failure):
             why = _why(possible, NOT_SHOWN)
         elif possible or self._nodes(archive, self.statements[:-1]):
             why = _why(possible, TRACED)
-        # An inner graph has a node of the outermost statement, as below torch.fx.Interpreter.
+        # An inner graph has a node with the outermost statement, as below torch.fx.Interpreter.
         elif any(node.site.scopes and outermost.fit(node) for node in loaded_nodes(programs)):
             why = INSIDE
         elif is_unknown(innermost.code.partition("(")[0], archive):
@@ -263,7 +263,7 @@ class EvalFailure(Failure):
 
 
 def _why(possible: Sequence[tuple[ProgramNode, Fit]], why: str) -> str:
-    """Why none of the nodes that a failure may be of is known to be its own."""
+    """Why it is not known which of the possible nodes failed."""
     return f"may be {listed([node for node, _ in possible])}, but {why}" if possible else why
 
 
@@ -281,12 +281,12 @@ class Fit(IntEnum):
 def fit(code: str, line: int, node: ProgramNode, *, is_traced: bool) -> Fit:
     """Whether a statement that has a node's name, and calls its operator, is the node's.
 
-    The statements of graphs around the node's must be known: inputs keep their order in graphs of a graph
-    that is, in others they do not.
+    The statements of the graphs around the node's must be known: only in the graphs of a known graph do
+    inputs keep their order.
 
     Args:
-        code: of the statement, from the operator on.
-        line: of the generated code in which it stands, from 1.
+        code: the statement's, from the operator on.
+        line: its line in the generated code, from 1.
         node: the node.
         is_traced: whether the code is known to be of a graph that was traced again.
     """
@@ -305,9 +305,9 @@ def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None
     """Whether a statement has a node's operator and arguments.
 
     Args:
-        code: of the statement.
+        code: the statement's.
         site: the node.
-        name: gives the expression of a value's name; by default that of the value's own name.
+        name: gives the expression for a value's name; by default the value's own name.
     """
     parts = pieces((site.record or {}).get("inputs", ()), Notation.CODE)
     if parts is None:
@@ -318,7 +318,7 @@ def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None
 
 
 def may_be_line(line: int, node: ProgramNode) -> bool:
-    """Whether no more lines are known to stand before a node in the code of its graph than do in the log.
+    """Whether a node may have this line: the lines known to come before it leave room.
 
     Code has a line for each node of the file, and for each graph that one of these takes.
     """
@@ -326,7 +326,7 @@ def may_be_line(line: int, node: ProgramNode) -> bool:
 
 
 def is_line(line: int, node: ProgramNode) -> bool:
-    """Whether a node of a form of its program has this line in the code of its graph."""
+    """Whether a node has this line in its graph's code, in some form of its program."""
     site, program = node.site, node.program
     if site.record is None:
         return False
@@ -357,7 +357,7 @@ def _is_only_call(code: str, node: ProgramNode) -> bool:
 def _may_be_traced(code: str, node: ProgramNode) -> bool:
     """Whether all values of a statement may be of a node's graph, if it was traced again."""
     names = [*node.site.inputs, *(other.name for other in node.program.graphs[node.site.scopes])]
-    # A number at a name's end tells it from others.
+    # A number at the end of a name only makes it unique.
     known = {*node.site.inputs, *(NUMBER.sub("", name) for name in names)}
     return all(
         name in known or NUMBER.sub("", name) in known for name in VALUE.findall(code.partition(";")[0])
@@ -378,10 +378,10 @@ class NodeStatement(NamedTuple):
     """The statement of a node, as its frame shows it.
 
     Attributes:
-        name: of the node; "" where no statement is shown.
-        code: what the node calls, with its arguments; the same.
-        line: of the generated code, from 1.
-        is_traced: whether the frame tells that PyTorch traced the code's graph.
+        name: the node's; "" where no statement is shown.
+        code: what the node calls, with its arguments; "" likewise.
+        line: its line in the generated code, from 1.
+        is_traced: whether the frame says that PyTorch traced the code's graph.
         call: how the code was called.
     """
 
@@ -405,7 +405,7 @@ class NodeStatement(NamedTuple):
 
     @property
     def is_of_program(self) -> bool:
-        """Whether it calls what nodes of programs call, and no module or other Python function."""
+        """Whether it calls what nodes of programs call, not a module or another Python function."""
         return not self.name or self.code.startswith((OPERATORS, TRANSFORMS))
 
     def __str__(self) -> str:

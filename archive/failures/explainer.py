@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
 OWN_NOTE = "the message of an exception reads like a failure: PyTorch prints handles below a message"
-SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
+SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records after it"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 TORN_NOTE = (
     "a failure in a line that a container runtime cut, whose pieces are not all there or lie too far apart"
@@ -94,7 +94,7 @@ class LogExplainer:
         explained: the number of failures that were explained.
         named: the number of these that name the archive.
         unknown: the number of failures that stay unexplained.
-        ambiguous: the number of these that some model may have, while nothing tells which or how.
+        ambiguous: the number of these that some model may have, though nothing says which or how.
         causes: the explained failures by their causes.
     """
 
@@ -122,7 +122,7 @@ class LogExplainer:
 
     @property
     def notes(self) -> list[str]:
-        """Failures not explained, or not for certain: each note once, with the number of its first line."""
+        """Notes on failures not explained, or not for certain: each once, with its first line's number."""
         return self._notes.texts
 
     @property
@@ -148,7 +148,7 @@ class LogExplainer:
         )
 
     def _is_quiet(self, lines: bytes) -> bool:
-        """Whether each of some lines stays as it is, and tells nothing of others; false if unsure."""
+        """Whether each of some lines stays as it is, and says nothing about others; false if unsure."""
         return is_quiet(lines) and self.answers.is_quiet(lines)
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
@@ -162,7 +162,7 @@ class LogExplainer:
                 yield line.written(line.output)
                 continue
             if line.count > 1:
-                self.answers.saw(b"", line.number)  # it tells where another log begins
+                self.answers.saw(b"", line.number)  # the number shows where another log begins
                 above.add_last(line.data)
                 yield line.data
                 continue
@@ -195,7 +195,7 @@ class LogExplainer:
         return line.data if written is None else written
 
     def _strings(self, line: LogLine, nested: int, above: Above) -> bytes | None:
-        """A line with the failures in its strings explained; None where its failure is in none."""
+        """A line with the failures in its strings explained; None where no string holds its failure."""
         has_above = False
 
         def inside(text: bytes, head: bytes, tail: bytes) -> bytes:
@@ -237,7 +237,7 @@ class LogExplainer:
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:
-        """The first line of a failure, with its explanation if there is one; the other lines wait for it."""
+        """The first line of a failure, explained if there is an answer; the other lines get their output."""
         failure, text = answer.failure, answer.text
         for line, note in answer.notes:
             self._notes.add(failure.stream.line(line).number, note)
@@ -258,7 +258,7 @@ class LogExplainer:
         return written
 
     def _lines_of(self, failure: LoggedLines, text: bytes) -> list[bytes] | None:
-        """The lines of a failure with its explanation; None where they may not be, or cannot be, written."""
+        """The lines of a failure with its explanation; None if that is too much, or can't be written."""
         if not self._notes.may_write(failure.size(text)):
             return None
         if not self._is_latin or in_latin(text):
@@ -268,7 +268,7 @@ class LogExplainer:
         return None
 
 
-# --- what is said of a log's failures, besides
+# --- notes and causes
 
 
 class FailureNotes:
@@ -300,7 +300,7 @@ class FailureNotes:
         return texts
 
     def add(self, line: int, note: str) -> None:
-        """Count a note; of more than 100 different ones only the number is kept."""
+        """Count a note; beyond 100 different ones, only their number is kept."""
         note = note[:MAX_NOTE]
         first, count = self._counts.get(note, (line, 0))
         if count or len(self._counts) < MAX_NOTES:
@@ -320,7 +320,7 @@ class CauseGroup:
     """The failures of one cause.
 
     Attributes:
-        models: the files of the models that explain them; () where a log is explained by one model.
+        models: the files of the models that explain them; () if only one model was given.
         cause: what failed.
         count: how many failures there are.
         first: the number of the line in which the first one begins.
@@ -343,11 +343,11 @@ class CauseGroup:
 
 
 class Causes:
-    """Counts failures by their causes: what one wants to see first of ten thousand reports.
+    """Counts failures by their causes.
 
     Attributes:
-        others: the number of failures of further causes.
-        room: bytes of explanations that are kept, one for each cause; whoever wants them makes some.
+        others: the number of failures with further causes.
+        room: bytes of explanations to keep, one for each cause; 0 unless the caller sets it.
         times: counts in intervals of the log's time.
     """
 
@@ -387,6 +387,6 @@ class Causes:
         return text
 
     def top(self, most: int | None = None) -> Sequence[CauseGroup]:
-        """The groups with most failures, those that come first in the log before others."""
+        """The groups with most failures first; among equal ones, in the order of the log."""
         groups = sorted(self._groups.values(), key=lambda group: (-group.count, group.first))
         return groups[:most]

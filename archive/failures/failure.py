@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_LINES = 10_000
 """Lines of a failure, or of an explanation that a log has already, that are read."""
 EXPLAINED_BY = ("output", "work")
-"""The bounds beyond which a failure stays unexplained; the log goes on."""
+"""The bounds beyond which a failure stays unexplained, while the log goes on."""
 
 
 class LoggedLines(Protocol):
@@ -31,7 +31,7 @@ class LoggedLines(Protocol):
 
     @property
     def is_proof(self) -> bool:
-        """Whether what they show, and the model has, could be of no other version of it."""
+        """Whether no other version of the model could show what they show."""
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log, with what a logger puts around each line."""
@@ -41,11 +41,11 @@ class LoggedLines(Protocol):
 
 
 class Failure(ABC):
-    """A failure in a log, as far as the log tells. Its explanation stands below its lines.
+    """A failure in a log, as far as the log shows it. Its explanation stands below its lines.
 
     Attributes:
         stream: its lines, from the first one on.
-        last: the line that the explanation stands below.
+        last: the line above the explanation.
     """
 
     is_proof = False
@@ -64,7 +64,7 @@ class Failure(ABC):
     def key(self) -> object:
         """The same for failures that get the same answer."""
 
-    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (of most kinds, they do not tell)
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (for most kinds they say nothing)
         """Whether a model with these facts may have failed so."""
         return True
 
@@ -98,7 +98,7 @@ class Cause(NamedTuple):
 def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
     """File and line of what failed: of the innermost line that is not in PyTorch's own files.
 
-    Of a traced operation the lines are those of its Python stack.
+    The lines of a traced operation are those of its Python stack.
 
     Args:
         spans: the ranges of the frames, innermost first; None where none is known.
@@ -127,7 +127,7 @@ class Answer:
         text: its explanation; None where there is none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the model.
-        is_possible: whether the model may have failed so: it explains the failure, or cannot tell.
+        is_possible: whether the model may have failed so: it explains the failure, or can't rule it out.
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.
         is_unproven: whether nothing that the log shows of the model's code could be compared.
@@ -149,16 +149,16 @@ class Answers(Protocol):
     """One model, or many, that failures are explained by."""
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
-        """Take note of a line of the log, and whether a failure may begin in it."""
+        """Note a line of the log, and whether a failure may begin in it."""
 
     def is_quiet(self, lines: bytes) -> bool:
-        """Whether there is nothing to take note of in lines, and nothing to name; false if unsure."""
+        """Whether lines have nothing to note, and nothing to name; false if unsure."""
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
 
     def answer(self, failure: Failure) -> Answer | None:
-        """The answer to a failure; None where the log has its source, or it has nothing of a model."""
+        """The answer to a failure; None where the log has its source, or the failure shows no model."""
 
 
 def why_left(error: LimitError) -> str:

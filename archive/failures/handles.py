@@ -5,7 +5,7 @@ inside of 88. The handles of one failure, innermost first, are
 
 - the operations of delegated modules, if any: they are in the call-stack map, but in no method's
   instructions;
-- then one instruction of each method that was running. The innermost instruction failed or, behind delegated
+- then one instruction of each method that was running. The innermost instruction failed or, after delegated
   operations, called the backend's ``execute``. Each further instruction called a method through an
   interface, and that method has the name of the one before it::
 
@@ -15,15 +15,15 @@ inside of 88. The handles of one failure, innermost first, are
 An archive with unique handles prints its instructions' handles with 18 digits: they are split by their width,
 and only delegated operations in front of them are sought: see :mod:`archive.debuginfo.unique_handles`.
 
-Each handle is in the call-stack map and stands in a reading once, no two instructions are of the same method,
+Each handle is in the call-stack map and occurs in a reading once, no two instructions are of the same method,
 and decimal numbers have no leading zeros. Where several readings are left, a reading is likelier
 
 1. if it ends in a method of the top module;
 2. if its delegated operations fit: the blob of the lowered module that is called here names them all, as far
    as it can be read, and each operation around another one is a call.
 
-Failures of real models need every rule. Where the rules preferred a single reading, it was the true one each
-time: see ``tests/failures/ambiguous_models.py``. Where several readings are equally likely, none is taken.
+Failures of real models need every rule. Whenever the rules preferred a single reading, it was the true one:
+see ``tests/failures/ambiguous_models.py``. Where several readings are equally likely, none is taken.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_HANDLES = 16
 MAX_READINGS = 1_000
 """Readings that are looked at, those with the fewest handles first."""
 STEPS_A_HANDLE = 4
-"""Steps of each handle of a reading, which is compared with the rules."""
+"""Steps to compare each handle of a reading with the rules."""
 EXECUTE_METHOD = b"execute"
 """The method of a backend that runs a lowered module."""
 
@@ -70,7 +70,7 @@ class ReadingState(NamedTuple):
     Attributes:
         at: the number of digits read.
         callee: the name of the method that the next instruction must call.
-        in_methods: whether an instruction of a method was read; behind one there is no delegated operation.
+        in_methods: whether an instruction of a method was read; no delegated operation follows one.
     """
 
     at: int
@@ -84,7 +84,7 @@ class Digits(NamedTuple):
     Attributes:
         text: all of them.
         plain: how many there are in front of the unique handles.
-        form: of the handles.
+        form: the handles' form.
     """
 
     text: str
@@ -93,7 +93,7 @@ class Digits(NamedTuple):
 
     @property
     def has_unique(self) -> bool:
-        """Whether they end with unique handles, whose instructions then have no other form."""
+        """Whether they end with unique handles; then all instructions have this form."""
         return self.plain < len(self.text)
 
 
@@ -102,7 +102,7 @@ class HandleSplits:
 
     Args:
         archive: the archive.
-        logged: gives the form of unique handles in a log; by default that of the archive's own.
+        logged: gives the form of unique handles in a log; by default the archive's own.
 
     Attributes:
         operations: the archive's operations by their handles.
@@ -114,7 +114,7 @@ class HandleSplits:
         self.operations = HandleOperations(archive)
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """The readings that rank first; several if the rules do not tell them apart."""
+        """The readings that rank first; several if the rules rank them equally."""
         if len(readings) == 1:
             return [*readings]
         ranks = {reading: self._rank(reading) for reading in readings}
@@ -134,11 +134,11 @@ class HandleSplits:
         return bool(self.form(digits).split(digits)[1])
 
     def fitting(self, digits: str, steps: Steps) -> list[tuple[int, ...]]:
-        """Split the handles that PyTorch printed one behind the other.
+        """Split the handles that PyTorch printed without a separator.
 
         Args:
             digits: the text between the braces.
-            steps: what counts the steps of the search.
+            steps: counts the steps of the search.
 
         Returns:
             Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes
@@ -201,7 +201,7 @@ class HandleSplits:
                 yield from readings(start, (), count)
 
     def _steps(self, digits: Digits, state: ReadingState, steps: Steps) -> list[tuple[int, ReadingState]]:
-        """The handles that may come next, each with the state behind it."""
+        """The handles that may come next, each with the state after it."""
         known, at = self.operations, state.at
         if at == len(digits.text):
             return []
@@ -261,7 +261,7 @@ class HandleOperation(NamedTuple):
         method_name: the method's qualified name; b"" where none is known.
         callee: its last part, by which an instruction calls it.
         may_call: whether it may be a call's: its row names no operator, or a call.
-        instruction: its instruction; None where the bytecode does not tell.
+        instruction: its instruction; None where the bytecode doesn't show it.
     """
 
     method: int
@@ -272,7 +272,7 @@ class HandleOperation(NamedTuple):
 
 
 class HandleOperations:
-    """The operations of an archive by their debug handles, looked up in columns: no entry is made."""
+    """The operations of an archive by their debug handles, looked up in columns without making entries."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -362,7 +362,7 @@ class HandleOperations:
         return known
 
     def _method_names(self, methods: MethodTable, method: int) -> tuple[bytes, bytes]:
-        """The qualified name of a method, b"" for too long a one, and its last part."""
+        """The qualified name of a method, b"" if it is too long, and its last part."""
         known = self._names.get(method)
         if known is None:
             text = methods.strings.data(int(methods.name[method]))

@@ -1,6 +1,6 @@
 """The names that hashes of a redacted archive stand for, in any line of a log.
 
-PyTorch names attributes, arguments and classes in messages, too: ``forward() is missing value for argument
+PyTorch also names attributes, arguments and classes in messages: ``forward() is missing value for argument
 'a60d9c411'``. A companion has the key of the hashes, and the records whose words became hashes.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from archive.reader.companion import Companion
 
 WORD, QUOTED = re.compile(r"\w+"), re.compile(r'"([^"\n]+)"')
-"""Names; those of attributes that are no identifiers stand in quotes."""
+"""Names; attributes that aren't identifiers stand in quotes."""
 WORD_BYTES = 400
-"""Bytes of memory that a word costs while its hash is looked for."""
+"""Bytes of memory that a word takes while its hash is looked for."""
 
 
 def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
-    """The words of a companion by their hashes; none where its archive has its names.
+    """The words of a companion by their hashes; none where its archive kept its names.
 
     A hash that two words have is left out.
     """

@@ -1,7 +1,7 @@
 """Whether a graph whose frame is the outermost one in a traceback is held by a node that no frame shows.
 
-``torch.fx.Interpreter``, and so ``torch.export.unflatten``, calls a node's operator itself. Of a node that
-holds graphs, ``cond``, only the graph's own code has a frame of generated code::
+``torch.fx.Interpreter``, and so ``torch.export.unflatten``, calls a node's operator itself. If the node
+holds graphs, as ``cond`` does, only the graph's own code has a frame of generated code::
 
     File ".../torch/fx/interpreter.py", line 377, in call_function
       return target(*args, **kwargs)
@@ -10,7 +10,7 @@ holds graphs, ``cond``, only the graph's own code has a frame of generated code:
     File "<eval_with_key>.66", line 5, in forward
       index_select = torch.ops.aten.index_select.default(x, 0, i)
 
-The outer graph may have a node of that very statement. The interpreter names the node that holds the graph
+The outer graph may have a node with that very statement. The interpreter names the node that holds the graph
 after the error's own message, the innermost node first::
 
     While executing %cond : [num_users=1] = call_function[target=torch.ops.higher_order.cond](args = …
@@ -50,7 +50,7 @@ MOST_MESSAGE = 200
 
 
 class Caller(Enum):
-    """What called the code of a graph, as far as frames that are not generated code show it."""
+    """What called the code of a graph, as far as the frames of other code show it."""
 
     UNSEEN = "what stands above the log's first frame"
     OTHER = "a frame of the graph around, or of other code"
@@ -71,7 +71,7 @@ class GraphCall(NamedTuple):
     branch: str = ""
 
     def then(self, line: bytes) -> GraphCall:
-        """The same, once a further line of a frame was read."""
+        """The same, after another line of a frame."""
         if frame := CALLER.match(line):
             if frame["called"]:
                 is_operator = frame["called"] == b"call_function"
@@ -94,7 +94,7 @@ def call_above(texts: Iterable[bytes | None]) -> GraphCall:
     """The call that the lines above a frame show.
 
     Args:
-        texts: of these lines, the nearest first; None for a line of another stream.
+        texts: their texts, the nearest first; None for a line of another stream.
     """
     frames, call = list[bytes](), GraphCall(Caller.UNSEEN)
     for text in texts:

@@ -10,12 +10,12 @@ The runtime numbers inputs, and names neither them nor, in this line, the method
     [method.cpp:1157] Input index (2) must be less than the number of inputs in method (2).
     [program.cpp:67] No method named 'words' in program
 
-Below it stands the input's name, dtype and shape in each method that may have refused it, or the methods
-that there are. An ETRecord has these. **What the record contradicts is not explained by it**: the dtype,
-rank, sizes and number of inputs that the line expects are those of the record, and the record lacks the
-method. A size that the runtime has fixed must not differ between calls in the record.
+Below it are written the input's name, dtype and shape in each method that may have refused it, or the
+existing methods. An ETRecord has these. **A line that the record contradicts stays unexplained**: the dtype,
+rank, sizes and number of inputs that the line expects must be the record's, and a missing method must be
+missing there. A size that the runtime has fixed must not differ between calls in the record.
 
-Lines of other software read like these, so that one counts only with the runtime's own words before it.
+Lines of other software read like these, so a line counts only with the runtime's own words before it.
 Source: ExecuTorch 1.5, ``Method::set_input`` in ``runtime/executor/method.cpp``,
 ``TensorImpl::internal_resize_contiguous`` in ``runtime/core/portable_type/tensor_impl.cpp``, and
 ``runtime/executor/program.cpp``; earlier releases for the numbers of dtypes.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 RUNTIMES_OWN = re.compile(rb".*\b[Ee]xecu[Tt]orch\b")
-"""Stands before a line of the runtime that has no place in its source: on Android, as its tag."""
+"""Precedes a line of the runtime that names no place in its source: on Android, as its tag."""
 REFUSED = re.compile(
     rb"(?P<prefix>.*?)(?P<head>" + HEAD + rb")(?:"
     rb"Input (?P<typed>[0-9]{1,6}) has unexpected scalar type: expected (?P<expected>\w+) but was \w+\."
@@ -66,11 +66,11 @@ RESIZED = re.compile(
 )
 """The line above an input that could not be resized."""
 ABOVE = 5
-"""Lines above in which that one is sought."""
+"""Lines above that are searched for it."""
 UNSUPPORTED, INVALID = b"10", b"12"
 """The statuses of an input that could not be resized, and of all others."""
 EXPLAINED = re.compile(rb"Input [0-9]+ of method |Method .* takes |The methods are ")
-"""Begins the line below a failure that is explained already."""
+"""Begins the line below a failure that is already explained."""
 TORCH_SCALARS = {at: at + 1 for at in range(12)} | {15: 13}
 """The number of a dtype in the JSON of programs by ``c10::ScalarType``'s, up to quantised ones; bfloat16."""
 TENSOR = "Tensor"
@@ -84,7 +84,7 @@ WHY = {
     "taken": "another number of inputs",
     "missing": "no such method",
 }
-"""What is wrong, in words, by what the line has."""
+"""What is wrong, in words, by the group that matched."""
 MOST_SHOWN = 8
 """Inputs or methods that an explanation names."""
 
@@ -93,7 +93,7 @@ class InputFailure(Failure):
     """A line of ExecuTorch's runtime that refuses an input, or a method.
 
     Args:
-        stream: the lines, the one that refuses first.
+        stream: the lines, the refusal first.
         above: the texts above it, the nearest first.
     """
 
@@ -113,7 +113,7 @@ class InputFailure(Failure):
 
     @property
     def number(self) -> int | None:
-        """The input that is refused, from 0; None where it is not one of them."""
+        """The number of the refused input, from 0; None where no single input is."""
         keys = ("typed", "numbered", "resized", "unset", "tagged")
         return next((int(self._line[key]) for key in keys if key in self._line), None)
 
@@ -152,14 +152,14 @@ class InputFailure(Failure):
 
     @property
     def key(self) -> bytes:
-        """The same for lines that say the same of the same method."""
+        """The same for lines that say the same about the same method."""
         return digest(repr(self._line), repr(self._resized), self.method)
 
     def contradiction(self, inputs: tuple[ProgramInput, ...]) -> str:
-        """What the line says that is not so of some inputs; "" where nothing is.
+        """What is so instead of what the line says; "" where the inputs agree with it.
 
         Args:
-            inputs: those of a method.
+            inputs: a method's.
         """
         line = self._line
         for key in ("count", "taken"):
@@ -172,7 +172,7 @@ class InputFailure(Failure):
         return self._contradicted(inputs[self.number])
 
     def _contradicted(self, given: ProgramInput) -> str:
-        """What the line says that is not so of the input that it names."""
+        """The same for the input that the line names."""
         line, resized = self._line, self._resized
         expected = STORAGES.get(decoded(line.get("expected", b"")), "")
         if "dtype" in line:

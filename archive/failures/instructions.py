@@ -7,13 +7,13 @@ The runtime names an instruction by its number, and the operator that it ran, un
     …
     CALL_DELEGATE execute failed at instruction 3: 0x1
 
-Module hierarchy and stack trace of the node that the instruction was made of are written below its line. An
+Module hierarchy and stack trace of the node that the instruction was made from are written below its line. An
 ETRecord leads there, if the node's operator is the one in the log. Source: ExecuTorch 1.5,
-``Method::execute_instruction`` in ``runtime/executor/method.cpp``, and ``et_pal_emit_log_message`` for what
-stands before: of the Python package as above, on a host ``E 00:00:00.000061 executorch:method.cpp:1483]``, on
-Arm's boards ``E [executorch:method.cpp:1483 execute_instruction()]``, on Android nothing of its own.
+``Method::execute_instruction`` in ``runtime/executor/method.cpp``, and ``et_pal_emit_log_message`` for the
+prefix: the Python package's as above, a host's ``E 00:00:00.000061 executorch:method.cpp:1483]``, that of
+Arm's boards ``E [executorch:method.cpp:1483 execute_instruction()]``; Android has none of its own.
 
-The runtime does not know the name of its method. Who called it prints that behind the failure, with the same
+The runtime does not know the name of its method. The caller prints it after the failure, with the same
 status::
 
     Failed to execute method words, error: 0x12                                     Python and WASM since 1.0
@@ -21,8 +21,8 @@ status::
     Execution of method words failed with status 0x12         runners in C++; Android's Java until 0.7, as 0.2
     [ExecuTorch Error 0x12] Invalid argument: Execution failed for method: words     Android's Java since 1.0
 
-Lines of other software may stand between: a traceback of Python has a few. Python before 1.0 names none, and
-its ``executing execution plan for method 'forward' failed`` has that name for every method. Source:
+Lines of other software may stand between, as in a Python traceback. Python before 1.0 names no method: its
+``executing execution plan for method 'forward' failed`` says so for every method. Source:
 ``extension/pybindings/pybindings.cpp``, ``extension/wasm/wasm_bindings.cpp``, ``extension/android/`` and
 ``examples/portable/executor_runner/executor_runner.cpp`` of the releases 0.2 to 1.4.
 """
@@ -54,7 +54,7 @@ HEAD = (
     rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] "
     rb"|[A-Z] \[executorch:\w+\.cpp:[0-9]+ \w+\(\)\] )?"
 )
-"""What the runtime puts before each line; differs from line to line, so that it is no part of a prefix."""
+"""What the runtime puts before each line; it differs from line to line, so it isn't part of a prefix."""
 INSTRUCTION = re.compile(
     rb"(?P<prefix>.*?)"
     + HEAD
@@ -65,7 +65,7 @@ INSTRUCTION = re.compile(
 """The first line of a failure."""
 FAILED_AT = b" failed at instruction "
 ARGUMENT = re.compile(HEAD + rb"arg (?P<at>[0-9]{1,9}) with type id (?P<type>[0-9]{1,9})")
-"""The second line, where an operator failed: each of its arguments has one."""
+"""The second line, if an operator failed: there is one for each of its arguments."""
 KERNEL = re.compile(
     rb"(?:[A-Z] [0-9:.]+ executorch:|\[|[A-Z] \[executorch:)(?!method\.cpp)"
     rb"\w+\.(?:cpp|h):[0-9]+[^\]]*\] (?P<text>.*)"
@@ -74,7 +74,7 @@ KERNEL = re.compile(
 MOST_SAID = 8
 """Lines above that are looked at."""
 IS_TENSOR = {0: False, 1: True}
-"""Whether an argument of a type was a tensor, or None: ``Tag`` in ``runtime/core/tag.h``."""
+"""Whether an argument of a type id was a tensor (1) or None (0): ``Tag`` in ``runtime/core/tag.h``."""
 METHODS = (
     re.compile(rb"Failed to execute method (?P<method>.+?), error: 0x(?P<status>[0-9a-f]+)"),
     re.compile(rb"Execution of method (?P<method>.+?) failed with status 0x(?P<status>[0-9a-f]+)"),
@@ -83,9 +83,9 @@ METHODS = (
         rb"\[ExecuTorch Error 0x(?P<status>[0-9a-f]+)\] [^:]*: Execution failed for method: (?P<method>.+)"
     ),
 )
-"""What stands in a line behind a failure that names its method."""
+"""The lines after a failure that name its method."""
 MOST_BEHIND = 200
-"""Lines behind a failure in which its method's name is looked for."""
+"""Lines after a failure in which its method's name is looked for."""
 CHARACTERS_A_STEP = 4096
 """Characters of a node's metadata that are looked through in a step."""
 UNRECORDED = "no node is recorded for it, as for instructions of `cond`, and those that ExecuTorch adds"
@@ -108,10 +108,10 @@ class InstructionFailure(Failure):
     """A line of ExecuTorch's runtime that names an instruction.
 
     Attributes:
-        chain: of the instruction.
-        number: of the instruction in its chain.
-        operator: that it ran; "" for a call of a backend.
-        status: of the failure, as hexadecimal digits.
+        chain: the number of the instruction's chain.
+        number: the instruction's in its chain.
+        operator: the one it ran; "" for a call of a backend.
+        status: the failure's, as hexadecimal digits.
         said: what the kernel said in the lines directly above, the nearest first.
 
     Args:
@@ -144,7 +144,7 @@ class InstructionFailure(Failure):
 
     @cached_property
     def method(self) -> str:
-        """The method that failed; "" where no line behind the failure names it."""
+        """The method that failed; "" where no line after the failure names it."""
         for at in range(1, MOST_BEHIND):
             text = self.stream.text(at, is_patient=False)
             if text is None or FAILED_AT in text:
@@ -171,7 +171,7 @@ class InstructionFailure(Failure):
         return digest(self.what, self.method, str(self.types), *self.said)
 
     def contradiction(self, node: ProgramNode) -> str:
-        """What the log shows of the operands and a node has otherwise, in words; "" for nothing."""
+        """What the log shows of the operands and the node contradicts, in words; "" for nothing."""
         inputs = (node.site.record or {}).get("inputs", ())
         for at, argument in enumerate(inputs if self.operator else ()):
             given = argument.get("arg") if isinstance(argument, dict) else None

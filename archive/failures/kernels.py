@@ -8,9 +8,9 @@ A call of PyTorch's C functions that fails, a kernel that fails, and a row of Py
                                cpp_fused_mul_0         0.01%       0.412us …
                       aoti_torch_cpu_addmm_out         4.99%     286.595us …
 
-The package has the code: a line counts only if it holds the call, or is part of the kernel; a name of the
-profiler only if the kernel gives it itself. HASH is a digest of the code and of how it was compiled, so that
-it names the package.
+The package has the code: a line counts only if it holds the call, or is part of the kernel; a name in a
+profile only if the kernel itself gives it. HASH is a digest of the code and of how it was compiled, so it
+names the package.
 
 If several places call the kernel, the explanation shows all of them. Source: PyTorch 2.13,
 ``torch/headeronly/util/shim_utils.h``, ``c10/util/Exception.cpp`` and ``torch/autograd/profiler_util.py``.
@@ -44,7 +44,7 @@ LINE_OF_KERNEL = re.compile(
     rb"\(most recent call first\):\s*"
 )
 """Inductor calls the kernels that it generates ``cpp_…``. Other functions, such as ``run_impl``,
-are no kernels and have no line of the model."""
+aren't kernels and have no line of the model."""
 ROW = re.compile(
     rb"(?:\A| )(?P<name>(?:graph_\d+_)?cpp_\w+|aoti_torch_(?:cpu|cuda|mps|xpu)_\w+)(?P<cut>\.\.\.)?"
     rb" {2,}\d+\.\d+% "
@@ -53,7 +53,7 @@ ROW = re.compile(
 ERROR = b"Error: "
 """The last letters of what is printed before an error's text."""
 HASH = re.compile(r"c[a-z2-7]{51}\..*")
-"""The name of a file of code whose digest it tells."""
+"""A name of a code file that contains the code's digest."""
 EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
 FURTHER = re.compile(rb'Original traceback:|None|File ".*|  .*')
@@ -69,7 +69,7 @@ class FoundKernels(NamedTuple):
     """What a package knows of a line.
 
     Attributes:
-        kernels: that it may be of.
+        kernels: those that it may name.
         why: why there is none or no source, in words; "" where the package has nothing like it.
     """
 
@@ -172,9 +172,9 @@ class NamedLine(NamedTuple):
 
 
 def named_line(text: bytes) -> NamedLine | None:
-    """A line of a log as one that names code or a kernel; None where it is another.
+    """What a line of a log names, code or a kernel; None for other lines.
 
-    Each pattern is tried at one place, so that a long line takes little time.
+    Each pattern is tried at one place, so a long line takes little time.
     """
     before, words, place = text.rpartition(CALL_FAILED)
     if words:
@@ -237,7 +237,7 @@ class KernelFailure(Failure):
         return EXPLAINED.fullmatch(self.stream.text(1, is_patient=False) or b"") is not None
 
     def leave(self) -> None:
-        """Let the source that the log has stay as it is: frames in it are no other failure's."""
+        """Leave the source that the log has as it is: its frames aren't another failure's."""
         for at in range(1, MAX_LINES):
             text = self.stream.text(at, is_patient=False)
             if text is None or not (EXPLAINED.fullmatch(text) or FURTHER.fullmatch(text)) or named_line(text):
@@ -246,11 +246,11 @@ class KernelFailure(Failure):
 
     @property
     def is_row(self) -> bool:
-        """Whether it is no failure, but a row of a profile."""
+        """Whether it isn't a failure, but a row of a profile."""
         return isinstance(self.named, ProfiledKernel)
 
     def answer(self, source: KernelSource) -> Answer:
-        """The answer of an archive, by what it knows of the line."""
+        """The archive's answer, from what it knows of the line."""
         is_named = self.named.is_digest and source.is_possible
         notes = ((0, f"{self.named}: {source.why}"),) if source.text is None else ()
         return Answer(self, source.text, notes, is_named, source.is_possible, source.cause)
@@ -279,7 +279,7 @@ def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource
         has_code = any(model.sources for model in models.values())
         return KernelSource(None, OTHER if has_code else NO_CODE, is_possible=False)
     if len(known) > 1:
-        why = f"may be of the models {' or '.join(known)}, and nothing tells which"
+        why = f"may be of the models {' or '.join(known)}, and nothing says which"
         return KernelSource(None, why, is_possible=True)
     ((kernels, why),) = known.values()
     if not any(kernel.is_traced for kernel in kernels):
@@ -288,7 +288,7 @@ def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource
     text = "\n".join(kernel.text.removesuffix("\n") for kernel in kernels)
     if len(kernels) > 1:
         text = f"{len(kernels)} places call this kernel:\n{text}"
-    # The cause is the line of the model, if there is but one, and the kernel.
+    # The cause is the line of the model, if there is only one, and the kernel.
     traces = {trace for kernel in kernels for trace in kernel.kernel.traces if trace is not None}
     places = {(trace.of_model.file, trace.of_model.line) for trace in traces}
     place = places.pop() if len(places) == 1 else ("", 0)

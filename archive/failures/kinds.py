@@ -31,9 +31,9 @@ class FailureKind(NamedTuple):
     """A kind of failures.
 
     Attributes:
-        begins: finds, in the text of a line, that such a failure begins there; None where it does not.
-        read: the failure, of its beginning, what ``begins`` found, and the lines above; None where it is
-            none, or its source stands below it already.
+        begins: what shows, in the text of a line, that such a failure begins there; None where none does.
+        read: the failure, from its beginning, what ``begins`` found, and the lines above; None where it is
+            none, or its source already stands below it.
         finds_document: whether ``read`` asks for the document that holds the line, by further lines.
     """
 
@@ -43,7 +43,7 @@ class FailureKind(NamedTuple):
 
 
 def failure_at(beginning: Beginning, above: Above) -> Failure | None:
-    """The failure that begins in a line; None where there is none, or its source stands below it already."""
+    """The failure that begins in a line; None where there is none, or its source already stands below it."""
     held = beginning.within(above)
     for kind in KINDS:
         own = beginning if kind.finds_document else held
@@ -115,4 +115,4 @@ KINDS = (
     FailureKind(INSTRUCTION.fullmatch, _instruction),
     FailureKind(refusal_in, _refusal),
 )
-"""Every kind. No line begins failures of two of them; the first one counts."""
+"""Every kind. No line begins failures of two kinds; the first one counts."""

@@ -49,7 +49,7 @@ class LiteFailure(Failure):
     Attributes:
         digits: the handles as they are printed.
         is_joined: whether they may be several, printed without a separator.
-        message: the error message above them; "" where ``families.txt`` lacks it.
+        message: the error message above them; "" where ``families.txt`` doesn't have it.
     """
 
     def __init__(self, stream: LogStream, above: Sequence[bytes] = ()) -> None:
@@ -78,7 +78,7 @@ class LiteFailure(Failure):
         return facts.may_have_handles(self.digits)
 
     def size(self, text: bytes) -> int:
-        """The bytes that an explanation has in the log."""
+        """The bytes that an explanation takes in the log."""
         return len(text) + text.count(b"\n") * (self.stream.cost(0) - 1)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
@@ -90,10 +90,10 @@ class Readings(NamedTuple):
     """How the digits of a failure may be split.
 
     Attributes:
-        fitting: what fits the archive.
-        left: what the message does not contradict.
+        fitting: those that fit the archive.
+        left: those that the message does not contradict.
         likeliest: those of ``left`` that rank first.
-        problem: why the search was given up; "" if it was not.
+        problem: why the search was given up; "" if it wasn't.
     """
 
     fitting: list[tuple[int, ...]]
@@ -165,19 +165,19 @@ class LiteAnswers:
         return self._explanations.keep(handles, explanation, len(text))
 
     def _chosen(self, readings: Readings, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
-        """The reading that is chosen, () where none fits or several remain; and a note, or ""."""
+        """The chosen reading, () where none fits or several remain; and a note, or ""."""
         shown = failure.what
         if not readings.left:
             return (), f"{shown}: {readings.problem or self._why(failure, readings.fitting)}"
         if len(readings.likeliest) > 1:
-            return (), f"{shown}: may be {_listed(readings.likeliest)}, and nothing tells which"
+            return (), f"{shown}: may be {_listed(readings.likeliest)}, and nothing says which"
         chosen, *others = readings.left
         if others:
             return chosen, f"{shown}: taken as {_listed([chosen])}, may also be {_listed(others)}"
         return chosen, ""
 
     def _readings_of(self, failure: LiteFailure) -> Readings:
-        """The readings of a failure's handles; joined ones are split once for messages of one wording."""
+        """The readings of a failure's handles; joined ones are split once for each wording of a message."""
         digits, message = failure.digits, failure.message
         if not failure.is_joined:
             # Releases that print no braces print a backend's handle without its caller's.

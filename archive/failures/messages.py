@@ -1,10 +1,10 @@
 """Error messages: their wording, and which operators print it.
 
-That an operator does not print the message of a failure is evidence that the failure is not this operator's.
+If an operator does not print the message of a failure, that is evidence that another operator failed.
 Messages with the same wording form a row of ``families.txt``, with the operators that print it. The table was
 measured with PyTorch 2.13 by ``tools/measure_messages.py``, which calls operators wrongly in many ways. An
-operator that was not measured may print anything. So may custom operators, ``prim::`` ones, which raise the
-exceptions of a model's own code, and operators that a backend executes.
+operator that wasn't measured may print anything. So may custom operators, ``prim::`` ones, which raise the
+exceptions of the model's own code, and operators that a backend executes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # --- wording
 
-# No digits of names (``conv2d``); of ``4x5`` and ``2D`` the numbers.
+# Not the digits in names (``conv2d``), but those in ``4x5`` and ``2D``.
 NUMERAL = re.compile(
     r"(?<![\w.])-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)(?=\W|x\d|D\b|$)|(?<=\dx)\d+",
 )
@@ -53,12 +53,12 @@ INTERPRETER_OPERATORS = {
     *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return", "prim::Param"),
     "prim::CreateObject",
 }
-"""Done by the interpreter itself, without an operator's call: they print none of the table's messages."""
+"""Done by the interpreter itself, without calling an operator: they print none of the table's messages."""
 
 MAX_MESSAGE = 2_000
 """Characters of a message; longer ones are not looked up."""
 MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  |\b(?:ERROR|WARN(?:ING)?|INFO|FATAL|CRITICAL) ")
-"""Ends of a logger's prefix or level, or of an exception's name, behind which a message may start."""
+"""Ends of a logger's prefix or level, or of an exception's name, after which a message may start."""
 MAX_STARTS = 32
 
 
@@ -94,7 +94,7 @@ def families() -> Families:
 
 
 def parts(message: str) -> Iterator[str]:
-    """A line's text, and its ends that may be messages: behind a logger's prefix or an exception's name."""
+    """A line's text, and its ends that may be messages: after a logger's prefix or an exception's name."""
     yield message
     for count, start in enumerate(MESSAGE_STARTS.finditer(message)):
         if count == MAX_STARTS:

@@ -9,7 +9,7 @@ The interpreter names the node that it executed, and prints ``None`` where no st
 ``None`` is replaced by the trace of the node that has this name, target and arguments. Source: PyTorch 2.13,
 ``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``ProgramNode.format_node`` in ``torch/fx/node.py``.
 
-A redacted program has traces, of which PyTorch prints what is left; the companion's take their places.
+A redacted program has traces, and PyTorch prints what is left of them; the companion's take their places.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 TAIL = rb"(?:\x1b\[[\d;]*m|[^)\w])*+"
-"""What may stand behind a line: the end of a colour, the border of a panel."""
+"""What may follow a line: the end of a colour, the border of a panel."""
 EXECUTING = re.compile(
     rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
     rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)(?P<tail>" + TAIL + rb")"
 )
 HEADING, UNKNOWN = b"Original traceback:", b"None"
 FRAME, INDENT = b'File "', b"  "
-"""What the lines of a source begin with: the first frame may have no indentation."""
+"""How the lines of a source begin: the first frame may have no indentation."""
 FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
-UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion alone does not tell"
+UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion by itself doesn't show"
 MOST_SAID = 8
 """Lines above in which the error's message is looked for."""
 PLACE = 2
-"""The line of the failure in whose place its source is written."""
-NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
+"""The line of the failure that its source replaces."""
+NOT_HERE = "its redacted trace isn't this node's: the failure is another model's, or version's"
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -78,7 +78,7 @@ class ExecutedNode(NamedTuple):
         return cls(decoded(line["name"]), decoded(line["target"]), decoded(line["arguments"]))
 
     def is_of(self, site: NodeSite, *, is_in_module: bool = False) -> bool:
-        """Whether a node has this name, target and arguments; true if what it is called with is not known.
+        """Whether a node has this name, target and arguments; true if its arguments are not known.
 
         Args:
             site: the node.
@@ -130,11 +130,11 @@ class NodeFailure(Failure):
 
     @property
     def key(self) -> object:
-        """The same for failures of the same node, target and arguments; a bare trace is no other's."""
+        """The same for failures of the same node, target and arguments; a bare trace has its own."""
         return object() if self.is_bare else digest(*self.node, *self.said)
 
     def leave(self) -> None:
-        """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
+        """Leave the lines of the source as they are: none of its frames begins a traceback."""
         if self.stream.text(1) == HEADING:
             leave_source(self.stream, PLACE)
 
@@ -158,7 +158,7 @@ class NodeFailure(Failure):
         return self.stream.text(1) == HEADING and self.stream.text(PLACE) == UNKNOWN
 
     def size(self, text: bytes) -> int:
-        """The bytes that an explanation has in the log."""
+        """The bytes that an explanation takes in the log."""
         return len(text) + (text.count(b"\n") + 1) * self.stream.cost(PLACE)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
@@ -175,7 +175,7 @@ def may_have(arguments: str, site: NodeSite) -> bool:
 
 
 def is_unknown(target: str, archive: Archive) -> bool:
-    """Whether a program may have a call that a companion does not show by itself: a fetch, or a token."""
+    """Whether a program may have a call that a companion by itself doesn't show: a fetch, or a token."""
     unrecorded = [
         site
         for program in archive.programs.values()
@@ -216,7 +216,7 @@ def redacted_answer(
     Args:
         archive: the archive as it was.
         bare: the redacted archive, if it is at hand.
-        like: tells whether a line of another redaction stands for one of the original.
+        like: whether a line of another redaction stands for one of the original.
         failure: the failure.
     """
     nodes = [
@@ -251,23 +251,23 @@ def _shown(
 
 
 def _stop(stream: LogStream, trace: str, like: Likeness) -> int:
-    """The line behind a trace; 0 where the log shows another trace, or more frames."""
+    """The line after a trace; 0 where the log shows another trace, or more frames."""
     traceback = found_at(stream, PLACE, trace.encode("utf-8", "surrogatepass"), like)
     behind = stream.text(traceback.stop, is_patient=False) if traceback else None
     return traceback.stop if traceback and not (behind or b"").startswith((INDENT, FRAME)) else 0
 
 
 def is_source(stream: LogStream, at: int) -> bool:
-    """Whether the source of a node stands in a log, as an explanation writes it, from a line on."""
+    """Whether a log has a node's source from a line on, as an explanation writes it."""
     return (stream.text(at) or b"").startswith(HIERARCHY) and stream.text(at + 1) == HEADING
 
 
 def leave_source(stream: LogStream, at: int) -> None:
-    """Let the frames of a source stay as they are.
+    """Leave the frames of a source as they are.
 
     Args:
         stream: the lines.
-        at: the line behind the source's heading, or the heading itself.
+        at: the line after the source's heading, or the heading itself.
     """
     first = at + (stream.text(at) == HEADING)
     at = first
@@ -292,12 +292,12 @@ def answer_of(
         failure: the failure.
         what: its node in words.
         nodes: those that it may be of.
-        text: of a node, what explains it.
+        text: gives a node's explanation.
     """
     if not nodes:
         return Answer(failure, None, ((0, f"{what}: this archive has none: the failure is another model's"),))
     if len({text(node) for node in nodes}) > 1:
-        why = f"may be {listed(nodes)}, and nothing tells which"
+        why = f"may be {listed(nodes)}, and nothing says which"
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
     if nodes[0].site.trace is None:
         why = why_no_traces(archive)

@@ -1,16 +1,16 @@
-"""What an error message says of an operator's operands, compared with the operands of a node.
+"""What an error message says about an operator's operands, compared with a node's operands.
 
 Kernels print sizes, numbers of dimensions and types of what they were called with::
 
     [op_embedding.cpp:43] Check failed (…): indices_ptr[2] 9 >= weight.size(0) 6        ExecuTorch
     mat1 and mat2 shapes cannot be multiplied (4x8 and 7x3)                               PyTorch
 
-A node whose ``weight`` has 50 rows did not print the first one. A *claim* is one such fact. It is of the
-operand that has the name in the operator's schema; a kernel's own names (``a``, ``in``) may stand for any
-operand, so that a claim holds if any has this size. Sizes that are not recorded as numbers may be any.
+A node whose ``weight`` has 50 rows did not print the first one. A *claim* is one such fact. It is about the
+operand with that name in the operator's schema; a kernel's own names (``a``, ``in``) may stand for any
+operand, so a claim holds if any has this size. Sizes that aren't recorded as numbers may be any.
 
-In ExecuTorch all other sizes are those of each call. PyTorch may run programs on inputs that nobody checked:
-there only what the program itself holds, parameters, buffers and constants, is compared.
+In ExecuTorch all recorded sizes are those of each call. PyTorch may run programs on inputs that nobody
+checked: there only what the program itself holds, parameters, buffers and constants, is compared.
 
 Sources: the format strings of ExecuTorch 1.5's kernels (``kernels/portable/cpp`` and
 ``runtime/core/exec_aten/util/tensor_util.h``), and what PyTorch 2.13 prints.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from archive.reader.lookups.nodes import ProgramNode
 
 MOST_TEXT, MOST_MESSAGES = 1 << 12, 8
-"""Characters of a message that are looked at, and messages."""
+"""Characters of a message, and messages, that are looked at."""
 MEASURED = re.compile(
     r"\b(?P<name>[a-z]\w*)(?P<item>\[\d+\])?\."
     r"(?:size\( ?(?P<at>-?\d{1,9}) ?\)|(?P<rank>dim)\(\)|(?P<count>numel)\(\))"
@@ -44,7 +44,7 @@ MEASURED = re.compile(
 )
 """``weight.size(0) 6``, ``a.size(1) = 3``, ``in.dim() = 2``."""
 CHECKED = re.compile(r"(?:Check failed|assert failed) \(.*?\): ")
-"""What is checked, in the words of C++: no numbers of a call."""
+"""What is checked, in C++: its numbers aren't a call's."""
 SIZED = re.compile(
     r"\bsize (?P<size>\d{1,18}) at dimension (?P<dim>\d{1,9})\b"
     r"|\bdimension (?P<dim2>\d{1,9}) with size (?P<size2>\d{1,18})\b"
@@ -72,11 +72,11 @@ FACTORS = re.compile(r"mat1 and mat2 must have the same dtype, but got \w+ and (
 
 
 class Operand(NamedTuple):
-    """A tensor that a node takes or gives, as its program records it.
+    """A tensor that a node takes or returns, as its program records it.
 
     Attributes:
-        names: of the arguments that it is passed as; those of results are "".
-        sizes: of its dimensions, None for one that isn't a number; None where nothing is recorded of it.
+        names: the arguments that it is passed as; none for a result.
+        sizes: of its dimensions, None for one that isn't a number; None where nothing is recorded.
         dtype: ``float32``; "" where it is not known.
         is_held: whether the program holds it.
     """
@@ -88,15 +88,15 @@ class Operand(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a message says of an operand.
+    """What a message says about an operand.
 
     Attributes:
         text: the part of the message that says it.
-        name: of the operand, as the message has it; "" for any.
+        name: the operand's, in the message; "" for any.
         sizes: by dimension.
-        anywhere: the size of some dimension; -1 where it is not said.
-        rank: the number of dimensions; -1 where it is not said.
-        elements: how many it has; -1 likewise.
+        anywhere: the size of some dimension; -1 if it isn't given.
+        rank: the number of dimensions; -1 likewise.
+        elements: their number; -1 likewise.
         dtype: "" likewise.
         is_listed: whether the operand is one of a list.
         is_part: whether it may be a part of an operand of more dimensions.
@@ -113,7 +113,7 @@ class Claim(NamedTuple):
     is_part: bool = False
 
     def holds(self, operand: Operand) -> bool:
-        """Whether an operand may be so."""
+        """Whether it may be true of an operand."""
         known = operand.sizes
         if known is None:
             return True
@@ -132,11 +132,11 @@ class Claim(NamedTuple):
 
 
 def contradiction(site: NodeSite, messages: Iterable[str], *, is_fixed: bool) -> str:
-    """What messages say of operands that a node does not have, in words; "" for nothing.
+    """What messages say that is true of none of a node's operands, in words; "" for nothing.
 
     Args:
         site: the node.
-        messages: of its operator.
+        messages: its operator's.
         is_fixed: whether all sizes that are recorded as numbers are those of each call.
     """
     if not site.tensors:
@@ -158,11 +158,11 @@ def not_so(what: str, why: str, node: ProgramNode) -> str:
 
 
 def claims(message: str, target: str = "") -> Iterator[Claim]:
-    """What a message says of operands.
+    """What a message says about operands.
 
     Args:
         message: the message.
-        target: of the node: PyTorch transposes weights in ``linear``, and multiplies parts in ``matmul``.
+        target: the node's: PyTorch transposes weights in ``linear``, and multiplies parts in ``matmul``.
     """
     text = CHECKED.sub("", message[:MOST_TEXT])
     for found in MEASURED.finditer(text):
@@ -195,7 +195,7 @@ def claims(message: str, target: str = "") -> Iterator[Claim]:
 
 
 def _of_pytorch(text: str, target: str) -> Iterator[Claim]:
-    """What a message of PyTorch says of what a program holds."""
+    """What a message of PyTorch says about tensors that a program holds."""
     is_linear, is_any = target.endswith("aten.linear.default"), target.endswith("aten.matmul.default")
     factor = "weight" if is_linear else "other" if is_any else "mat2"
     if found := PRODUCT.search(text):
@@ -205,7 +205,7 @@ def _of_pytorch(text: str, target: str) -> Iterator[Claim]:
     if found := CONVOLVED.search(text):
         weight = [int(size) for size in found["sizes"].split(", ")]
         yield Claim(found[0], "weight", dict(enumerate(weight)), rank=len(weight))
-    # Instance norm repeats what the program holds, for each sample of a batch, for batch norm.
+    # Instance norm calls batch norm, with what the program holds repeated for each sample of a batch.
     if (found := RUNNING.search(text)) and "instance_norm" not in target:
         yield Claim(found[0], found["name"], elements=int(found["count"]))
     if (found := FACTORS.search(text)) and (dtype := STORAGES.get(found["name"])):
@@ -213,7 +213,7 @@ def _of_pytorch(text: str, target: str) -> Iterator[Claim]:
 
 
 def _operands(site: NodeSite) -> Iterator[Operand]:
-    """The tensors that a node takes and gives."""
+    """The tensors that a node takes and returns."""
     record = site.record or {}
     taken = dict[str, set[str]]()
     for given in _objects(record.get("inputs")):
@@ -237,7 +237,7 @@ def _objects(value: object) -> Sequence[dict[str, Any]]:
 
 
 def _tensors(value: object) -> Iterator[str]:
-    """The names of tensors in an argument or result: one, or a list of some."""
+    """The names of tensors in an argument or result: one, or a list."""
     if isinstance(value, dict):
         yield from named_values({kind: given for kind, given in value.items() if "tensor" in kind})
 

@@ -1,4 +1,4 @@
-"""The lines that PyTorch prints of a failure: headings, frames, markings, and what stands above them.
+"""The lines that PyTorch prints for a failure: headings, frames, markings, and what stands above them.
 
 Sources: PyTorch 2.13, ``torch/csrc/jit/frontend/source_range.cpp`` for tracebacks of TorchScript,
 ``torch/csrc/jit/mobile/debug_info.cpp`` for debug handles and module hierarchies.
@@ -11,7 +11,7 @@ import re
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TRACEBACK_HEADING
 from archive.formats.record_kinds import CODE_FOLDERS as CODE_FOLDER_NAMES
 
-# PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
+# PyTorch 1.11 and later print braces around handles, 1.10 none around a single handle, and 1.9 no "(s)".
 HANDLES_NOT_FOUND = re.compile(
     rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
     rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
@@ -28,7 +28,7 @@ TRACEBACK_START = re.compile(
 SERIALIZED_START = re.compile(
     rb"(?P<prefix>.*)Traceback of TorchScript, serialized code \(most recent call last\):"
 )
-"""Begins a traceback that another one, of the original code, follows."""
+"""Begins a traceback that is followed by another, of the original code."""
 ORIGINAL = HEADING + b", original code (most recent call last):"
 HEADED = 2
 """Lines between serialized and original code: an empty one, and a heading."""
@@ -44,11 +44,11 @@ RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(
     rb'  File "|[\w.]*(?:Error|Exception)\b|(?!(?:  |def )[^"]*").*Traceback of TorchScript'
 )
-"""Begins another line of the log than one of code, which may have a heading within a string."""
+"""Begins a line of the log that isn't code; code may have a heading within a string."""
 CODE = re.compile(rb"  |def |class |[\w.]+ = ")
-"""Begins a line of generated code; behind a marking no other line is part of an excerpt."""
+"""Begins a line of generated code; after a marking no other line is part of an excerpt."""
 RETHROWN = re.compile(rb".*The following operation failed in the TorchScript interpreter\.")
-"""Follows the heading of a traceback without frames: the message is one of TorchScript itself."""
+"""Follows the heading of a traceback without frames: the message is TorchScript's own."""
 CODE_FOLDERS = tuple(folder.encode() for folder in CODE_FOLDER_NAMES)
 """The folders of code records, as tracebacks name them."""
 

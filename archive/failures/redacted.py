@@ -2,13 +2,13 @@
 
 ``redact`` leaves each range on its line, so PyTorch prints as many lines as before, except for markings below
 blank lines, which it leaves out. What it prints of a redacted archive that is at hand is known to the byte
-(:data:`EXACTLY`). Of any other redaction this is known (:class:`Loosely`):
+(:data:`EXACTLY`). This is known of any other redaction (:class:`Loosely`):
 
 - a frame's first line has the same number and function, or its hash; the last part of the path, or ``?``;
-- a line of source is the same, perhaps without its comment, or as many blanks; where no range is on it, one.
+- a line of source is the same, perhaps without its comment, or as many blanks; one if no range is on it.
 
-Loggers may cut blanks off the ends of lines. A log tells by a *sign* that its source was redacted: a frame
-that is blank, blanks in the place of a line, or another path of a file.
+Loggers may cut blanks off the ends of lines. A *sign* in a log shows that its source was redacted: a blank
+frame, blanks in the place of a line, or another path of a file.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HEADER = re.compile(rb'(?:  )?File "(?P<file>[^\n]*)", line (?P<line>\d{1,9})(?:
 """A frame's first line; that of a trace of ``torch.export`` may have no indentation."""
 GENERATED = re.compile(rb"%b\.\d+" % FX_FILE.encode())
 MOST_SERIALIZED = 500
-"""Lines of serialized code that are passed over to its original."""
+"""Lines of serialized code that are skipped to find the original."""
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|<")
-"""Begins the paths that Python stacks have, and names of generated code."""
+"""Begins the paths in Python stacks, and names of generated code."""
 MOST_ABOVE = 4
-"""Lines from a frame's first one to its first marking: two of context, and the marked one."""
+"""Lines from a frame's heading to its first marking: two of context, and the marked one."""
 MOST_FRAMES, MOST_SHOWN = 16, 16
 """Frames, and lines of each, that are looked at."""
 
@@ -46,18 +46,18 @@ MOST_FRAMES, MOST_SHOWN = 16, 16
 
 
 class Likeness:
-    """Tells whether lines of a log stand for lines of a text: here they do if they are the same."""
+    """Whether lines of a log stand for lines of a text: here, if they are the same."""
 
     def key(self, line: bytes) -> bytes:
-        """The same for a line of the log and for each line that it may stand for, if that begins a text."""
+        """The same for a line of the log and each first line of a text that it may stand for."""
         return line.rstrip()
 
     def named(self, text: bytes) -> bytes:
-        """A text of the log, with the names that hashes stand for; here the text itself has the hashes."""
+        """A text of the log, with the names that hashes stand for; unchanged here, as both have hashes."""
         return text
 
     def fits(self, shown: bytes, line: bytes) -> bool:
-        """Whether a line of the log stands for a line of the text; blanks may lack at its end."""
+        """Whether a line of the log stands for a line of the text; it may lack blanks at its end."""
         return shown in (line, line.rstrip())
 
     def may_lack(self, line: bytes) -> bool:  # noqa: ARG002 (no line)
@@ -105,13 +105,13 @@ class Loosely(Likeness):
         return line.startswith(source) and line[len(source) :].lstrip().startswith(b"#")
 
     def may_lack(self, line: bytes) -> bool:
-        """Whether a line is a marking: there is none below blanks."""
+        """Whether a line is a marking: blanks have none below them."""
         return RANGE_MARKING.fullmatch(line) is not None
 
     def fits_path(self, shown: bytes, path: bytes) -> bool:
         """Whether a path may stand for another.
 
-        A path that is the end of a path of the model stands for no other path.
+        A path that is the end of a path of the model stands only for that.
         """
         # Option `--ids anew` changes the numbers of generated code.
         is_generated = GENERATED.fullmatch(shown) and GENERATED.fullmatch(path)
@@ -121,14 +121,14 @@ class Loosely(Likeness):
 
 
 class LooselyTraced(Loosely):
-    """The same of a node's stack trace, which lacks lines of code rather than having blank ones."""
+    """The same for a node's stack trace, which omits lines of code rather than having blank ones."""
 
     def fits(self, shown: bytes, line: bytes) -> bool:
         """Whether a line of the log may stand for one of the original."""
         return shown == line or (bool(shown.strip()) and super().fits(shown, line))
 
     def may_lack(self, line: bytes) -> bool:
-        """Whether a line is none of a file."""
+        """Whether a line names no file."""
         return _header(line) is None
 
 
@@ -158,11 +158,11 @@ class RedactedTraceback:
     Args:
         stream: the failure's lines.
         start: the first one of redacted source, from 0.
-        stop: the one behind the last.
+        stop: the one after the last.
 
     Attributes:
-        renamed: lines above whose names were hashes, with their names, by their place in ``stream``.
-        hierarchy: the module hierarchy above; b"" where there is none, or it was not compared.
+        renamed: lines above in which hashes were replaced by names, by their place in ``stream``.
+        hierarchy: the module hierarchy above; b"" where there is none, or it wasn't compared.
     """
 
     def __init__(self, stream: LogStream, start: int, stop: int) -> None:
@@ -172,12 +172,12 @@ class RedactedTraceback:
 
     @property
     def is_proof(self) -> bool:
-        """Whether names in them or in the hierarchy are hashes: no other redaction has their key."""
+        """Whether they or the hierarchy have hashes for names: no other redaction has the key."""
         lines = (self.stream.text(at) or b"" for at in range(self.start, self.stop))
         return bool(self.renamed) or any(map(HASH.search, (self.hierarchy, *lines)))
 
     def size(self, text: bytes) -> int:
-        """The bytes that the original text has in the log."""
+        """The bytes that the original text takes in the log."""
         return len(text) + text.count(b"\n") * (self.stream.cost(self.start) - 1)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
@@ -195,7 +195,7 @@ def found_at(stream: LogStream, start: int, text: bytes, like: Likeness) -> Reda
         stream: the lines.
         start: the first one that may, from 0.
         text: the text.
-        like: tells whether a line stands for another one.
+        like: whether a line stands for another one.
     """
     at = start
     for line in text.removesuffix(b"\n").split(b"\n"):
@@ -212,7 +212,7 @@ def sign_at(stream: LogStream, at: int, files: Collection[bytes]) -> Sign:
 
     Args:
         stream: the lines.
-        at: the first frame's first one, from 0.
+        at: the first frame's heading, from 0.
         files: paths of the model's source files; none where they are not known.
     """
     call, sign = CALL.fullmatch(stream.text(at) or b""), Sign.NONE
@@ -230,7 +230,7 @@ def sign_at(stream: LogStream, at: int, files: Collection[bytes]) -> Sign:
 
 
 def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign:
-    """The sign of redaction in a frame of a file, by the lines below its first one."""
+    """The sign of redaction in a frame of a file, by the lines below its heading."""
     near = shown[:MOST_ABOVE]
     if near and not near[0].strip() and not any(map(RANGE_MARKING.fullmatch, near)):
         return Sign.BLANK
@@ -241,9 +241,9 @@ def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign
 
 
 def is_as_it_was(stream: LogStream, files: Collection[bytes]) -> bool:
-    """Whether the original code of a traceback, behind serialized code, bears no sign of redaction.
+    """Whether the original code of a traceback, after serialized code, has no sign of redaction.
 
-    False where its heading is not near: then the frames of serialized code lead there.
+    False where its heading isn't near: then the frames of serialized code lead there.
 
     Args:
         stream: the traceback's lines, its heading first.
@@ -258,6 +258,6 @@ def is_as_it_was(stream: LogStream, files: Collection[bytes]) -> bool:
 
 
 def file_at(stream: LogStream, at: int) -> bytes:
-    """The name of the file that a frame is of, without folders; b"" where it names none."""
+    """The name of a frame's file, without folders; b"" where it names none."""
     header = FRAME_HEADER.fullmatch(stream.text(at) or b"")
     return last_part(header["file"]) if header else b""

@@ -1,14 +1,13 @@
 """An archive's answers to failures of redacted archives, in which PyTorch has printed what is left of source.
 
-What a redacted archive prints is known to the byte where it is at hand, with its companion. Else, and of
-other redactions of the same model, the place is told by lines, functions, last parts of paths and the module
-hierarchy; in a traceback of serialized code, by that code.
+What a redacted archive prints is known to the byte where it is at hand, with its companion. Otherwise, and
+for other redactions of the same model, lines, functions, last parts of paths and the module hierarchy show
+the place; in a traceback of serialized code, that code does.
 
-Behind a traceback of redacted source there may be handles. The lite interpreter prints no handles where it
-finds their ranges. Those of a failure are found by the text again: handle by handle, outermost first, those
-are taken whose frames the log shows next, and of these the ones that give the module hierarchy above. Where
-several do, and their original source differs, none is taken; and none where no hierarchy of the model is
-the one above.
+Handles may lie under a traceback of redacted source: the lite interpreter prints none where it finds their
+ranges. The text leads back to them: handle by handle, outermost first, those are taken whose frames the log
+shows next, and among these the ones that give the module hierarchy above. If several do, and their original
+source differs, none is taken; nor if the model has no such hierarchy.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ if TYPE_CHECKING:
 
 # --- redacted handles
 
-SEVERAL_NOTE = "a traceback of redacted source that may be of several places, and nothing tells which"
+SEVERAL_NOTE = "a traceback of redacted source that may be of several places, and nothing says which"
 OTHER_NOTE = "a traceback of redacted source, below a module hierarchy that is another model's"
-HASHES_NOTE = "a traceback of redacted source, below hashes of names that are none of this model's"
+HASHES_NOTE = "a traceback of redacted source, below hashes of names that aren't this model's"
 
 
 class RedactedMatch(NamedTuple):
@@ -68,7 +67,7 @@ class RedactedMatch(NamedTuple):
     Attributes:
         failure: its lines.
         original: the original in their place; None where there are several texts, or none.
-        handles: the handles, inner ones first; one reading of several.
+        handles: the handles, inner ones first; the first of several readings.
         note: why there is no original.
         is_shown: whether the log shows the original itself.
     """
@@ -81,13 +80,13 @@ class RedactedMatch(NamedTuple):
 
 
 class RedactedHandles:
-    """The handles of an archive, by what the lite interpreter prints of them once it is redacted.
+    """The handles of an archive, by what the lite interpreter prints for them once it is redacted.
 
     Args:
         archive: the archive as it was.
-        bare: the archive whose text the log has: the redacted one, or the same if that is not at hand.
+        bare: the archive whose text the log has: the redacted one, or the same if that isn't at hand.
         operations: its operations.
-        style: the release whose wording it is.
+        style: the release whose wording the log has.
     """
 
     def __init__(self, archive: Archive, bare: Archive, operations: HandleOperations, style: Style) -> None:
@@ -103,7 +102,7 @@ class RedactedHandles:
         Args:
             stream: the failure's lines, the heading first.
             hierarchy: the module hierarchy above.
-            like: tells whether a line of the log stands for one of the text.
+            like: whether a line of the log stands for one of the text.
             steps: counts the steps of the search.
         """
         choices, at = list[list[int]](), 1
@@ -146,7 +145,7 @@ class RedactedHandles:
         return []
 
     def _at(self, stream: LogStream, at: int, like: Likeness, steps: Steps) -> dict[int, int]:
-        """The handles whose frames the log shows from a line on, with the line behind them."""
+        """The handles whose frames the log shows from a line on, with the line after them."""
         if self._by_line is None:
             by_line: dict[bytes, list[int]] = {}
             for handle in self._bare.handles:
@@ -175,7 +174,7 @@ def _frames(symbolication: Symbolication) -> bytes:
 # --- redacted answers
 
 NOT_HERE = "redacted source that no place of this model gives: the failure is another model's, or version's"
-OTHER_SOURCE = "source that this model does not have there: the failure is another model's, or version's"
+OTHER_SOURCE = "source that this model doesn't have there: the failure is another model's, or version's"
 OTHER_REDACTION = "not as this redacted archive prints it, but as another redaction of the model may"
 
 
@@ -220,7 +219,7 @@ class RedactedAnswers:
         return self._not_here(stream, 1, sign)
 
     def _not_here(self, stream: LogStream, at: int, sign: Sign) -> Answer | None:
-        """The answer to redacted source that is not this model's; None where that is not certain."""
+        """The answer to redacted source that isn't this model's; None where that is uncertain."""
         is_ours = file_at(stream, at) in map(last_part, self.files)
         if sign is Sign.PARTLY and not (self._exact and is_ours):
             return None
@@ -245,11 +244,11 @@ class RedactedAnswers:
     def of_serialized(
         self, stream: LogStream, traceback: Traceback, original: Callable[[], bytes]
     ) -> Answer | None:
-        """The answer to a traceback of serialized and of original code; None where the latter is as it was.
+        """The answer to a traceback of serialized and original code; None where the latter isn't redacted.
 
         Args:
             stream: the lines.
-            traceback: that of serialized code.
+            traceback: the traceback of serialized code.
             original: gives the traceback of the original code.
         """
         is_whole = traceback.frames and not traceback.is_too_long
@@ -277,7 +276,7 @@ class RedactedAnswers:
     # Exported programs
 
     def of_node(self, failure: NodeFailure) -> Answer | None:
-        """The answer to a failure of the interpreter that has a source; None where that is not redacted."""
+        """The answer to a failure of the interpreter that has a source; None where that isn't redacted."""
         if not self._archive.programs:
             return None
         sites = (site for program in self._archive.programs.values() for site in program.sites.values())
@@ -289,7 +288,7 @@ class RedactedAnswers:
 
     @cached_property
     def _exact(self) -> RedactedHandles | None:
-        """By what the redacted archive prints; None where it is not at hand, or prints nothing."""
+        """By what the redacted archive prints; None where it isn't at hand, or prints nothing."""
         bare = self._archive.redacted
         if bare is None or not bare.range_records:
             return None

@@ -1,13 +1,13 @@
 r"""The program that rsyslog's ``mmexternal`` runs on its messages: a record of JSON in, an answer out.
 
 With ``interface.input="fulljson"``, rsyslog writes each message as a line of JSON to the program's standard
-input, and waits for one line of JSON with the properties that change; ``{}`` changes none:
+input, and waits for a line of JSON with the properties to change; ``{}`` changes none:
 
     {"msg": "Debug info for handle(s): debug_handles:{17}, was not found.", "hostname": "web-1", …}
     {"msg": "Module hierarchy:top(Net).fc(Linear).aten::addmm\nTraceback of TorchScript …"}
 
-The interface: ``plugins/external/INTERFACE.md`` in rsyslog's sources. Messages of all hosts and programs come
-through one such program, so each is explained by itself: what another one names does not count.
+Source: ``plugins/external/INTERFACE.md`` of rsyslog. Messages of all hosts and programs come through one such
+program, so each is explained by itself: what another one names does not count.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class MessageFilter:
 
     Args:
         new: makes an explainer of one message.
-        tell: takes what is to be said of failures that stay as they are, or are explained by the only model
-            that there is, though nothing names it: each text once, of at most 100.
+        tell: takes the notes: why failures stay as they are, or that only one model is given and nothing
+            names it. Each text comes once, at most 100 in all.
 
     Attributes:
         explained: failures that were explained.
-        unknown: failures that were not.
-        unread: records that may have a failure, and could not be read.
+        unknown: failures that weren't.
+        unread: records that may have a failure, and couldn't be read.
     """
 
     def __init__(self, new: Callable[[], LogExplainer], tell: Callable[[str], None]) -> None:
@@ -54,7 +54,7 @@ class MessageFilter:
         self.explained = self.unknown = self.unread = 0
 
     def answers(self, records: BinaryIO) -> Iterator[bytes]:
-        """One line for each line that arrives, however broken it is: rsyslog waits for it."""
+        """One line for each line that arrives, however broken: rsyslog waits for it."""
         number = 0
         while record := records.readline(MOST_BYTES + 1):
             number += 1

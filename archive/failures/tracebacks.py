@@ -1,8 +1,8 @@
-"""A traceback over serialized code → the same, and the traceback over the original code behind it.
+"""A traceback over serialized code → the same, followed by the traceback over the original code.
 
 A frame's line and marking give a byte position in the code record, and the record's source ranges map the
 position to the original range. The log must show the very lines of this archive's record; otherwise the frame
-is another model's. The second traceback follows PyTorch's ``format_stack_trace``
+is another model's. The second traceback is made as PyTorch's ``format_stack_trace`` makes it
 (``torch/csrc/jit/frontend/source_range.cpp``):
 
 - a function has the name of the serialized frame;
@@ -57,7 +57,7 @@ REDACTED = "traceback of redacted source"
 TOP = re.compile(rb"top\(([^)]*)\)")
 """Begins a module hierarchy: the class of the top module."""
 BEHIND = CONTEXT - 1
-"""Lines that PyTorch prints behind a range, unless its source ends before."""
+"""Lines that PyTorch prints after a range, unless its source ends before."""
 CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
 MAX_BYTES = 1 << 20
 """Bytes of one traceback."""
@@ -69,7 +69,7 @@ class LoggedFrame:
 
     Attributes:
         first: the frame's first line, counted from the heading.
-        stop: the line behind its last one.
+        stop: the line after its last one.
         file: the file's name as printed.
         function: the function's name as printed; empty where none is.
         original: the range that the code comes from; None where none is recorded.
@@ -101,11 +101,11 @@ class Traceback:
     Attributes:
         stream: as given.
         raw: the texts of the lines that are part of it.
-        renamed: the lines whose names were hashes, with their names, by their place in ``raw``.
-        frames: the frames; raw lines behind the last one are no part of the traceback.
+        renamed: the lines in which hashes were replaced by names, by their place in ``raw``.
+        frames: the frames; raw lines after the last one aren't part of the traceback.
         is_too_long: whether reading was given up.
         is_torn: whether a frame of serialized code breaks off.
-        cut: the line, counted from the heading, at which a traceback breaks off; 0 where it is whole.
+        cut: the line, counted from the heading, at which the traceback breaks off; 0 where it is whole.
     """
 
     def __init__(self, stream: LogStream, code: Callable[[bytes], FrameCode]) -> None:
@@ -121,10 +121,10 @@ class Traceback:
         if behind is not None and CODE.match(behind) and not self.cut:
             self.cut = len(self.raw)  # a frame's heading is missing
         elif self.frames and stream.is_last(len(self.raw) - 1) and not self.cut:
-            self.cut = len(self.raw) - 1  # PyTorch prints a message behind the last frame
+            self.cut = len(self.raw) - 1  # PyTorch prints a message after the last frame
 
     def _peek(self, *, is_patient: bool = True) -> bytes | None:
-        """The next line; None where the traceback ends for certain, or may end and the log pauses."""
+        """The next line; None where the traceback ends, or may end while the log pauses."""
         return None if self.is_too_long else self.stream.text(len(self.raw), is_patient=is_patient)
 
     def _take(self, line: bytes) -> None:
@@ -136,7 +136,7 @@ class Traceback:
     def _frame(self) -> LoggedFrame | None:
         """Take the next frame; None where none follows.
 
-        A frame is a heading, lines of code, and a marking below the last of them::
+        A frame has a heading, lines of code, and a marking below the last of them::
 
               File "code/__torch__/net.py", line 8, in forward
                 x: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class Traceback:
         The heading names the marked line, so the lines shown end there. More lines may follow.
         """
         first = len(self.raw)
-        # Behind a whole frame the traceback may have ended: what is written then is not held back for long.
+        # After a whole frame the traceback may have ended: what follows is not held back for long.
         heading = self._peek(is_patient=first == 1) or b""
         header = FRAME_HEADER.fullmatch(heading)
         if not header:
@@ -184,7 +184,7 @@ class Traceback:
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
     def _take_rest(self, record: FrameCode, code: CodeLines | LineDigests | None, number: int) -> int:
-        """Take the rest of a frame: further markings, and the lines between and behind them.
+        """Take the rest of a frame: further markings, and the lines between and after them.
 
         Args:
             record: the frame's.
@@ -192,7 +192,7 @@ class Traceback:
             number: the marked line.
 
         Returns:
-            The line of the record that the log should show, and shows otherwise; 0 where there is none.
+            The number of the record's line that the log shows differently; 0 where there is none.
         """
         here, unmarked, size = False, 0, 0 if code is None else len(code)
         most = record.most_unmarked if code is None else CONTEXT
@@ -227,17 +227,17 @@ class Traceback:
 
     @property
     def is_proof(self) -> bool:
-        """Whether names in it are hashes: no other redaction has their key."""
+        """Whether it has hashes for names: no other redaction has the key."""
         return bool(self.renamed)
 
     @property
     def cause(self) -> Cause:
-        """What failed, by the frames of serialized code, of which there is one."""
+        """What failed, by the frames of serialized code; there must be one."""
         frames = [frame for frame in reversed(self.frames) if frame.is_serialized]
         return Cause(*place_of(frame.original for frame in frames), decoded(frames[0].function), "")
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
-        """The traceback of the original code: each frame's original source, or else its own lines."""
+        """The traceback of the original code: each frame's original source, or its own lines."""
         text = bytearray(ORIGINAL_HEADING)
         for frame in self.frames:
             if frame.original is None:
@@ -249,12 +249,12 @@ class Traceback:
         return bytes(text)
 
     def size(self, original: bytes) -> int:
-        """The bytes that a traceback of the original code has in the log."""
+        """The bytes that a traceback of the original code takes in the log."""
         lines = original.count(b"\n")
         return len(original) + lines * (self.stream.cost(self.frames[-1].stop - 1) - 1)
 
     def explained(self, original: bytes) -> Iterator[bytes]:
-        """The traceback's lines, with the traceback of the original code behind the last frame."""
+        """The traceback's lines, with the traceback of the original code after the last frame."""
         last = self.frames[-1].stop - 1
         heading = self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
         yield self.stream.written(0, heading)
@@ -267,7 +267,7 @@ class Traceback:
 
 
 def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
-    """Whether a line of the code may begin as one does. Of digests, any line of code may."""
+    """Whether a line of the code may begin like this one; of digests, if this looks like code."""
     if isinstance(code, CodeLines):
         return code.begins(number, line)
     is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
@@ -279,11 +279,11 @@ def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
     return stream.written(at, others[at]) if at in others else stream.line(at).data
 
 
-# --- what a log tells without any model
+# --- what a log shows without any model
 
 
 class AnyCode(FrameCode):
-    """A code record of which nothing is known: all lines are taken that may be its own."""
+    """A code record of which nothing is known: all lines are taken that may be code."""
 
     most_unmarked = CONTEXT
 
@@ -301,7 +301,7 @@ class AnyCode(FrameCode):
 
 
 class TracebackFailure(Failure):
-    """A traceback of TorchScript. It is read when something is asked of its lines.
+    """A traceback of TorchScript. Its lines are read once they are needed.
 
     Args:
         stream: the traceback's lines, its heading first.
@@ -313,7 +313,7 @@ class TracebackFailure(Failure):
         self.hierarchy = hierarchy
 
     def shows_source(self, above: bytes) -> bool:
-        """Whether it shows the model's own source already, and no generated code.
+        """Whether it already shows the model's own source, and no generated code.
 
         Args:
             above: the line above it; empty where there is none.
@@ -323,7 +323,7 @@ class TracebackFailure(Failure):
 
     @property
     def lacks_frame(self) -> bool:
-        """Whether no frame is in the line below its heading."""
+        """Whether the line below its heading doesn't begin a frame."""
         return FRAME_HEADER.fullmatch(self.stream.text(1) or b"") is None
 
     @cached_property
@@ -337,17 +337,17 @@ class TracebackFailure(Failure):
 
     @property
     def has_code(self) -> bool:
-        """Whether there are some; true where it is too long to tell."""
+        """Whether there are any; true where it is too long to read."""
         return bool(self.names) or self._traceback.is_too_long
 
     @property
     def is_torn(self) -> bool:
-        """Whether a frame breaks off that names one."""
+        """Whether a frame that names one breaks off."""
         return self._traceback.is_torn
 
     @property
     def stop(self) -> int:
-        """The line behind its last frame."""
+        """The line after its last frame."""
         return self._traceback.frames[-1].stop if self._traceback.frames else 1
 
     @property
@@ -363,12 +363,12 @@ class TracebackFailure(Failure):
         return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
 
     def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have this code; or, of source, the module hierarchy."""
+        """Whether a model may have this code, or, where there is only source, the module hierarchy."""
         if self.has_code:
             return facts.may_have_code(self.names)
         if not facts.handles:
             return False
-        top = TOP.match(self.hierarchy)  # of a redacted archive, a hash
+        top = TOP.match(self.hierarchy)  # a hash, in a redacted archive
         return top is None or decoded(top[1]) == facts.top or HASH.fullmatch(top[1]) is not None
 
 
@@ -384,7 +384,7 @@ class SerializedFailure(TracebackFailure):
 
     @property
     def key(self) -> object:
-        """No other failure's."""
+        """Different for each failure."""
         return object()
 
     def may_be_of(self, facts: Facts) -> bool:

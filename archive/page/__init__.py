@@ -1,8 +1,8 @@
 """An opened archive → the data of its report page → one self-contained HTML file.
 
 ``facts`` puts the data together, and its docstring is their specification; ``head``, ``sizes``, ``modules``,
-``sources``, ``traced``, ``kernels``, ``handles``, ``tables``, ``findings`` and ``review`` give one each, and
-``bounding`` cuts what would be too large. ``document`` packs data, style and script (built to ``bundle/``
-by ``tools/page``) into the file. ``report`` is the way from files to files, ``folder`` the page of many, of
-which ``inventory`` has the rows of an inventory.
+``sources``, ``traced``, ``kernels``, ``handles``, ``tables``, ``findings`` and ``review`` make a section
+each, and ``bounding`` cuts what would be too large. ``document`` packs data, style and script (built to
+``bundle/`` by ``tools/page``) into the file. ``report`` goes from files to files; ``folder`` makes the page
+of many files, and ``inventory`` fills it with an inventory.
 """

@@ -1,8 +1,8 @@
 """Data that are too large for a page → less of them: detail goes, and is counted.
 
-A page has at most ``MOST_BYTES`` of packed data. Of tables the last rows go; of sources the last records, and
-the files that no other record is of; of sizes the smallest nodes, whose bytes their parents get, so that all
-still add up. Sections are cut one after the other, those that carry least first.
+A page has at most ``MOST_BYTES`` of packed data. Tables lose their last rows; sources the last records, and
+the files that only those use; sizes the smallest nodes, whose bytes go to their parents, so that all still
+add up. Sections are cut one by one, the least important first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 << 20
 """Bytes of packed data, at most."""
 MARGIN, LEAST = 0.9, 0.01
-"""What is cut is cut to a little less than would fit; and wholly, where next to nothing would be left."""
+"""Sections are cut to a little less than would fit; and wholly, if next to nothing would be left."""
 
 Facts = dict[str, Any]
 
 
 def fitted(facts: Facts, most: int = MOST_BYTES) -> tuple[Facts, bytes]:
-    """Data that fit, and as they are packed.
+    """Data that fit, and the same packed.
 
     Args:
         facts: as :func:`archive.page.facts.page_facts` gives them; they stay as they are.
@@ -43,7 +43,7 @@ def fitted(facts: Facts, most: int = MOST_BYTES) -> tuple[Facts, bytes]:
 
 
 def _cut(facts: Facts, most: int) -> Facts:
-    """Data whose sections, packed one by one, take no more bytes, where cutting is enough for that."""
+    """Data whose sections, packed one by one, take no more bytes, if cutting can achieve that."""
     less, left_out = dict(facts), list(facts["left_out"])
     sizes = {name: len(packed(section)) for name, section in facts.items()}
     for name, cut in CUTS.items():
@@ -63,7 +63,7 @@ def _cut(facts: Facts, most: int) -> Facts:
 
 
 def _relinked(facts: Facts) -> Facts:
-    """Handles and tables whose links lead to what is left of the sources."""
+    """Handles and tables with links only to what is left of the sources."""
     sources = facts.get("sources")
     if sources is None:
         return facts
@@ -87,7 +87,7 @@ def _relinked(facts: Facts) -> Facts:
 
 
 def _linked(link: list[int] | None, has_lines: Sequence[bool], has_text: Sequence[bool]) -> list[int] | None:
-    """What is left of a table's link: its place in a record, if that has text, or else that in a file."""
+    """What is left of a table's link: its place in a record, if that has text, or else in a file."""
     if not link:
         return None
     file, at, *place = link
@@ -116,7 +116,7 @@ def _cut_tables(tables: list[Facts], share: float) -> tuple[list[Facts], str]:
 
 
 def _cut_sources(sources: Facts, share: float) -> tuple[Facts, str]:
-    """The first records, and the files that they are of; the others are there without text and rows."""
+    """The first records, and their files; the others are there without text and rows."""
     records = sources["records"]
     left = int(len(records) * share)
     used = {file for record in records[:left] for file in record["file"]}
@@ -180,4 +180,4 @@ CUTS: dict[str, Callable[[Any, float], tuple[Any, str]]] = {
     "modules": partial(_cut_columns, "modules"),
     "sizes": _cut_sizes,
 }
-"""How each section is cut, in the order in which they are."""
+"""How each section is cut, in this order."""

@@ -1,8 +1,8 @@
 """Data, style and script → one HTML file that needs no network, the same bytes from the same data.
 
-The data are JSON, gzipped without a time, in base64, which cannot close the element that holds them. The
-policy lets nothing in: the script runs by its digest, and the style by a nonce, which is made of the data.
-What fills the template goes in at once, so that no text is searched for places of others.
+The data are JSON, gzipped without a time, in base64, which can't close the element that holds them. The
+policy lets nothing else in: the script is allowed by its digest, and the style by a nonce made from the data.
+The template is filled in one go, so no text is searched for the places of others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NONCE_DIGITS = 32
 DEEPEST = 4
 """Levels of data that are packed piece by piece."""
 LEVEL = 9
-"""Of gzip: a page is read more often than it is made."""
+"""Gzip's level: a page is read more often than it is made."""
 
 
 def packed(data: object) -> bytes:
-    """Data as gzipped JSON, folded. Lone surrogates, which UTF-8 has no bytes for, are escapes of JSON."""
+    """Data as gzipped JSON, folded. Lone surrogates, which UTF-8 has no bytes for, are JSON escapes."""
     out = io.BytesIO()
     with gzip.GzipFile("", "wb", LEVEL, out, mtime=0) as file:
         for piece in _pieces(data, DEEPEST):
@@ -43,7 +43,7 @@ def packed(data: object) -> bytes:
 
 
 def _pieces(data: object, depth: int) -> Iterator[str]:
-    """Data as JSON in pieces, so that there is never a second copy of all: a piece each column and record."""
+    """Data as JSON in pieces, one for each column and record, so that there is never a second copy of all."""
     if depth and data and isinstance(data, dict):
         for number, (key, value) in enumerate(data.items()):
             yield f"{',' if number else '{'}{_text(key)}:"
@@ -94,12 +94,12 @@ def policy(script: str, nonce: str) -> str:
 
 
 def hash_of(element: str) -> str:
-    """How a policy names a script or a style that it lets in."""
+    """How a policy names a script or a style that it allows."""
     return f"sha256-{base64.b64encode(hashlib.sha256(element.encode()).digest()).decode()}"
 
 
 def text_of(value: object) -> str:
-    """A text as HTML, in one line, with nothing in it that cannot be seen."""
+    """A text as HTML, in one line, without invisible characters."""
     return html.escape(for_terminal(str(value).replace("\n", " ").replace("\t", " ")))
 
 

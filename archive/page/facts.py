@@ -4,44 +4,44 @@
 
     {"version": 1, "head": {…}, "sizes": {…}, "sources": {…}, "findings": {…}, "left_out": [text…]}
 
-Positions in texts are UTF-16 units, as JavaScript has them; all other sizes are bytes. Names are values,
-never keys. A section that a file does not have is absent; one that cannot be read is, too, and ``left_out``
-says so. It also says, in words, what was left out because a page would be too large.
+Positions in texts are UTF-16 units, as in JavaScript; all other sizes are bytes. Names are values, never
+keys. A section that a file does not have is absent; so is one that can't be read, and ``left_out`` says so.
+It also says, in words, what was left out because a page would be too large.
 
 ``head``: ``file``, ``kind``, ``release``, ``evidence`` (texts), ``platform``, ``size``, ``debug_bytes``,
-``archive_id``, ``top``; ``verify``: how many findings of each severity, null where the file is of a kind that
-is not checked; ``leaks``: pairs of a kind and how many texts, null where the file was not searched;
-``not_counted``: the same of kinds that are in nearly every model; ``source``: how much of the model's source
-the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, of two files alone.
+``archive_id``, ``top``; ``verify``: how many findings of each severity, null where the file's kind is not
+checked; ``leaks``: pairs of a kind and how many texts, null where the file was not searched;
+``not_counted``: the same for kinds that are in nearly every model; ``source``: how much of the model's source
+the page shows, :class:`~archive.page.shown.Shown`; ``base``: the older file, only when two are compared.
 
-``sizes``, a row for each node of a tree, the file itself first, each behind its parent: ``name``, ``parent``
+``sizes``, a row for each node of a tree, the file itself first, each after its parent: ``name``, ``parent``
 (row, or -1), ``stored`` (own bytes; all add up to the file's size), ``inflated``, ``elements`` (of tensors),
-``old`` (own bytes in an older file; of two files alone), ``kind`` (number in ``kinds``), ``what`` (type and
-shape of a tensor), ``record``. ``kinds``: the file, and the first level below it. Below "weights" the parts
-of names are joined by ".", elsewhere by "/".
+``old`` (own bytes in an older file; only when two are compared), ``kind`` (number in ``kinds``), ``what``
+(type and shape of a tensor), ``record``. ``kinds``: the file, and the first level below it. Below "weights"
+the parts of names are joined by ".", otherwise by "/".
 
 ``sources``: ``files``, each with ``name``, ``text``, and ``lines``: pairs of a position and the number of
 the line that begins there; those in between follow. ``records``, each with ``name``, ``text``, and a row for
 each source range: ``at`` (where its code begins), ``file`` (number, or -1), ``from`` (where it begins in the
 file) and ``length``. ``at`` and ``from`` are differences from the row before.
 
-Of exported programs and compiled models, ``files`` have the lines that stack traces name; ``records`` are
+For exported programs and compiled models, ``files`` have the lines that stack traces name; ``records`` are
 C++ code, whose rows are lines that call kernels, and kernels.
 
-``modules``, a row for each, behind what it is in: ``path`` ("" for the top; behind the program's name, where
+``modules``, a row for each, after what it is in: ``path`` ("" for the top; after the program's name, where
 PyTorch did not choose that), ``parent`` (row, or -1), ``class``, ``elements`` and ``bytes`` (of all tensors
-below it, each once; null where the file does not tell), ``effects`` (how many), ``methods``: of each a name,
-the number of its record, and where it begins there.
+below it, each once; null where the file doesn't show them), ``effects`` (how many), ``methods``: for each a
+name, the number of its record, and where it begins there.
 
 ``handles``: ``handle``, ``operator``, ``path`` (of its module), ``file`` and ``line`` of its own range,
-``frames``, outermost first: of each the number of a record, a position there, and its place in words; -1
+``frames``, outermost first: for each the number of a record, a position there, and its place in words; -1
 where it is not shown.
 
 ``tables``: instructions, nodes or kernels, each with ``title``, ``columns`` (headings), ``rows`` (a list for
-each column) and ``links``, for each row: the number of a file, or -1, and a position there; of what is called
-in C++ code also the number of its record, and a position there; or null.
+each column) and ``links``, for each row: the number of a file, or -1, and a position there; for what C++ code
+calls also the number of its record, and a position there; or null.
 
-``review``, of a page that was asked for one: what :mod:`archive.page.review` says.
+``review``, on a page that was asked for one: what :mod:`archive.page.review` says.
 
 ``findings``: ``from`` (the command: verify, leaks, migrate, lite, symbolicate), ``severity``, ``what``,
 ``record``, ``place``, ``message``.
@@ -101,8 +101,8 @@ def page_facts(
     """The data of a page about an archive.
 
     Args:
-        source: its file. Each reader opens it anew, within its own bounds, and lets go of it; what one has
-            found in its bytes, others do not look for again.
+        source: its file. Each reader opens it again, within its own bounds, and closes it; what one has
+            found in its bytes, others don't look for again.
         name: the file's name, without folders.
         shown: how much of the model's source is on the page.
         companion: the archive's debug info, if that was split off.
@@ -152,7 +152,7 @@ def page_facts(
 
 
 class _Making:
-    """Makes the sections that share what was read, as far as the file has them and they can be read."""
+    """Makes the sections that share what was read, if the file has them and they can be read."""
 
     def __init__(self, opened: Archive, shown: Shown) -> None:
         self._opened, self._shown = opened, shown
@@ -231,7 +231,7 @@ class _Making:
             facts[name] = section
 
     def _attempt(self, name: str, make: Callable[[], SectionT]) -> SectionT | None:
-        """A section; None, and why, where it cannot be read."""
+        """A section; None, with a note why, where it can't be read."""
         try:
             return make()
         except ArchiveError as error:

@@ -1,24 +1,24 @@
-"""The causes of a log's failures → one page: each opens as it is explained in the log, at its line.
+"""The causes of a log's failures → one page: each opens with its explanation from the log, at its line.
 
 ::
 
     {"version": 1, "failures": {…}, "models": [{"sources"}…]}
 
 ``failures``: ``log``, its name; ``models``, the names of the models that explain failures, those with most
-first; ``unexplained``, how many failures stay so; ``source``, how much of the models' source the page
+first; ``unexplained``, how many failures are; ``source``, how much of the models' source the page
 shows, :class:`~archive.page.shown.Shown`; ``span``, the first and the last time of all, or two "";
-``interval``, seconds of each interval of times; ``caveat``, on what the explanations rest where nothing names
-their model, or ""; ``notes``, texts that say why failures stay so, and what was left out; ``causes``.
+``interval``, seconds of each interval of times; ``caveat``, what the explanations rest on where nothing names
+their model, or ""; ``notes``, why failures stay unexplained, and what was left out; ``causes``.
 
 ``causes``, a row for each, those with most failures first: ``count``, ``file``, ``line``, ``where`` and
 ``message`` as :class:`~archive.failures.failure.Cause` has them, ``models`` (numbers), ``first`` and ``last``
-(times as the log has them, or ""), ``seconds`` (when the last was, which orders what texts do not; or null),
+(times as the log has them, or ""), ``seconds`` (the last time as a number, to sort by; or null),
 ``times`` (counts in equal intervals of one span that all causes share, or null where no line has a time),
 ``excerpt`` (the explanation in the log; "" where none is shown), ``marked`` (the first and the last of its
 lines, from 0, that show ``file`` and ``line``; or null where none does), ``link``: numbers of a model and of
-a file of its sources, and the position there at which the line begins; or null.
+a file of its sources, and the position at which the line begins there; or null.
 
-Each of the second ``models`` has the ``sources`` that links lead to, as a report has them, without records.
+Each of the outer ``models`` has the ``sources`` that links lead to, as a report has them, without records.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ MOST_NOTES, LONGEST_NOTE = 200, 1_000
 """Notes on a page, and characters of one."""
 FRAME_FILE = re.compile(rb'(\bFile ")[^\n]*[/\\](?=[^/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
-"""The folders in the two forms in which PyTorch prints a file, whose name may have quotes in it."""
+"""The folders in the two forms in which PyTorch prints a file, whose name may contain quotes."""
 FRAME = re.compile(r' *File "')
 PYTHON_CALL = re.compile(r"([^\n]+)\(([0-9]{1,9})\): [^\n]*")
 """A frame of a Python stack."""
 MARK = re.compile(r"\s*~+ <--- HERE")
 UNDERLINE = re.compile(r"\s*~+")
-"""Begins a frame; stands below its line of code, the last one; stands below the others."""
+"""Begins a frame; stands below its last line of code; stands below the others."""
 
 
 def failures_page(
@@ -68,7 +68,7 @@ def failures_page(
     """The page of a log's failures: one HTML file that needs no network, the same bytes for the same log.
 
     Args:
-        explainer: has read the log; ``causes.room`` of it had some before, for the texts of causes.
+        explainer: has read the log, with ``causes.room`` set before, for the texts of causes.
         asked: the model or models that it asked.
         log: the log's name, without folders.
         shown: how much of the models' source is on the page.
@@ -140,7 +140,7 @@ def _span(groups: Sequence[CauseGroup]) -> list[str]:
 
 
 def _shown_notes(notes: Sequence[str], shown: Shown) -> list[str]:
-    """Notes as they are shown: where paths are not, without those that may have some."""
+    """Notes as they are shown: without those that may have paths, where paths are not shown."""
     told = [note for note in notes if shown.has_paths or not re.search(r"[/\\]", note)]
     if len(told) < len(notes):
         told.append(
@@ -164,7 +164,7 @@ def _excerpt(group: CauseGroup, shown: Shown) -> str:
 
 
 def marked_lines(excerpt: str, file: str, line: int) -> list[int] | None:
-    """The lines of an explanation that show a place: a cause's own frame, and no other.
+    """The lines of an explanation that show a place: only in the cause's own frame.
 
     Args:
         excerpt: the explanation.
@@ -209,7 +209,7 @@ def _is_heading(text: str, heading: str, call: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A line of a model's source, and its explanation; b"" where that is not kept."""
+    """A line of a model's source, and its explanation; b"" where that isn't kept."""
 
     model: int
     file: str
@@ -217,9 +217,9 @@ class _Place:
     text: bytes
 
     def choice(self, starts: Sequence[tuple[int, str]], name: str) -> int:
-        """Where the line begins, of some that have its number; -1 where none is the one that is printed.
+        """Where the line begins, among those with its number; -1 where none is the printed one.
 
-        Generated files have many lines of one number, and so have Python stacks.
+        Generated files have many lines with one number, and so do Python stacks.
 
         Args:
             starts: where the lines begin, and the lines.
@@ -260,7 +260,7 @@ class _Asked:
         return [self._numbers[file] for file in group.models] or [0]
 
     def notes(self) -> list[str]:
-        """What is to be said of models that cannot be read, or have no failures."""
+        """Notes about models that can't be read, or have no failures."""
         if not isinstance(self._asked, Models):
             return []
         unread, idle = self._asked.unread, len(self._asked) - len(self._files)
@@ -270,7 +270,7 @@ class _Asked:
         return [*notes, *(f"not read: {file}: {why}" for file, why in unread.items())]
 
     def made(self, number: int, make: Callable[[Archive], Facts]) -> Facts:
-        """What is made of a model."""
+        """The result of making something from a model."""
         if not isinstance(self._asked, Models):
             return make(self._asked)
         model = next(model for model in self._asked.all if model.file == self._files[number])
@@ -279,7 +279,7 @@ class _Asked:
 
 
 def _labels(files: Sequence[str], shown: Shown) -> list[str]:
-    """Names of files; of several with one name, with the folders that not all are in, or numbered."""
+    """Names of files; where several share one, with the folders that they don't share, or numbered."""
     paths = [file.replace("\\", "/") for file in files]
     names = [path.rpartition("/")[2] for path in paths]
     if len(set(names)) == len(names):
@@ -306,7 +306,7 @@ class _Sources:
         shown: how files are shown.
 
     Attributes:
-        links: where the lines of places stand in the sources; none of those that do not.
+        links: where the lines of places stand in the sources, if they do.
         facts: the sources of each model.
         left_out: what is not on the page, in words.
     """
@@ -360,7 +360,7 @@ def _whole_files(opened: Archive, shown: Shown) -> Facts:
 
 
 def _stacks(files: Sequence[Facts], places: set[str]) -> dict[str, str]:
-    """The file whose Python stacks have a frame at a place, ``net.py(12)``, for those of some places."""
+    """For each of some places, ``net.py(12)``, the file whose Python stacks have a frame there."""
     found: dict[str, str] = {}
     for file in files:
         for line in file["text"].split("\n"):
@@ -383,9 +383,9 @@ def _starts(file: Facts) -> dict[int, list[tuple[int, str]]]:
 
 
 def _fitted(facts: Facts) -> bytes:
-    """Data that fit on a page; notes say what does not.
+    """Data that fit on a page; notes say what doesn't.
 
-    Sources of the last models go first, then the rarest causes, and with them the models that no other has.
+    Sources of the last models go first, then the rarest causes, with the models that only they have.
     """
     data = packed(facts)
     with_sources = sum(map(bool, facts["models"]))
@@ -400,7 +400,7 @@ def _fitted(facts: Facts) -> bytes:
 
 
 def _cut(facts: Facts, sources: int, rows: int) -> Facts:
-    """Data of so many causes, with the sources of so many models."""
+    """Data of this many causes, with the sources of this many models."""
     failures, all_rows = facts["failures"], len(facts["failures"]["causes"]["count"])
     causes = {name: column[:rows] for name, column in failures["causes"].items()}
     named = sorted({number for numbers in causes["models"] for number in numbers})

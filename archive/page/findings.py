@@ -1,4 +1,4 @@
-"""What is wrong with a file, what it tells strangers, and what stands in its way, as one table."""
+"""What is wrong with a file, what it reveals to strangers, and what stands in its way, as one table."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 COLUMNS = ("from", "severity", "what", "record", "place", "message")
 MOST_LEAKS = 5_000
-"""Texts that a page lists; the others are counted."""
+"""Texts that a page lists; others are counted."""
 SCRIPTS = {FileKind.TORCHSCRIPT, FileKind.LITE}
 """Files that ``migrate`` rewrites."""
 NOT_LOOKED_AT = "not looked at"
 RUNS_CODE = (
-    "whether `lite` takes the file is known when PyTorch has loaded it, which runs code of it; "
-    "nothing of it has been run for this page"
+    "whether `lite` takes the file is known once PyTorch has loaded it, which runs its code; "
+    "none of that has been run for this page"
 )
 
 
 class Findings:
-    """The findings of a file, in the order in which they are added.
+    """The findings of a file, in the order of adding.
 
     Args:
         shown: how much of the model's source is shown: without paths, no finding has its text.
 
     Attributes:
         rows: the findings.
-        verified: how many of each severity ``verify`` has; None where it was not asked.
-        leaks: kinds of what ``leaks`` finds, with how many texts; None where it could not search.
-        not_counted: the same of what is in nearly every model.
-        left_out: what was not searched, and what has no place, in words.
+        verified: how many of each severity ``verify`` finds; None where it did not run.
+        leaks: kinds that ``leaks`` finds, with how many texts; None where it could not search.
+        not_counted: the same for what is in nearly every model.
+        left_out: what was not searched, and what has no room, in words.
     """
 
     def __init__(self, shown: Shown) -> None:
@@ -97,7 +97,7 @@ class Findings:
     def add_gates(self, opened: Archive, file: Mapped, *, is_whole: bool) -> None:
         """Add what ``migrate`` would do for the newest release, and why there are no debug handles.
 
-        What ``lite`` would say is not known: it has PyTorch load the file, which runs code of it.
+        What ``lite`` would say is not known: it has PyTorch load the file, which runs its code.
 
         Args:
             opened: the archive, with its companion if that was split off.
@@ -113,7 +113,7 @@ class Findings:
         try:
             if not opened.handles:
                 self.rows.append(("symbolicate", "note", "no handles", "", "", why_no_handles(opened)))
-        except ArchiveError:  # `verify` tells
+        except ArchiveError:  # `verify` reports it
             pass
 
     def _add_migration(self, file: Mapped, limits: Limits) -> None:

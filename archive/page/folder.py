@@ -8,8 +8,8 @@
                 "refused": [[why, count]…]}}
 
 ``files`` has a list for each of ``columns``, a value for each file, null where it is not known: ``file``,
-``kind``, ``size``, ``debug_bytes``, ``release``, and what else the page is about. ``page``, which is no
-column, is the address of a file's page as seen from this one. ``as`` is ``text``, ``number`` or ``bytes``.
+``kind``, ``size``, ``debug_bytes``, ``release``, and what else the page is about. ``page``, which isn't a
+column, is the address of a file's page relative to this one. ``as`` is ``text``, ``number`` or ``bytes``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENDING = ".html"
 INDEX = f"index{ENDING}"
 MOST_CAUSES = 1_000
-"""Causes of refusals that are listed; files of others are counted together."""
+"""Causes of refusals that are listed; files with others are counted together."""
 
 
 class Column(NamedTuple):
@@ -50,7 +50,7 @@ REPORTED = (
     Column("release", "Release"),
     Column("findings", "Errors, warnings", "number"),
 )
-"""What the list of report pages says of each."""
+"""What the list of report pages says about each."""
 
 
 def page_of(relative: str) -> str:
@@ -63,7 +63,7 @@ class FolderPage:
 
     Args:
         name: of the folder, or of what was asked for.
-        columns: what is said of each file.
+        columns: what is said about each file.
     """
 
     def __init__(self, name: str, columns: Sequence[Column] = REPORTED) -> None:
@@ -91,14 +91,14 @@ class FolderPage:
         )
 
     def refuse(self, why: str) -> None:
-        """Take a file that could not be read, and why."""
+        """Take a file that couldn't be read, and why."""
         self._refused[why] += 1
 
     def facts(self, tables: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = ()) -> dict[str, Any]:
         """The data of the page.
 
         Args:
-            tables: sums, in tables of their own.
+            tables: sums, each in a table.
             notes: sentences below the sums.
         """
         files = self._files
@@ -124,7 +124,7 @@ class FolderPage:
         return {"version": VERSION, "folder": folder}
 
     def page(self, tables: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = ()) -> bytes:
-        """The page; of very many files, the first ones, with the sums of all. See :meth:`facts`."""
+        """The page; with very many files, only the first, but the sums of all. See :meth:`facts`."""
         facts = self.facts(tables, notes)
         folder = facts["folder"]
         data, all_rows = packed(facts), len(folder["files"]["file"])

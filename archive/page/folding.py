@@ -1,9 +1,9 @@
 """The data of a page → the same in fewer bytes, which a browser also keeps in less memory.
 
-A column whose values repeat becomes ``{"once": […], "of": […]}``: each value once, and of each row its number
-there. ``frames``, a call stack a row, become a tree, because stacks share their outer frames: ``{"parent",
-"record", "position", "text", "of"}``; of each row ``of`` is its innermost frame, or -1, and ``parent`` is the
-frame around a frame, or -1. ``tools/page/src/unpack.js`` makes columns of the first, and walks the second.
+A column whose values repeat becomes ``{"once": […], "of": […]}``: each value once, and for each row its
+number there. ``frames``, a call stack a row, become a tree, because stacks share their outer frames:
+``{"parent", "record", "position", "text", "of"}``; ``of`` is each row's innermost frame, or -1, and
+``parent`` the frame around a frame, or -1. ``tools/page/src/unpack.js`` unfolds columns, and walks the tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEAST = 64
-"""Rows of a column that is looked at: shorter lists hold columns, sections or parts of a row."""
+"""The least rows of a column that is folded: shorter lists hold columns, sections or parts of a row."""
 FRAMES = "frames"
 
 
@@ -38,7 +38,7 @@ def part_of(key: str, value: Any) -> Any:  # noqa: ANN401 (any JSON)
 
 
 def _is_link(value: object) -> bool:
-    """Whether a value is null, or numbers: that of a file, and a position there."""
+    """Whether a value is null, or numbers: a file's, and a position there."""
     return value is None or (isinstance(value, list | tuple) and all(isinstance(part, int) for part in value))
 
 

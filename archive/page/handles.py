@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 MOST_FRAMES = 1_000_000
-"""Frames of all handles together; handles beyond are left out: frames that stacks share are told for each."""
+"""Frames of all handles together; handles beyond are left out. Frames that stacks share count for each."""
 ROW_BYTES, FRAME_BYTES = 400, 16
-"""Bytes of memory that a handle costs, and each frame of it."""
+"""Bytes of memory that a handle takes, and each of its frames."""
 
 Frame = list[Any]
 
@@ -31,7 +31,7 @@ class HandleFacts:
         linked: whether frames lead to code that is shown.
 
     Attributes:
-        left_out: handles that the page has no place for.
+        left_out: handles that the page has no room for.
     """
 
     def __init__(self, opened: Archive, sources: ArchiveSources, *, linked: bool) -> None:
@@ -83,7 +83,7 @@ class HandleFacts:
         return ".".join(steps), frames
 
     def _frame(self, row: int, function: str) -> Frame:
-        """A range of the source, in a function: its record, where its code begins, and its line in words."""
+        """A range of the source in a function: its record, where its code begins, and its line in words."""
         if (row, function) not in self._frames:
             file, line = self._sources.file_and_line(row)
             self._allowance.take(ROW_BYTES + len(file) + len(function), "frames")

@@ -1,4 +1,4 @@
-"""What stands above a page: the file, its kind, who may have written it, and the sums of what was found."""
+"""The head of a page: the file, its kind, who may have written it, and the sums of what was found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str, Any]:
-    """The facts of a file without what was found in it; those that cannot be read are empty.
+    """The facts of a file without what was found in it; those that can't be read are empty.
 
     Args:
         opened: the archive.
@@ -47,7 +47,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
 
 
 def _top(opened: Archive) -> str:
-    """The class of the object that ``data.pkl`` has; a dict, which may be long, is not read for it."""
+    """The class of the object in ``data.pkl``; a dict, which may be long, is not read for it."""
     is_dict = opened.recognised.kind in SAVED_KINDS and is_saved_dict(opened.container)
     return "" if is_dict else opened.qualified_top
 

@@ -64,7 +64,7 @@ class InventoryPage:
         yield from ()
 
     def refuse(self, why: str) -> None:
-        """Take a file that could not be read, and why."""
+        """Take a file that couldn't be read, and why."""
         self._page.refuse(why)
 
     @property

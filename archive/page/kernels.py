@@ -1,4 +1,4 @@
-"""C++ code of compiled models as records of the page: which of its lines call a kernel, and which are one."""
+"""C++ code of compiled models as records of the page: which lines call a kernel, and which belong to one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from archive.reader.compiled import CompiledModel
 
 LINE_BYTES = 200
-"""Bytes of memory that a line costs besides its text."""
+"""Bytes of memory that a line takes besides its text."""
 
 
 class Call(NamedTuple):
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 def calls_of_kernels(opened: Archive) -> dict[str, Call]:
-    """Where each kernel is called, by its label; none of those whose C++ code is not there."""
+    """Where each kernel is called, by its label; only those whose C++ code is there."""
     calls = {}
     for model in opened.compiled.values():
         for file in model.sources:
@@ -46,7 +46,7 @@ class CompiledCode:
 
     Args:
         opened: the archive.
-        spans: the line that each kernel leads to, by its label; None where it is not shown.
+        spans: the line that each kernel leads to, by its label; None where it isn't shown.
 
     Attributes:
         records: as the page has them: see :mod:`archive.page.facts`.
@@ -64,11 +64,11 @@ class CompiledCode:
                     self._add(model, file)
 
     def link(self, kernel: str, to_source: Link | None) -> Link | None:
-        """What the row of a kernel leads to: the line that calls it, and with that its line of the model.
+        """What a kernel's row leads to: the line that calls it, besides its line of the model.
 
         Args:
             kernel: its label.
-            to_source: the latter.
+            to_source: its line of the model.
         """
         call = self._calls.get(kernel)
         if call is None:

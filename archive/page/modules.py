@@ -1,8 +1,8 @@
 """The modules of a file as a tree in columns: those of TorchScript's module tree, or those that nodes name.
 
-A module's tensors are those whose names begin with its path; elements and bytes are of all below it, what
-several of them share counted once. Where the archive does not tell which tensors are whose, they are None:
-a companion has none, and a program may name its modules otherwise than its tensors.
+A module's tensors are those whose names begin with its path; elements and bytes are of all below it, counting
+shared ones once. Where the archive doesn't show whose tensors they are, both are None: a companion has none,
+and a program may name its modules differently from its tensors.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from archive.reader.tensors import Tensors
 
 MODULE_BYTES = 600
-"""Bytes of memory that a module costs."""
+"""Bytes of memory that a module takes."""
 MOST_STEPS = 1 << 24
-"""Steps in which the values of a module tree are looked through, and the modules that share a tensor."""
+"""Steps to look through the values of a module tree, and the modules that share a tensor."""
 CLASS_OR_METHOD = re.compile(rb"^(?:class (?P<class>\w+)\(|  def (?P<method>\w+)\()", re.MULTILINE)
 
 Methods = dict[str, list[list[Any]]]
 
 
 class _Rows:
-    """The rows of the table, each module once, behind what it is in. Each program has a tree of its own.
+    """The rows of the table, each module once, after what it is in. Each program has its own tree.
 
     Args:
-        allowance: the memory that they may cost.
+        allowance: the memory that they may take.
 
     Attributes:
         rows: by the program's name and the path in it; "" is TorchScript's, which has one tree.
@@ -80,7 +80,7 @@ class _Rows:
         return self.rows[program, missing[0] if missing else path]
 
     def holder(self, program: str, tensor: str) -> tuple[int, bool]:
-        """The innermost module that holds a tensor, and whether the tensor is an attribute of its own."""
+        """The innermost module that holds a tensor, and whether the tensor is its own attribute."""
         path = own = tensor.rpartition(".")[0]
         while (program, path) not in self.rows:
             path = path.rpartition(".")[0]
@@ -93,7 +93,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
     Args:
         opened: the archive.
         account: of its bytes.
-        sources: the code in which methods are found; None where none is shown.
+        sources: the code in which to find methods; None where none is shown.
     """
     rows, objects = _Rows(opened.allowance), {}
     if opened.programs:
@@ -107,7 +107,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
     if not rows.labels:
         return None
     if not account.is_companion:
-        with suppress(ArchiveError):  # `verify` tells
+        with suppress(ArchiveError):  # `verify` reports it
             _add_tensors(rows, opened.tensors, account)
     effects = [0] * len(rows.labels)
     if opened.effects is not None and ("", "") in rows.rows:
@@ -156,8 +156,8 @@ def _of_programs(opened: Archive) -> Iterator[tuple[str, str, str]]:
 def _add_tensors(rows: _Rows, tensors: Tensors, account: Account) -> None:
     """Give modules the sums of their tensors, as far as the archive has these.
 
-    A program whose tensors are not all attributes of modules that its nodes name may name modules otherwise.
-    Nothing is known then of those that seem to have no tensor.
+    A program whose tensors aren't all attributes of modules that its nodes name may name modules differently.
+    Then nothing is known of those that seem to have no tensor.
     """
     stored, inflated = Counter[str](), Counter[str]()
     for piece in account.pieces:
@@ -195,7 +195,7 @@ def _add_tensors(rows: _Rows, tensors: Tensors, account: Account) -> None:
 
 
 class _View(NamedTuple):
-    """The elements of a storage that a tensor has; two tensors of the same ones are one."""
+    """The elements of a storage that a tensor has; two tensors with the same ones are one."""
 
     offset: int
     shape: tuple[int, ...]
@@ -204,10 +204,10 @@ class _View(NamedTuple):
 
 
 class _Sums:
-    """An amount a row, of all rows below it, too; what several rows share counts once in each.
+    """An amount for each row and all rows below it; what several rows share counts once in each.
 
     Args:
-        parents: the row that each row is in, or -1; it stands before.
+        parents: the row that each row is in, or -1; it comes before.
     """
 
     def __init__(self, parents: list[int]) -> None:

@@ -41,7 +41,7 @@ class Report:
         findings: how many errors and warnings the page lists.
         page_size: bytes of the page.
         source: how much of the model's source it shows: ``full``, ``basename`` or ``none``.
-        left_out: what it has no place for, each a sentence.
+        left_out: what it has no room for, each a sentence.
     """
 
     file: str
@@ -75,9 +75,9 @@ def report(
         out: where to write the page: a path, or a binary file.
         companion: the archive's debug info, if that was split off.
         base: an older file, likewise; the page then shows by how much each part of the new one grew.
-        review: a review file, which need not be there: the page then lists the texts of the archive that are
-            not PyTorch's own, to be accepted there, and saves the file anew. Only with all of the source.
-        show: of the model's source, what the page shows: ``full``, all text, and files with their folders;
+        review: a review file, which need not exist: the page then lists the texts of the archive that aren't
+            PyTorch's own, to be accepted there, and saves the file again. Only with all of the source.
+        show: what the page shows of the model's source: ``full``, all text, and files with their folders;
             ``basename``, files without them, and no text that ``leaks`` finds; ``none``, no text either.
         force: replace an existing file.
         limits: what hostile input may cost.
@@ -85,8 +85,8 @@ def report(
     Raises:
         ArchiveError: a file is of another kind (the message says which), or contradicts itself, or the target
             exists.
-        OSError: a file cannot be read or written; then the target has not been touched.
-        ValueError: there is no such choice of what is shown, or a review together with less than all.
+        OSError: a file can't be read or written; the target is then untouched.
+        ValueError: ``show`` has no such value, or a review is asked for with less than all of the source.
     """
     shown = Shown(show)
     if review is not None and shown is not Shown.FULL:
@@ -96,7 +96,7 @@ def report(
         name = Path(mapped.name).name
         kinds = REPORTED_KINDS
         with open_archive(mapped, companion=companion, limits=limits, kinds=kinds):
-            pass  # what is no archive is refused by its whole path
+            pass  # what isn't an archive is refused by its whole path
         made = page_facts(mapped, name, shown, companion=companion, base=account, limits=limits)
         if review is not None:
             made["review"], not_reviewed = review_facts(mapped, review, limits)

@@ -1,7 +1,7 @@
 """The texts of a file that nobody has accepted yet: what its review file would have, as data of a section.
 
-Columns are the keys of the rows of :mod:`archive.privacy.review.reviewed`; ``header`` is that of the file,
-and ``name`` what it is saved as. What was accepted before stays so, as ``leaks --review`` has it.
+Columns are the keys of the rows of :mod:`archive.privacy.review.reviewed`; ``header`` is the file's, and
+``name`` what it is saved as. What was accepted before stays accepted, as in ``leaks --review``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from archive.privacy.review import Review
 
 MOST_BYTES = 4 << 20
-"""Of a review file that a page holds: it has to hold all of it."""
+"""Of the review file in a page, which must hold all of it."""
 COLUMNS = ("role", "text", "template", "count", "first", "accepted", "table")
 
 
 def review_facts(file: Mapped, path: str | PathLike[str], limits: Limits) -> tuple[dict[str, Any], list[str]]:
-    """The texts of a file with what a review file says of them, and what was not looked at, in words.
+    """The texts of a file with what a review file says about them, and what was not looked at, in words.
 
     Nothing is written.
 
     Args:
-        file: whose texts are listed.
-        path: the review file, which need not be there.
+        file: the file whose texts are listed.
+        path: the review file, which need not exist.
         limits: what a hostile file may cost.
     """
     before = read_review(path)

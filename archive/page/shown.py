@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 FOLDERS, NAMED_FOLDERS = re.compile(rb"\A.*[/\\]", re.DOTALL), re.compile(r"\A.*[/\\]", re.DOTALL)
-"""The folders of a name. Not anchored, a search begins anew at each byte of a name without any."""
+"""The folders of a name. Without the anchor, a search would start again at each byte of a name with none."""
 
 
 class Shown(StrEnum):
@@ -18,7 +18,7 @@ class Shown(StrEnum):
 
     @property
     def has_text(self) -> bool:
-        """Whether lines of source, and code that is made of them, are shown."""
+        """Whether lines of source, and code that is made from them, are shown."""
         return self is not Shown.NONE
 
     @property
@@ -31,5 +31,5 @@ class Shown(StrEnum):
         return file if self.has_paths else FOLDERS.sub(b"", file)
 
     def file(self, file: str) -> str:
-        """The same of text."""
+        """The same for text."""
         return file if self.has_paths else NAMED_FOLDERS.sub("", file)

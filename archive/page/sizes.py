@@ -1,4 +1,4 @@
-"""The bytes of a file as one tree, in columns: weights by module, all else by kind, record and part."""
+"""The bytes of a file as one tree, in columns: weights by module, the rest by kind, record and part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from archive.describe.sizes.account import Account, Piece, Weight
 
 KINDS = ("file", *map(str, Group))
-"""The kind of the file itself, and of what stands below it."""
+"""The kind of the file itself, and of what is directly below it."""
 
 
 class SizeTree:

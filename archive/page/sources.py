@@ -1,8 +1,8 @@
 """Source ↔ generated code as columns: the fragments of each file stitched, and where each range of code lies.
 
-An archive keeps a source a function, often one a row. Equal sources are one *fragment*. The fragments of a
-file stand in the order of their lines; one that says what another says at these lines is a part of it. Where
-lines are missing in between, ``lines`` has a new entry.
+An archive keeps a source for each function, often for each row. Equal sources are one *fragment*. The
+fragments of a file come in the order of their lines; one that has another's text at the same lines is part of
+it. Where lines are missing in between, ``lines`` has a new entry.
 
 Sources of traced operations are Python stacks, innermost frame first, which have the name of that frame's
 file, or none. Each of their lines has the number of its own frame.
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class SourceFileFacts(TypedDict):
-    """A file of the model's source, stitched of its fragments.
+    """A file of the model's source, stitched from its fragments.
 
     Attributes:
-        name: of the file; "" of sources that have none, as those of traced operations.
+        name: of the file; "" for sources without one, as those of traced operations.
         text: of the fragments, in the order of their lines.
         lines: pairs of a byte of the text and the number of the line that begins there; those in between
             follow.
@@ -49,10 +49,10 @@ class SourceRecordFacts(TypedDict):
 
     Attributes:
         record: the record's name.
-        offset: the byte of the record from which on the code comes from this range.
+        offset: the byte of the record where the code from this range begins.
         file: the number of the file; -1 where there is no source.
         start: the range's first byte in the file's text; 0 where there is none.
-        end: the byte behind its last.
+        end: the byte after its last.
         line: the line of its first byte in the file; 0 where there is none.
         tag: the range's number in the archive; -1 in layouts without.
     """
@@ -67,9 +67,9 @@ class SourceRecordFacts(TypedDict):
 
 
 class SourcesFacts(TypedDict):
-    """The model's source, the generated code that is made of it, and which byte of one is which of the other.
+    """The model's source, the code generated from it, and which byte of one is which of the other.
 
-    All positions are bytes of UTF-8; text that is none is shown escaped.
+    All positions are bytes of UTF-8; other text is shown escaped.
 
     Attributes:
         file: the archive.
@@ -85,9 +85,9 @@ class SourcesFacts(TypedDict):
 MOST_TEXT = 64 << 20
 """Bytes of source text that a page holds; what is beyond has no text there."""
 SHARE = 8
-"""Of the memory that a file may cost, the part that source text takes: it is copied, stitched and shown."""
+"""The part of a file's memory that source text may take: it is copied, stitched and shown."""
 FRAGMENT_BYTES, NEWLINE_BYTES, SOURCE_BYTES, ROW_BYTES = 400, 8, 250, 150
-"""Bytes of memory that a fragment costs besides its text, each line, each source, and each row."""
+"""Bytes of memory that a fragment takes besides its text, each line, each source, and each row."""
 
 
 class _Fragment(NamedTuple):
@@ -105,12 +105,12 @@ class _Fragment(NamedTuple):
 
 
 class SourceFile:
-    """A file of the model's source, stitched of its fragments.
+    """A file of the model's source, stitched from its fragments.
 
     Attributes:
         name: of the file.
         text: its bytes.
-        lines: where a line begins that does not follow on the one before it, in bytes, and its number.
+        lines: where a line begins that does not follow the one before it, in bytes, and its number.
         bases: the first byte of each fragment, by number.
         sizes: how many bytes each has, in the same order.
     """
@@ -143,7 +143,7 @@ class SourceFile:
 
 
 def stack_lines(text: bytes) -> list[tuple[int, int]]:
-    """Where each frame of a Python stack begins, and its line; none of a text that is something else."""
+    """Where each frame of a Python stack begins, and its line; none for other texts."""
     lines, at = [], 0
     for line in text.removesuffix(b"\n").split(b"\n"):
         call = CALL.fullmatch(line)
@@ -175,7 +175,7 @@ class _Cover:
         self._starts: list[int] | None = None
 
     def place(self, line: int, text: bytes) -> int:
-        """Where a text stands in the file that begins in one of these lines; -1 where others stand there."""
+        """Where a text that begins in one of these lines stands in the file; -1 where others stand there."""
         if not self._text or not self._line <= line:
             return -1
         if self._starts is None:
@@ -207,13 +207,13 @@ class ArchiveSources:
         records: the code records that have source ranges, and the rows of each.
         file: each row's file, or -1 (n).
         start: its first byte in the file (n).
-        end: the byte behind its last (n).
+        end: the byte after its last (n).
         line: the line of its start; 0 where there is no file (n).
         record: its code record, or -1 (n).
         at: where each row's code begins in the shown text of its record; 0 before :meth:`facts` (n).
         shown: the shown text of each code record; none before :meth:`facts`.
         file_start: where each row begins in the shown text of its file, likewise (n).
-        left_out: bytes of source text that the page has no place for.
+        left_out: bytes of source text that the page has no room for.
     """
 
     def __init__(self, archive: Archive, shown: Shown = Shown.FULL) -> None:
@@ -372,7 +372,7 @@ class ArchiveSources:
 
 
 def _sources_once(sources: SourceTable) -> Iterator[tuple[int, int]]:
-    """Each source but null ones, and the first one of the same strings; -1 where it is that itself."""
+    """Each source but null ones, and the first with the same strings; -1 where that is itself."""
     known: dict[tuple[bytes, int, int], int] = {}
     columns = zip(sources.filename.tolist(), sources.line.tolist(), sources.is_null.tolist(), strict=True)
     bounds = pairwise(sources.first.tolist())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 250_000
 """Rows of one table; those beyond are left out."""
 ROW_BYTES = 500
-"""Bytes of memory that a row costs."""
+"""Bytes of memory that a row takes."""
 MOST_NAMES = 20
 """Nodes that a cell names."""
 
@@ -37,7 +37,7 @@ class Table:
         columns: the headings of its columns.
 
     Attributes:
-        left_out: rows that the page has no place for.
+        left_out: rows that the page has no room for.
     """
 
     def __init__(self, title: str, *columns: str) -> None:
@@ -46,7 +46,7 @@ class Table:
         self.left_out = 0
 
     def add(self, opened: Archive, *row: object) -> bool:
-        """Add a row; whether there was a place for it."""
+        """Add a row; whether there was room for it."""
         if len(self._rows) == MOST_ROWS:
             self.left_out += 1
             return False
@@ -58,7 +58,7 @@ class Table:
         return len(self._rows)
 
     def facts(self, links: Sequence[Link | None]) -> dict[str, Any]:
-        """The table with the links of its rows; a row beyond the last link has none."""
+        """The table with the links of its rows; rows beyond the last link have none."""
         rows = [list(column) for column in zip(*self._rows, strict=True)]
         missing = [None] * (len(self) - len(links))
         return {
@@ -128,7 +128,7 @@ TRACED: tuple[tuple[Callable[[], Table], Callable[..., list[TraceFrame | None]]]
 )
 """The tables of programs and compiled models, and what fills them."""
 KERNELS = 1
-"""The number of the kernels' one."""
+"""The number of the kernels' table."""
 
 
 # --- TorchScript

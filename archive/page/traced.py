@@ -1,4 +1,4 @@
-"""Files of the model's source as stack traces show them: of each, the lines that a frame names."""
+"""Files of the model's source as stack traces show them: those lines of each that a frame names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from archive.page.shown import Shown
 
 LINE_BYTES = 300
-"""Bytes of memory that a line costs besides its text."""
+"""Bytes of memory that a line takes besides its text."""
 
 Link = list[int]
 
@@ -30,7 +30,7 @@ class TracedSources:
 
     Args:
         shown: how files are shown.
-        allowance: the memory that they may cost.
+        allowance: the memory that they may take.
     """
 
     def __init__(self, shown: Shown, allowance: Allowance) -> None:
@@ -55,7 +55,7 @@ class TracedSources:
         return "" if frame is None else plain(self._shown.file(frame.file))
 
     def facts(self) -> dict[str, Any]:
-        """The files, with the lines that are known; no records of generated code are among them."""
+        """The files, with the known lines; there are no records of generated code."""
         files: list[dict[str, Any]] = []
         for name in sorted(name for name, lines in self._lines.items() if lines):
             number = len(files)

@@ -1,6 +1,6 @@
 r"""Texts as a browser counts them: in UTF-16 units, where everything else here counts bytes.
 
-Bytes that are no UTF-8 are shown escaped, as everywhere: ``\xff`` is one byte, and four units.
+Bytes that aren't UTF-8 are shown escaped, as everywhere: ``\xff`` is one byte, and four units.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 BYTES_A_CHARACTER = 40
-"""Bytes of memory that a character's columns cost while positions are counted."""
+"""Bytes of memory that a character's columns take while positions are counted."""
 ESCAPE_UNITS = 4
 """Units of a byte that is shown escaped."""
 ESCAPES, ESCAPES_END = 0xDC80, 0xDD00
-"""The surrogates that stand for bytes which are no UTF-8."""
+"""The surrogates that stand for bytes which aren't UTF-8."""
 TWO_BYTES, THREE_BYTES, FOUR_BYTES = 0x80, 0x800, 0x10000
-"""The first characters of so many bytes; those of four are two units."""
+"""The first characters of two, three and four bytes; those of four are two units."""
 
 
 class Units:
@@ -34,7 +34,7 @@ class Units:
 
     Args:
         data: the text as bytes.
-        allowance: the memory that it may cost.
+        allowance: the memory that it may take.
 
     Attributes:
         text: as it is shown.
@@ -50,10 +50,10 @@ class Units:
             self._bytes, self._units = _starts(data)
 
     def at(self, positions: Ints) -> Ints:
-        """Where bytes are in the shown text: where the character begins that each is a part of.
+        """Where bytes are in the shown text: where each one's character begins.
 
         Args:
-            positions: of bytes; one outside of the text is at its nearest end (n).
+            positions: of bytes; one outside the text counts as its nearest end (n).
 
         Returns:
             Positions in UTF-16 units (n).
@@ -82,7 +82,7 @@ def count_of(text: str) -> int:
 
 
 def plain(name: str) -> str:
-    """A name as text that JSON can hold: surrogates, which stand for other bytes, are shown escaped."""
+    """A name as text that JSON can hold: surrogates, which stand for other bytes, are escaped."""
     return name if name.isascii() else SURROGATES.sub(lambda match: escape_of(match[0]), name)
 
 

@@ -189,7 +189,7 @@ def test_each_handle_of_a_node_is_asked_memory_for() -> None:
 
 def test_a_node_of_long_metadata_takes_many_steps() -> None:
     line = b"KernelCall failed at instruction 0:0 in operator aten::add.out: 0x12\n"
-    for length, why in ((1, "nothing tells which"), (1 << 20, "too many steps")):
+    for length, why in ((1, "nothing says which"), (1 << 20, "too many steps")):
         program = nodes(2, "1", "f" * length)
         with archive.open(
             changed_record("shop", **{EDGE: program}), limits=archive.Limits(work=100)

@@ -93,7 +93,7 @@ def test_of_methods_that_are_not_named_the_only_one_whose_operator_it_is_explain
     assert note == (
         "line 2: instruction 0:0, aten::embedding.out: may be "
         "edge_dialect_exported_program/forward:aten_embedding_default or "
-        "edge_dialect_exported_program/words:aten_embedding_default, and nothing tells which (2 times)"
+        "edge_dialect_exported_program/words:aten_embedding_default, and nothing says which (2 times)"
     )
 
 
@@ -409,7 +409,7 @@ def test_operators_of_one_name_and_handle_are_not_told_apart() -> None:
     done = run("symbolicate", record("region"), stdin=log("region"))
     assert done.stdout == log("region")
     assert b"aten_embedding_default or edge_dialect" in done.stderr
-    assert b"nothing tells which" in done.stderr
+    assert b"nothing says which" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_a_companion_alone_does_not_call_a_call_under_a_token_another_models(tmp
     with archive.open(tmp_path / "model.ptdbg") as opened:
         explainer = LogExplainer.of(opened)
         assert b"".join(explainer.explain([log.encode()])).decode() == log
-        assert "the companion alone does not tell" in explainer.notes[0]
+        assert "the companion by itself doesn't show" in explainer.notes[0]
         assert not any("another model" in note for note in explainer.notes)
 
 

@@ -151,7 +151,7 @@ def test_the_same_node_of_two_programs_is_not_guessed(tmp_path: Path) -> None:
         (tmp_path / f"{name}.pt2").write_bytes((EXPORTED / f"{name}.pt2").read_bytes())
     done = run("symbolicate", tmp_path, stdin=text("shop", "module"))
     assert done.stdout == text("shop", "module")
-    assert b"and nothing tells which" in done.stderr
+    assert b"and nothing says which" in done.stderr
 
 
 def test_a_log_of_programs_is_nothing_to_a_torchscript_archive() -> None:
@@ -168,7 +168,7 @@ def test_a_graph_that_pytorch_traced_anew_is_explained_where_inputs_and_argument
     log = log.replace(b"primals_2", b"primals_0")
     out, explainer = explained(log, "sums")
     assert out == log
-    assert "PyTorch may have traced its graph anew" in explainer.notes[0]
+    assert "PyTorch may have traced its graph again" in explainer.notes[0]
     assert explainer.ambiguous == 1
 
 
@@ -176,7 +176,7 @@ def test_a_name_that_a_graph_has_only_when_traced_anew_is_not_called_another_mod
     log = text("sums", "module").replace(b" embedding = ", b" embedding_1 = ")
     out, explainer = explained(log, "sums")
     assert out == log
-    assert "PyTorch may have traced its graph anew" in explainer.notes[0]
+    assert "PyTorch may have traced its graph again" in explainer.notes[0]
 
 
 def test_a_companion_alone_does_not_explain_graphs_that_pytorch_traced_anew(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_companion_alone_does_not_explain_graphs_that_pytorch_traced_anew(tmp_
     archive.split(EXPORTED / "sums.pt2", tmp_path / "small.pt2", tmp_path / "sums.ptdbg")
     done = run("symbolicate", tmp_path / "sums.ptdbg", stdin=log)
     assert done.stdout == log
-    assert b"PyTorch may have traced its graph anew" in done.stderr
+    assert b"PyTorch may have traced its graph again" in done.stderr
 
 
 def test_frames_of_generated_code_without_a_statement_are_not_skipped() -> None:
@@ -235,7 +235,7 @@ def test_a_node_with_other_arguments_may_be_of_a_graph_that_pytorch_traced_anew(
     _, explainer = explained(text("own", "module").replace(b"(sub, 0.25)", b"(sub_1, 0.25)"), "own")
     assert explainer.notes[0].endswith(
         "the node of that name has other arguments here: the failure is another model's, "
-        "or PyTorch traced the graph anew"
+        "or PyTorch traced the graph again"
     )
 
 
@@ -352,7 +352,7 @@ def test_a_value_in_the_middle_of_a_graph_needs_the_line_of_the_node() -> None:
         moved = log.replace(heading[0], heading[0][: -len(number)] + other)
         out, explainer = explained(moved, "own")
         assert (out != moved) == is_explained
-    assert "PyTorch may have traced its graph anew" in explainer.notes[0]
+    assert "PyTorch may have traced its graph again" in explainer.notes[0]
 
 
 def test_frames_that_tell_where_pytorch_traced_their_code_are_not_skipped() -> None:
@@ -361,7 +361,7 @@ def test_frames_that_tell_where_pytorch_traced_their_code_are_not_skipped() -> N
     log = log[:inner] + b" from /torch/fx/experimental/proxy_tensor.py:1738 in wrapped" + log[inner:]
     out, explainer = explained(log, "choice")
     assert out == log
-    assert "PyTorch may have traced its graph anew" in explainer.notes[0]
+    assert "PyTorch may have traced its graph again" in explainer.notes[0]
 
 
 def test_a_node_that_two_graphs_have_is_not_guessed_by_its_message() -> None:
@@ -369,7 +369,7 @@ def test_a_node_that_two_graphs_have_is_not_guessed_by_its_message() -> None:
     log += b"(args = (%embedding,), kwargs = {})\nOriginal traceback:\nNone\n"
     out, explainer = explained(log, "choice_strict")
     assert out == log
-    assert "cond.true_graph_0/cond.false_graph_0/tanh, and nothing tells which" in explainer.notes[0]
+    assert "cond.true_graph_0/cond.false_graph_0/tanh, and nothing says which" in explainer.notes[0]
 
 
 def test_a_traceback_of_an_error_that_nobody_caught_is_told_with_the_nodes_of_its_line() -> None:
@@ -380,7 +380,7 @@ def test_a_traceback_of_an_error_that_nobody_caught_is_told_with_the_nodes_of_it
     out, explainer = explained(log, "own")
     assert out == log
     assert "line 8 of generated code: may be discount or add or discount_1, but" in explainer.notes[0]
-    assert "Python before 3.13 shows none of errors that nobody catches" in explainer.notes[0]
+    assert "Python before 3.13 shows none for errors that nobody catches" in explainer.notes[0]
     assert explainer.ambiguous == 1
 
 

@@ -108,5 +108,5 @@ def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
             text = b"".join(explainer.explain([stripped.encode()]))
             found = [found[0] + explainer.explained, found[1] + explainer.unknown]
             assert text == (full if explainer.explained else stripped).encode()
-            assert explainer.explained or explainer.notes[0].endswith(", and nothing tells which")
+            assert explainer.explained or explainer.notes[0].endswith(", and nothing says which")
     assert tuple(found) == counts

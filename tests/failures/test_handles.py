@@ -207,7 +207,7 @@ def answered(opened: Archive) -> Answer:
 def test_of_equally_likely_readings_none_is_taken() -> None:
     answer = answered(model(AMBIGUOUS, {2: "aten::add"}, [2]))
     assert (answer.text, answer.is_possible) == (None, True)
-    assert answer.notes == ((0, "handles {230}: may be 2, 30; 230, and nothing tells which"),)
+    assert answer.notes == ((0, "handles {230}: may be 2, 30; 230, and nothing says which"),)
 
 
 def test_a_likelier_reading_is_taken_and_the_others_are_told() -> None:

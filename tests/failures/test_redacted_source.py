@@ -166,7 +166,7 @@ def test_hashes_of_another_redaction_are_told() -> None:
     for source, companion in (second, (second[1], None), redacted(STACK)):
         text, explainer = explained(log, source, companion)
         assert (text, explainer.unknown) == (log, 1)
-        assert "hashes of names that are none of this model's" in explainer.notes[0]
+        assert "hashes of names that aren't this model's" in explainer.notes[0]
 
 
 def test_companions_of_several_models_explain_redacted_source(tmp_path: Path) -> None:

@@ -174,9 +174,7 @@ def test_lines_that_are_very_far_apart_are_of_no_one_failure(between: int, done:
     assert (explained_ones, unknown) == (done, 1 - done)
     if not done:
         assert text == log
-        assert notes == [
-            "line 1: a traceback in JSON whose first frame is not found in the records behind it"
-        ]
+        assert notes == ["line 1: a traceback in JSON whose first frame is not found in the records after it"]
 
 
 def test_the_heading_alone_may_have_a_prefix_in_records_too() -> None:

@@ -349,7 +349,7 @@ def test_gates_are_named_by_the_file_and_those_of_lite_are_not_looked_at(tmp_pat
     refused = gates_of(facts_of(old))["migrate"]
     assert refused == [f"{old.name}: {str(refusal(old)).partition(': ')[2]}"]
     gates = gates_of(facts_of(STACK))
-    assert ["runs code of it" in message for message in gates["lite"]] == [True]
+    assert ["runs its code" in message for message in gates["lite"]] == [True]
     assert "symbolicate" not in gates
     assert "handles" in gates_of(facts_of(FIXTURES / "canaries" / "scripted.pt"))["symbolicate"][0]
     archive.split(STACK, tmp_path / "small.ptl", tmp_path / "small.ptdbg")

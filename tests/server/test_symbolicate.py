@@ -106,7 +106,7 @@ def test_handles_that_name_no_archive_are_refused(server: Running) -> None:
         (b"{", 400, "no JSON"),
         (b"[1]", 422, 'expected {"log"'),
         (b"{}", 422, "log: Field required"),
-        (b'{"log": "x", "id": "("}', 400, "is no regular expression"),
+        (b'{"log": "x", "id": "("}', 400, "isn't a regular expression"),
         (b'{"log": "x", "more": 1}', 422, "more: "),
         (b'{"log": "x", "top": 0}', 422, "top: "),
         (b'{"handles": [-1]}', 422, "handles.0: "),

@@ -1,8 +1,8 @@
-"""The text of a log, without any model: bytes → lines → the stream that a failure's lines are of.
+"""The text of a log, without any model: bytes → lines → the stream of a failure's lines.
 
-`recoding` unpacks a log and makes it UTF-8. `lines` reads lines ahead, and takes those together that `quiet`
-finds nothing in; `cut_lines` joins those that a container runtime cut. Where a failure begins, `beginnings`
-finds its *stream* (`streams`): the lines that have the same form around the text (`forms`); what holds
-several of them as one text (`documents`) is opened above. A string of a line may hold a whole failure
+`recoding` unpacks a log and makes it UTF-8. `lines` reads lines ahead, and takes together those in which
+`quiet` finds nothing; `cut_lines` joins those that a container runtime cut. Where a failure begins,
+`beginnings` finds its *stream* (`streams`): the lines with the same form around the text (`forms`); what
+holds several of them as one text (`documents`) opens above. A string in a line may hold a whole failure
 (`strings`, `encodings`, `dialects`).
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_NESTED = 4
 """How deep JSON in strings of JSON is looked into."""
 MOST_ABOVE = 100
-"""Lines above a failure that are looked at, however many streams they are of."""
+"""Lines above a failure that are looked at, whatever their streams."""
 MAX_ABOVE = 1 << 20
 """Bytes of these lines, together; the one directly above is always kept."""
 
@@ -43,8 +43,8 @@ BEGINS = re.compile(
     .replace(b"%f", rb"%(?:25)*29")
     + NUMBER_MARK.pattern
 )
-"""A failure that TorchScript or the lite interpreter prints, and no traceback of its original code. PyTorch
-1.9 and 1.10 print single handles without ``debug_handles``."""
+"""A failure that TorchScript or the lite interpreter prints, but not a traceback of the original code.
+PyTorch 1.9 and 1.10 print single handles without ``debug_handles``."""
 IN_GRAPH = re.compile(
     rb"While%bexecuting%b%|%bb.{1,200}?line.{1,6}[0-9]".replace(b"%bb", FRAME_MARK.pattern).replace(
         b"%b", BLANK
@@ -56,7 +56,7 @@ NOTHING = PlainStream(LogLine(b"", 0), Lines(()))
 SEPARATORS = (b",", b";", b"\t")
 """Stand between the cells of a table."""
 STRUCTURE = {*b"\"'<>[]{}&\\%|"}
-"""Characters behind a failure that may be those of a text around it."""
+"""Characters after a failure that may belong to a text around it."""
 BLANKS = re.compile(rb"(?: |&nbsp;)+\Z")
 HERE = b"<--- HERE"
 MOST_SHOWN = 16
@@ -66,16 +66,16 @@ SHOWN_FRAME = re.compile(
         b"%b", rb"(?:\"+|\\+\"|&quot;|&#34;)"
     )
 )
-"""The heading of a frame, of Python too, that source follows."""
+"""The heading of a frame, also Python's, that is followed by source."""
 INDENT = b"    "
 OWN_MESSAGE = re.compile(rb"(?:Error|Exception)(?:: |\()[bB]?['\"]?(?:  )?Debug info for handle")
-"""An exception whose message begins as the handles do: PyTorch prints them below the message."""
+"""An exception whose message begins like the handles: PyTorch prints those below the message."""
 MAX_TEXTS = 5
-"""Lines of its stream above a failure in which its error message is looked for."""
+"""Lines of a failure's stream above it in which its error message is looked for."""
 
 
 def begins_failure(line: bytes) -> bool:
-    """Whether a line has the words of a failure, which is explained, or noted."""
+    """Whether a line has the words of a failure that is explained, or noted."""
     return BEGINS.search(line) is not None
 
 
@@ -85,12 +85,12 @@ def begins_in_graph(line: bytes) -> bool:
 
 
 def is_escaped(line: bytes) -> bool:
-    """Whether the newlines of a line's failure are escapes, so that an explanation must not have others."""
+    """Whether the newlines of a line's failure are escaped, as those of an explanation must then be."""
     return ESCAPED.search(line) is not None
 
 
 def is_own_message(line: bytes) -> bool:
-    """Whether a line is the message of an exception that only reads as the line of a failure."""
+    """Whether a line is the message of an exception that only reads like a failure's line."""
     return (b"Error" in line or b"Exception" in line) and OWN_MESSAGE.search(line) is not None
 
 
@@ -122,7 +122,7 @@ class Above:
         self._bound()
 
     def _bound(self) -> None:
-        """Let go of the lines that are too many, or too long."""
+        """Drop lines where there are too many, or too long ones."""
         while len(self._lines) > MOST_ABOVE or (self._size > MAX_ABOVE and len(self._lines) > 1):
             line = self._lines.popleft()
             self._size -= len(line)
@@ -152,11 +152,11 @@ class Above:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no line, of those that have passed either, may open a text of several lines."""
+        """Whether no line, kept or passed, may open a text of several lines."""
         return not self.opening and not self.passed
 
     def shows_source(self, line: bytes) -> bool:
-        """Whether a line below them is source that a frame shows: what stands in it has not happened."""
+        """Whether a line below them is source that a frame shows: what it says has not happened."""
         for above in islice(self.nearest(), MOST_SHOWN):
             frame = SHOWN_FRAME.fullmatch(without_end(above)) if b"  File " in above else None
             if frame:
@@ -178,8 +178,8 @@ class Beginning(NamedTuple):
         plain: the log from this line on.
         quotes: the strings around the failure's text, the outermost first.
         text: the failure's text in the line.
-        has_end: whether the innermost string has a line end behind it.
-        document: how the text of several lines is written that holds the line; None where none is known to.
+        has_end: whether a line end follows the text in the innermost string.
+        document: how the text of several lines that holds the line is written; None where none is known.
     """
 
     plain: PlainStream
@@ -190,11 +190,11 @@ class Beginning(NamedTuple):
 
     @classmethod
     def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
-        """The beginning of a failure; None if it stands in a text of several lines, or in none of JSON.
+        """The beginning of a failure; None if it stands in a text of several lines, or not in JSON.
 
         Args:
             first: the line.
-            lines: those behind it.
+            lines: those after it.
         """
         plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
@@ -224,10 +224,10 @@ class Beginning(NamedTuple):
         return cls(PlainStream(first, lines), (), without_end(first.data), has_end=False)
 
     def stream(self, prefix: bytes = b"") -> LogStream:
-        """The lines from this one on that have the same strings and prefix around the text.
+        """The lines from this one on with the same strings and prefix around the text.
 
         Args:
-            prefix: what stands before the text in the innermost string; b"" if nothing does.
+            prefix: what stands before the text in the innermost string; b"" for nothing.
         """
         stream: LogStream = self.plain
         for form in (*self.quotes, *((self.document,) if self.document else ())):
@@ -247,7 +247,7 @@ class Beginning(NamedTuple):
         Args:
             prefix: what stands before the text. Only the first line may have it.
             is_second: whether a text may be the second line.
-            tail: what stands behind the text.
+            tail: what stands after the text.
             is_patient: whether to wait for that line, however long the log pauses.
         """
         cells = self._cells(prefix, tail) if tail.startswith(b'"') else None
@@ -263,10 +263,10 @@ class Beginning(NamedTuple):
         return _own(exact, is_second, is_patient=is_patient) or other
 
     def held(self, stream: LogStream, above: Above) -> Form | None:
-        """How the text of several lines is written that holds the line; None where no document shows one.
+        """How the text of several lines that holds the line is written; None where no document shows one.
 
         Args:
-            stream: the lines that the document is of, without what stands around each of them.
+            stream: the document's lines, without what stands around each of them.
             above: the lines above.
         """
         passed = above.passed if stream is self.plain else Passed()
@@ -286,13 +286,13 @@ class Beginning(NamedTuple):
         return form_of(nearest, passed, stream.text)
 
     def _may_open(self, line: bytes) -> bool:
-        """Whether the text of a line that may open another one may do so within the strings around it."""
+        """Whether a line that may open a text may do so within the strings around this one."""
         if not self.quotes:
             return True
         return b'\\"' in line or b"'" in line or b"<" in line or b"\\u00" in line
 
     def within(self, above: Above) -> Beginning:
-        """The same, with its text as a document means it that holds the line."""
+        """The same, with the text as the document that holds the line means it."""
         if above.is_plain:
             return self
         document = self.held(self.stream(), above)
@@ -316,11 +316,11 @@ class Beginning(NamedTuple):
                 yield InnerStream(stream, document)
 
     def framed(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
-        """The stream of a traceback, as the first frame shows it; None where there is none of its form.
+        """The stream of a traceback, as the first frame shows it; None where no frame has its form.
 
         Args:
             prefix: what stands before its heading. Only the first line may have it.
-            tail: what stands behind it.
+            tail: what stands after it.
             above: the lines above.
         """
         line, exact = self.plain.text(1), self._exact(prefix, tail)
@@ -347,7 +347,7 @@ class Beginning(NamedTuple):
         yield from (cells, cells.loosened) if cells else ()
 
     def _exact(self, prefix: bytes, tail: bytes) -> LogStream:
-        """The lines that have the same strings, prefix and tail around the text."""
+        """The lines with the same strings, prefix and tail around the text."""
         return InnerStream(self.stream(), Ended(prefix, tail)) if tail.strip(b" ") else self.stream(prefix)
 
     def _cells(self, prefix: bytes, tail: bytes) -> LogStream | None:
@@ -360,11 +360,11 @@ class Beginning(NamedTuple):
         return InnerStream(InnerStream(self.stream(), around), Cells())
 
     def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
-        """The failure's stream, as the lines above show it; None if they do not show what its tail is.
+        """The failure's stream, as the lines above show it; None if they don't explain its tail.
 
         Args:
             prefix: what stands before the text. Only the first line may have it.
-            tail: what stands behind it.
+            tail: what stands after it.
             above: the lines above.
         """
         for stream in self._ended(prefix, tail):
@@ -380,12 +380,12 @@ class Beginning(NamedTuple):
         for option in options:
             if option.ends_message:
                 return option
-        # What stands before the text is a logger's prefix only if the line above has it, too.
+        # What stands before the text is a logger's prefix only if the line above has it too.
         return (exact if exact.texts else numbered) if numbered.texts else options[-1]
 
     def _ended(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams of lines that have a tail, or are cells of a table."""
-        # Lines between tabs are rather plain: quotes show that they are cells.
+        # Lines with tabs are more likely plain: quotes show that they are cells.
         if tail.startswith(b'"') and (cells := self._cells(prefix, tail)):
             yield cells
         if tail.lstrip(b" ").startswith(b"<br"):
@@ -396,12 +396,12 @@ class Beginning(NamedTuple):
 
 
 class Preceding(NamedTuple):
-    """Lines above a failure of the lite interpreter that may be of its stream.
+    """Lines above a failure of the lite interpreter that may belong to its stream.
 
     Attributes:
         stream: the stream.
         texts: their texts, the nearest first.
-        is_near: whether the line directly above is of the same logger.
+        is_near: whether the line directly above is the same logger's.
     """
 
     stream: LogStream
@@ -412,14 +412,14 @@ class Preceding(NamedTuple):
     def ends_message(self) -> bool:
         """Whether they are the failure's message.
 
-        PyTorch prints an empty line between message and handles, which some loggers leave out.
+        PyTorch prints an empty line between message and handles, which some loggers drop.
         """
         nearest = self.texts[0] if self.texts else b"-"
         return not nearest.strip() or (self.is_near and known_message(decoded(nearest)) != "")
 
 
 def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
-    """The lines of a stream above a failure, and those directly above it that differ in numbers, too."""
+    """The lines of a stream above a failure, with those directly above it that differ in numbers."""
     known = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
     exact = [*islice(known, MAX_TEXTS)]
     if isinstance(stream, PlainStream):  # every line is one of its lines
@@ -431,11 +431,11 @@ def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
 
 
 def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
-    """The texts of the strings that stand in the same place of lines above.
+    """The texts of the strings in the same place of lines above.
 
     Args:
         head: what stands before the string in a line.
-        tail: what stands behind it.
+        tail: what stands after it.
         above: the lines above.
     """
     exact, numbered = preceding(InnerStream(NOTHING, Quoted(head, tail)), above)
@@ -443,7 +443,7 @@ def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
 
 
 def shows_frame(stream: LogStream) -> bool:
-    """Whether the first frame of a traceback is marked, so that its lines are those of the log."""
+    """Whether the first frame of a traceback is marked, so that its lines are the log's."""
     for at in range(2, 2 + MOST_SHOWN):
         line = stream.text(at)
         if line is None or NOT_CODE.match(line):
@@ -456,9 +456,9 @@ def shows_frame(stream: LogStream) -> bool:
 def _own(
     exact: LogStream, is_second: Callable[[bytes], object], *, is_patient: bool = True
 ) -> LogStream | None:
-    """A stream whose next line is a failure's second; None if it is not.
+    """A stream whose next line is a failure's second; None if it isn't.
 
-    What directly follows, and differs in numbers or has no prefix, may be of another process that fails, too.
+    What directly follows, and differs in numbers or has no prefix, may belong to another failing process.
     """
     return exact if _is(is_second, exact.text(1, is_patient=is_patient)) else None
 

@@ -1,7 +1,7 @@
 r"""Lines that a container runtime cut into pieces, whole again.
 
-Runtimes cut what a process prints in one line at 16 KB, or where it comes in parts. Kubernetes' runtimes mark
-each piece but the last with P, and the last with F; Docker's have no line end in their text:
+Runtimes cut a line that a process prints at 16 KB, or where it arrives in parts. Kubernetes' runtimes mark
+each piece but the last with P, and the last with F; Docker's pieces have no line end in their text:
 
     2026-03-01T10:00:00.5Z stderr P Traceback of TorchScript (most recent ca
     2026-03-01T10:00:00.5Z stdout F GET /index.html
@@ -10,10 +10,10 @@ each piece but the last with P, and the last with F; Docker's have no line end i
     {"log":"{\"msg\":\"Traceback of TorchScript (most rec","stream":"stderr","time":"2026-03-01T10:00:00.5Z"}
     {"log":"ent call last):\\n\"}\n","stream":"stderr","time":"2026-03-01T10:00:00.5Z"}
 
-Pieces belong together if all around their text but the time is the same; each process's output is one stream,
-so that only lines of others stand between its pieces. Of several files, ``tail`` says in lines of its own
-(``==> FILE <==``) which one goes on: only pieces of one file belong together. The whole line stands in the
-place of the first piece. Where nothing in it changes, each piece is written where it was.
+Pieces belong together if everything around their text but the time is the same; each process's output is one
+stream, so only lines of others stand between its pieces. With several files, ``tail`` says in lines of its
+own (``==> FILE <==``) which one goes on: only pieces of one file belong together. The whole line takes the
+place of the first piece. If nothing in it changes, each piece is written where it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_BETWEEN = 200
 """Lines of others that may stand between a line's pieces."""
 MOST_BYTES = 1 << 20
-"""Bytes of a line's pieces, with the lines between them."""
+"""Bytes of a line's pieces and the lines between them."""
 
 CRI = re.compile(
     rb"(?P<head>.*?\d\d:\d\d:\d\d\S* (?:stdout|stderr) )(?P<tag>[PF])(?::\S*)?(?: (?P<text>.*))?", re.DOTALL
@@ -53,12 +53,12 @@ TIME = re.compile(rb'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ "]*')
 
 
 class Piece(NamedTuple):
-    """What a process printed, as a container runtime has it: a line, or a piece of one.
+    """What a process printed, as a container runtime logs it: a line, or a piece of one.
 
     Attributes:
         head: what stands before the text of a whole line.
         text: the text, as it is written.
-        tail: what stands behind it.
+        tail: what stands after it.
         is_last: whether the process's line ends here.
     """
 
@@ -69,7 +69,7 @@ class Piece(NamedTuple):
 
     @classmethod
     def of(cls, line: bytes) -> Piece | None:
-        """A line of the log as such a piece; None if no container runtime wrote it."""
+        """A line of the log as such a piece; None if a container runtime didn't write it."""
         data = line.removesuffix(b"\n").removesuffix(b"\r")
         if LOG in data and (match := JSON_FILE.fullmatch(data)):
             is_last = ENDED.search(match["text"]) is not None
@@ -87,12 +87,12 @@ class Piece(NamedTuple):
 
 
 class CutLine:
-    """A line of which some pieces are read.
+    """A line of which some pieces have been read.
 
     Args:
         first: its first piece, as a line of the log.
         piece: the same.
-        stream: what is the same of all pieces.
+        stream: what all pieces have in common.
 
     Attributes:
         lines: its pieces, as lines of the log.
@@ -118,7 +118,7 @@ class CutLine:
             first.data = self._pieces[0].head + self._text + piece.tail
 
     def give_up(self) -> None:
-        """Leave the pieces as they are; the first one tells of a failure that none has by itself."""
+        """Leave the pieces as they are; the first one reports a failure that only the whole line has."""
         self.is_open = False
         for line in self.lines[1:]:
             line.output = None
@@ -132,9 +132,9 @@ class CutLine:
 
 
 def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
-    """The lines of a log, those whole that were cut.
+    """The lines of a log, with cut ones made whole.
 
-    A cut line is given up, and its pieces stay as they are, if the log ends, if it pauses behind lines of
+    A cut line is given up, and its pieces stay as they are, if the log ends, if it pauses after lines of
     others, or if too much stands between the pieces.
 
     Args:
@@ -172,16 +172,16 @@ class Waiting:
 
     @property
     def has_others(self) -> bool:
-        """Whether some wait that are no pieces of an open line."""
+        """Whether lines wait that aren't pieces of an open line."""
         return any(cut is None or not cut.is_open for _, cut in self._lines)
 
     def pass_by(self, lines: bytes) -> None:
-        """Note which file goes on behind lines that do not wait."""
+        """Note which file goes on after lines that don't wait."""
         if (b"\n==> " in lines or lines.startswith(b"==> ")) and (files := FILE.findall(lines)):
             self._file = files[-1]
 
     def add(self, line: LogLine) -> Iterator[LogLine]:
-        """Add a line, and give out those that wait no longer."""
+        """Add a line, and yield those that wait no longer."""
         self.pass_by(line.data)
         piece = Piece.of(line.data) if line.is_whole else None
         cut = None
@@ -200,7 +200,7 @@ class Waiting:
         return self.released()
 
     def released(self, *, is_over: bool = False) -> Iterator[LogLine]:
-        """The lines before the first piece of an open line; all, if no more is waited for."""
+        """The lines before the first piece of an open line; all, if none is open."""
         while self._lines:
             line, cut = self._lines[0]
             if cut is not None and cut.is_open:

@@ -1,4 +1,4 @@
-r"""Strings between double quotes as Go and Rust write them, where JSON writes other escapes.
+r"""Double-quoted strings of Go and Rust, whose escapes differ from JSON's.
 
 Go's ``%q``     "failed:\n\x1b[31m it's \"ü\""
 Go's ``%+q``    "failed:\n\x1b[31m it's \"\u00fc\" \U0001f600"
@@ -24,7 +24,7 @@ class Dialect(NamedTuple):
 
     Attributes:
         escape: an escape: its letter, or its number in hexadecimal digits.
-        letters: the characters that letters stand for; another one stands for itself.
+        letters: the characters that letters stand for; others stand for themselves.
         numbered: the escape of a character by its number.
     """
 
@@ -33,7 +33,7 @@ class Dialect(NamedTuple):
     numbered: Callable[[int], str]
 
     def read(self, body: str) -> str:
-        """A text without its escapes; those of no character stay."""
+        """A text without its escapes; those that are no character's stay."""
 
         def meant(escape: re.Match[str]) -> str:
             letter, *digits = escape.groups()
@@ -84,7 +84,7 @@ RUST = Dialect(
 
 
 def of_dialect(literal: bytes) -> InlineText | None:
-    """The text of a quoted string that Go or Rust wrote; None where neither would write it again."""
+    """The text of a quoted string that Go or Rust wrote; None where neither would write it so."""
     body = literal[1:-1].decode("utf-8", "surrogateescape")
     for dialect in (GO, RUST):
         text = dialect.read(body).encode("utf-8", "surrogateescape")

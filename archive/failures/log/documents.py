@@ -1,10 +1,10 @@
 """Documents that hold several lines of a log as one text: a cell of CSV, an element, a string of SQL or TOML.
 
-**What stands in a text is written as all of it is, or stays as it is.** A line in the middle of such a text
+**What is written into a text is written in its form, or not at all.** A line in the middle of such a text
 does not show what holds it: what opens the text stands above, however far, and what closes it below. So where
 the lines above open a text, a log is held back until one closes it, and a pause decides nothing. A text that
 is still open where the log ends, or after a thousand lines, counts as held: it is being written. A failure
-ends with its text: what other texts of the document say is not of it.
+ends with its text: other texts of the document don't belong to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_BELOW = 1_000
 """Lines below that are looked at."""
 MOST_SOUGHT = 1_000
-"""Lines that are looked at for the last one that opens or closes a text, of those that are taken together."""
+"""Lines, of those taken together, that are searched for the last one that opens or closes a text."""
 BASIC, LITERAL = b'"""', b"'''"
 
 
@@ -31,7 +31,7 @@ BASIC, LITERAL = b'"""', b"'''"
 
 
 def _is_bare(line: bytes, mark: bytes) -> bool:
-    """Whether a line has a mark that is not doubled: it opens or closes a text in which they are."""
+    """Whether a line has a mark that isn't doubled: it opens or closes a text that doubles its marks."""
     return mark in line and mark in line.replace(mark * 2, b"")
 
 
@@ -45,7 +45,7 @@ def doubled(mark: bytes) -> Form:
 
 
 def _cdata() -> Form:
-    """A section of XML that only ``]]>`` ends."""
+    """A section of XML that ends only with ``]]>``."""
     end, split = b"]]>", b"]]]]><![CDATA[>"
     return Recoded(
         lambda line: line.replace(split, end),
@@ -58,7 +58,7 @@ ESCAPE = re.compile(rb'\\(["\\])')
 
 
 def _basic() -> Form:
-    """A multi-line string of TOML: backslashes are escaped, and all quotes or three of them."""
+    """A multi-line string of TOML: backslashes are escaped, and all quotes or three in a row."""
     has_bare = False
 
     def read(line: bytes) -> bytes | None:
@@ -89,11 +89,11 @@ def _literal() -> Form:
 
 
 class Held(NamedTuple):
-    """A kind of texts that a document holds.
+    """A kind of text that a document holds.
 
     Attributes:
         mark: what opens and closes such a text.
-        has_mark: whether a line has it, and not as a part of the text.
+        has_mark: whether a line has it, other than as part of the text.
         opened: whether the nearest such line above opens one.
         closed: matches the first such line below, where that closes one.
         form: how the lines of the text are written.
@@ -156,10 +156,10 @@ def form_of(
     """How a line of such a document is written; None where nothing shows that it is in one.
 
     Args:
-        above: gives the lines above that have some bytes, the nearest first.
+        above: gives the lines above with given bytes in them, the nearest first.
         passed: the lines above these.
         below: gives a line below by its number, from 1, and waits for it; None after the last one. It is
-            asked only where the lines above open a text, so that only there a log is held back.
+            called only where the lines above open a text, so only there a log is held back.
     """
     for held in HELD:
         opening = next(filter(held.has_mark, above(held.mark)), passed.last(held.mark))
@@ -187,13 +187,13 @@ NO_TAG = re.compile(
     rb"|<(?:\w+::|(?:const|unsigned)\b|(?:int|long|float|double|bool|char|void|u?int\d+_t)\b)"
     rb"|<[A-Za-z][\w:.-]*+(?! *>)(?! *(?:open|hidden) *>)[^<>=]*>"
 )
-"""Scopes and files of Python, arguments of C++ templates, and objects of Python, which have no attributes."""
+"""Python's scopes and files, arguments of C++ templates, and Python objects, which have no attributes."""
 EMPTY = {b"area", b"base", b"br", b"col", b"hr", b"img", b"input", b"link", b"meta", b"source", b"wbr"}
 CDATA, CDATA_END = b"<![CDATA[", b"]]>"
 
 
 def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | None:
-    """How a text is written if the last tag above begins an element, or an attribute of it; None if not."""
+    """How a text is written if the last tag above begins an element, or an attribute of it; else None."""
     if opening.rfind(CDATA) > opening.rfind(CDATA_END):
         return _cdata()
     last = [*_tags(opening)][-1] if opening else None
@@ -214,7 +214,7 @@ def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | 
 
 
 def _text_of_element(end: bytes) -> Form:
-    """The text of an element, in which each ``<`` that begins no tag is an entity.
+    """The text of an element, in which each ``<`` that doesn't begin a tag is an entity.
 
     Args:
         end: what ends it.
@@ -233,29 +233,29 @@ def _tags(line: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def has_tag(line: bytes) -> bool:
-    """Whether a line has a tag, or what makes it no markup."""
+    """Whether a line has a tag, or shows that it isn't markup."""
     return b"<" in line and next(_tags(line), None) is not None
 
 
 # --- lines that have passed
 
 MARKS = {b"<": has_tag, **{held.mark: held.has_mark for held in HELD}}
-"""What opens or closes a text, and whether a line has it: the last such line decides."""
+"""Each mark that opens or closes a text, and whether a line has it: the last such line decides."""
 ASSIGNED = {BASIC: b"=", LITERAL: b"="}
-"""What each line has that opens a text: before one is open, what closes it does not matter."""
+"""What each line that opens a text has: before one is open, what closes it doesn't matter."""
 MOST_WAITING = 1 << 16
 """Bytes of lines that wait to be looked at."""
 LONGEST = 1 << 16
-"""Bytes of a line that is kept; one that is longer opens nothing."""
+"""Bytes of a line that is kept; a longer one opens nothing."""
 
 
 def may_open(line: bytes) -> bool:
-    """Whether a line has what all documents have above a text, as it is or in a string of JSON."""
+    """Whether a line has what all documents have above a text, as it is or in a JSON string."""
     return b'"' in line or b"'" in line or b"<" in line
 
 
 class Passed:
-    """The last lines that may open a text, of those that are no longer kept."""
+    """The last lines that may open a text, among those no longer kept."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, bytes] = {}
@@ -295,7 +295,7 @@ class Passed:
     def _look_at(self, lines: bytes) -> None:
         """Look at some of them."""
         for mark, has_mark in MARKS.items():
-            # One byte is found in a tenth of the time of three, and forwards in a tenth of that backwards.
+            # One byte is found ten times as fast as three, and forwards ten times as fast as backwards.
             if mark[:1] not in lines or (
                 ASSIGNED.get(mark, mark[:1]) not in lines and mark not in self._last
             ):

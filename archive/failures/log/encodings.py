@@ -1,4 +1,4 @@
-r"""Texts of several lines that stand in one line of a log, in an encoding that is not JSON.
+r"""Texts of several lines in one line of a log, in an encoding that isn't JSON.
 
     rsyslog         Traceback of TorchScript (most recent call last):#012  File "code/…
     GitHub          ::error::Traceback of TorchScript (most recent call last):%0A  File "code/…
@@ -8,8 +8,8 @@ r"""Texts of several lines that stand in one line of a log, in an encoding that 
     tables          Traceback of TorchScript (most recent call last):\n  File "code/…, between tabs
     journald        [84,114,97,99,101,98,97,99,107,32,111,102,…
 
-An *encoded* text knows how it was written. One that would not become the same bytes again is not read: what
-its writer's rules were is not known, so an explanation might break what reads the log.
+An *encoded* text knows how it was written. One that would not become the same bytes again is not read: its
+writer's rules are unknown, so an explanation might break what reads the log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unescaped(data: bytes, *, is_text: bool = True) -> bytes:
 
     Args:
         data: the text.
-        is_text: whether ``\xfc`` is a character, and no byte.
+        is_text: whether ``\xfc`` is a character rather than a byte.
     """
 
     def meant(escape: re.Match[bytes]) -> bytes:
@@ -125,11 +125,11 @@ BACKSLASHES = (
 
 
 def of_backslashes(data: bytes, quote: bytes = b"") -> InlineText | None:
-    """The text of escapes that are in no quotes, or in some that Python and JSON don't write so.
+    """The text of escapes without quotes, or in quotes that Python and JSON don't write so.
 
     Args:
         data: the text with escapes.
-        quote: what stands around it, and is escaped within, whether it has some or not.
+        quote: the quote around it, which is escaped within.
     """
     text = unescaped(data, is_text=False)
     own = dict.fromkeys(quote, b"\\" + quote)
@@ -153,7 +153,7 @@ COMMAND = re.compile(rb"%(0[AaDd]|25)")
 
 
 def of_command(data: bytes) -> InlineText | None:
-    """The text of a command of GitHub's runner, in which only line ends and per cents are escaped."""
+    """The text of a command of GitHub's runner, which escapes only line ends and percent signs."""
     text = COMMAND.sub(lambda match: bytes([int(match[1], 16)]), data)
     is_upper = b"%0a" not in data and b"%0d" not in data
     tokens = {10: b"%0A", 13: b"%0D", 37: b"%25"} if is_upper else {10: b"%0a", 13: b"%0d", 37: b"%25"}
@@ -161,7 +161,7 @@ def of_command(data: bytes) -> InlineText | None:
 
 
 URL = re.compile(rb"[^\s&\"'<>?=#\\]+")
-"""What may stand in the place of a value in a URL."""
+"""What may be a value in a URL."""
 HEXADECIMAL = re.compile(rb"%[0-9A-Fa-f]{2}")
 ALWAYS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
@@ -181,12 +181,12 @@ BREAK = re.compile(rb"&#(?:10|[xX]0?[aA]);|<br ?/?>")
 TAG = re.compile(rb"<[^<>]*>?")
 DEFAULTS = {38: b"&amp;", 60: b"&lt;", 62: b"&gt;", 34: b"&quot;", 39: b"&#39;"}
 IN_ATTRIBUTES = {9: b"&#9;", 13: b"&#13;"}
-"""These, and line ends, are blanks in an attribute if they are written as they are."""
+"""Like line ends, they are read as blanks in an attribute unless they are escaped."""
 NO_BREAK_SPACE = "\xa0"
 
 
 class Entities:
-    """The entities of XML and HTML that a text was written with; known better with each text that is read."""
+    """The entities of XML and HTML that a text was written with; each text that is read adds to them."""
 
     def __init__(self) -> None:
         self._tokens: dict[bytes, bytes] = {}
@@ -208,7 +208,7 @@ class Entities:
         return data
 
     def write(self, text: bytes, spaces: bytes = b"  ") -> bytes:
-        """A text with the entities that were seen; the usual ones in the place of others.
+        """A text with the entities that were seen, and the usual ones for other characters.
 
         Args:
             text: the text.
@@ -233,7 +233,7 @@ def of_entities(data: bytes) -> InlineText | None:
 
 
 def of_returns(data: bytes) -> InlineText | None:
-    """The text whose lines a carriage return ends."""
+    """The text whose lines end with carriage returns."""
     return (
         None
         if b"\n" in data
@@ -245,7 +245,7 @@ NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
 
 
 def of_numbers(data: bytes) -> InlineText | None:
-    """The text whose bytes are listed as numbers: journald writes so what has control characters."""
+    """The text whose bytes are listed as numbers, as journald writes what has control characters."""
     numbers = [int(number) for number in data[1:-1].split(b",")]
     if max(numbers) > MAX_NUMBER:
         return None
@@ -259,7 +259,7 @@ def of_numbers(data: bytes) -> InlineText | None:
 
 
 def unquoted(literal: bytes) -> bytes | None:
-    """The text of a quoted string; None if it is none of JSON."""
+    """The text of a quoted string; None if it isn't JSON's."""
     try:
         text = json.loads(literal.decode("utf-8", "surrogatepass"))
     except ValueError:
@@ -271,7 +271,7 @@ def quoted(text: bytes, *, is_ascii: bool) -> bytes:
     r"""A text as a quoted string.
 
     Args:
-        text: the text; lines of it that are no UTF-8, as a model's source may be, are replaced.
+        text: the text; lines of it that aren't UTF-8, as in a model's source, are replaced.
         is_ascii: whether other characters become ``\u`` escapes.
     """
     lines = []

@@ -36,7 +36,7 @@ LEVEL = rb"\b(?:(?:" + WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
 TIMES = re.compile(rb"|".join((DATE + CLOCK, CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
 """What differs between lines of one process."""
 NUMBERS = re.compile(TIMES.pattern + rb"| {0,40}\d+")
-"""The same where lines are numbered, too."""
+"""The same where lines are also numbered."""
 
 
 class LineShape(NamedTuple):
@@ -44,7 +44,7 @@ class LineShape(NamedTuple):
 
     Attributes:
         literals: the text between these places.
-        varying: what stands at these places.
+        varying: what may stand there.
     """
 
     literals: tuple[bytes, ...]
@@ -72,7 +72,7 @@ def shape_of(text: bytes, varying: re.Pattern[bytes] = TIMES) -> LineShape:
 # --- forms
 
 LITERAL = re.compile(STRING.pattern + b"|" + LISTED.pattern, re.DOTALL)
-"""A string, or its bytes as numbers: journald writes those so that JSON has no form for."""
+"""A string, or its bytes as numbers, as journald writes bytes that JSON has no form for."""
 SLASHED = re.compile(rb"\\(.)", re.DOTALL)
 NEEDS_QUOTES = re.compile(rb'[",\r\n;\t]')
 """A character for which a cell of CSV needs quotes."""
@@ -85,7 +85,7 @@ class LinePart:
     Attributes:
         at: its number in the parent.
         start: the byte at which its text, or the string with the text, begins.
-        stop: the byte behind it.
+        stop: the byte after it.
         text: the text.
         end: the line end within the string; b"" where there is none.
     """
@@ -102,7 +102,7 @@ class Form(Protocol):
 
     @property
     def mark(self) -> bytes:
-        """Bytes that each line of the form has; b"" where it may lack any."""
+        """Bytes that each line of the form has; b"" where none are certain."""
 
     @property
     def loosened(self) -> Form:
@@ -112,7 +112,7 @@ class Form(Protocol):
         """The text in a line; None if the line has another form."""
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
-        """A text as it stands in a line in the place of another one."""
+        """A text as it stands in a line, in place of another."""
 
 
 class Prefixed:
@@ -130,7 +130,7 @@ class Prefixed:
 
     @cached_property
     def mark(self) -> bytes:
-        """The longest of the prefix's literals, as far as it stands in front of an empty text, too."""
+        """The longest of the prefix's literals, as far as it also stands before an empty text."""
         literals = (literal.rstrip(b" ") for literal in self._shape.literals)
         common = (one for one in literals if any(one in other for other in self._alone.literals))
         return max(common, key=len, default=b"")
@@ -141,7 +141,7 @@ class Prefixed:
         return Prefixed(self._prefix, NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
-        """The text in a line. In front of an empty one the prefix may lack blanks at its end."""
+        """The text in a line. Before an empty one, the prefix may lack blanks at its end."""
         start = self._shape.end(line)
         if start < 0 and self._alone.end(line) == len(line):
             start = len(line)
@@ -153,11 +153,11 @@ class Prefixed:
 
 
 class Ended:
-    """A prefix in front of the text, and an end behind it: colours that are reset, the border of a panel.
+    """A prefix in front of the text, and an end after it: colours that are reset, the border of a panel.
 
     Args:
         prefix: the first line's.
-        tail: what stands behind the first line's text, with blanks that fill the line up.
+        tail: what stands after the first line's text, with blanks that pad the line.
         varying: what may differ in the prefix.
     """
 
@@ -171,7 +171,7 @@ class Ended:
 
     @property
     def mark(self) -> bytes:
-        """That of the prefix."""
+        """The prefix's."""
         return self._prefix.mark
 
     @property
@@ -180,7 +180,7 @@ class Ended:
         return Ended(*self._around, NUMBERS)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
-        """The text in a line, without blanks that fill it up."""
+        """The text in a line, without the blanks that pad it."""
         if not line.endswith(self._end):
             return None
         inner = self._prefix.part(at, line.removesuffix(self._end))
@@ -190,7 +190,7 @@ class Ended:
         return LinePart(at, inner.start, len(line), text)
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
-        """The text, filled up to the width of a line."""
+        """The text, padded to the width of a line."""
         width = _width(line[part.start : len(line) - len(self._end)]) if self._is_filled else 0
         return text + b" " * (width - _width(text)) + (self._end if self._is_filled else self._tail)
 
@@ -209,7 +209,7 @@ class Recoded:
     Args:
         read: gives the text; None where it is written in another way.
         write: writes a text.
-        ends: whether a line ends the text: no line below is of it. By default none does.
+        ends: whether a line ends the text, so that no line below belongs to it. By default none does.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class Recoded:
 
 
 def recodings() -> Iterator[Form]:
-    """The ways in which lines may be written: as entities, with quotes doubled, or behind backslashes."""
+    """The ways in which lines may be written: as entities, with doubled quotes, or with backslashes."""
     entities = Entities()
     yield Recoded(entities.read, entities.write, lambda line: b"</" in line)
     yield Recoded(_undoubled, lambda text: text.replace(b'"', b'""'), lambda line: _undoubled(line) is None)
@@ -253,7 +253,7 @@ def recodings() -> Iterator[Form]:
 
 
 class Cells(Recoded):
-    """Cells of a table in CSV: in quotes all of them, or those that need some."""
+    """Cells of a CSV table: all of them in quotes, or those that need quotes."""
 
     def __init__(self) -> None:
         has_bare = False
@@ -286,7 +286,7 @@ class Quoted:
 
     Args:
         head: what stands before the string in the first line.
-        tail: what stands behind it.
+        tail: what stands after it.
         varying: what may differ in both.
     """
 
@@ -320,7 +320,7 @@ class Quoted:
         return LinePart(at, start, literal.end(), whole, text[len(whole) :])
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
-        """The text as a string, in ASCII if the string in its place was."""
+        """The text as a string, in ASCII if the string that it replaces was."""
         literal = line[part.start : part.stop]
         known = of_numbers(literal) if literal.startswith(b"[") else None
         return quoted(text, is_ascii=literal.isascii()) if known is None else known.write(text)

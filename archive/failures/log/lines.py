@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_LINE = 1 << 20
-"""Bytes; a longer line is cut in pieces, so that any input needs little memory."""
+"""Bytes; a longer line is cut in pieces, so any input needs little memory."""
 MAX_AHEAD = 8 << 20
 """Bytes of lines that are read ahead."""
 CHUNK = 1 << 16
 """Bytes that are split into lines at once."""
-# One that is not closed reaches to the end, so that a line is read only once.
+# One that isn't closed reaches to the end, so a line is read only once.
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(?P<closed>")|\\?\Z)', re.DOTALL)
 IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>"?)', re.DOTALL)
 
@@ -30,7 +30,7 @@ class Lines:
 
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: no more arrived for a while.
-        is_quiet: whether lines may be taken together: each would stay as it is, and tell nothing of others.
+        is_quiet: whether lines may be taken together: each would stay as it is, and say nothing of others.
     """
 
     def __init__(self, log: Iterable[bytes], is_quiet: Callable[[bytes], bool] | None = None) -> None:
@@ -46,11 +46,11 @@ class Lines:
         """A line without taking it.
 
         Args:
-            at: how many lines it is behind the next one.
+            at: how many lines after the next one it is.
             is_patient: whether to wait for it, however long the log pauses.
 
         Returns:
-            None behind the last line, behind too many bytes, or in a pause.
+            None past the last line, past too many bytes, or in a pause.
         """
         while len(self._ahead) <= at and self._size <= MAX_AHEAD and (is_patient or not self._is_paused):
             line = self._next()
@@ -66,13 +66,13 @@ class Lines:
         """Some lines of those that were read ahead.
 
         Args:
-            at: how many lines the first one is behind the next one.
+            at: how many lines after the next one the first is.
             most: how many lines.
         """
         return islice(self._ahead, at, at + most)
 
     def _next(self) -> LogLine | None:
-        """The next line that was not read ahead; of quiet ones, the first that is left."""
+        """The next line that was not read ahead; the first one left where quiet ones are together."""
         if self._quiet is None:
             line = next(self._lines, None)
             if line is None or line.count == 1:
@@ -88,7 +88,7 @@ class Lines:
         return self._latin.read(line)
 
     def take(self) -> LogLine | None:
-        """Take the next line, or several that are quiet; None behind the last one."""
+        """Take the next line, or several that are quiet; None past the last one."""
         if not self._ahead and (quiet := self._quiet) is not None:
             self._quiet = None
             rest = LogLine(quiet.data[self._passed :], quiet.number, count=quiet.count)
@@ -110,7 +110,7 @@ class Lines:
 
 
 class InnerLines(Lines):
-    """The lines of a text that stands inside of a line of a log; each has that line's number."""
+    """The lines of a text inside a line of a log; each has that line's number."""
 
     def __init__(self, text: bytes, number: int) -> None:
         super().__init__([text])
@@ -158,7 +158,7 @@ class Splitter:
             yield from self._ended(b"")
 
     def _whole(self, lines: bytes) -> Iterator[LogLine]:
-        """Whole lines, those that are quiet together: what is not is sought in halves."""
+        """Whole lines, with quiet ones together; bisection finds the others."""
         waiting = [lines]
         while waiting:
             lines = waiting.pop()
@@ -176,7 +176,7 @@ class Splitter:
                 waiting += lines[middle:], lines[:middle]
 
     def _ended(self, end: bytes) -> Iterator[LogLine]:
-        """The line that ends so, or its last pieces."""
+        """The line with this end, or its last pieces."""
         data = bytes(self._rest) + end if self._rest else end
         self._rest.clear()
         if self._is_in_string:
@@ -189,7 +189,7 @@ class Splitter:
         self._is_cut = self._is_in_string = False
 
     def _stop(self) -> int:
-        """The end of the next piece: before a string that is still open, unless that is too long itself."""
+        """The end of the next piece: before a string that is still open, unless that itself is too long."""
         start = 0
         if not self._is_in_string:
             string = None
@@ -207,7 +207,7 @@ class Splitter:
 
 
 def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:
-    """The rest of a string whose beginning is missing, with its closing quote if there is one."""
+    """The rest of a string whose beginning is missing, with its closing quote if it has one."""
     match = IN_STRING.match(data, start)
     assert match is not None  # noqa: S101 (it matches anything)
     return match

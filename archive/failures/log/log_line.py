@@ -11,12 +11,12 @@ class LogLine:
 
     Attributes:
         data: the line, with its line end; empty for a pause.
-        number: its number, from 1; that of the first of several.
-        is_whole: whether it is no piece.
+        number: its number, from 1; the first line's, of several.
+        is_whole: whether it isn't a piece.
         output: what is written in its place, where a failure above it has decided that.
         count: how many lines it is.
-        cut_in: the pieces that a container runtime cut it in: the first one's bytes, and the others; None for
-            a line as the log has it.
+        cut_in: the pieces that a container runtime cut it into: the first one's bytes, and the others; None
+            for a line as the log has it.
         is_torn: whether it is the first piece of a line whose others were not found, and only the whole line
             had a failure.
         latin: the line as the log has it, where the log is in Latin-1: ``data`` is UTF-8 then; else None.
@@ -40,7 +40,7 @@ class LogLine:
         return LogLine(self.data[:end], self.number), others
 
     def written(self, text: bytes) -> bytes:
-        """A text in its place: pieces stay where they were if it is theirs, and go if it is not."""
+        """A text in its place: pieces stay where they were if the text is theirs, and else are dropped."""
         if text == self.data:
             whole = self.data if self.latin is None else self.latin
             return whole if self.cut_in is None else self.cut_in[0]

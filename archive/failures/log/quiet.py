@@ -1,6 +1,6 @@
 """Text of a log in which no failure can begin: almost all of it. It passes unread.
 
-A failure's first line has one of a few words, its *mark*, as they are or in an encoding that changes them.
+A failure's first line has one of a few words, its *mark*, as it is or in an encoding that changes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MARKS = (
     b"Traceback of TorchScript",
     # a node of torch.fx.Interpreter
     b"While executing %",
-    # a frame of generated code, in colour; see FRAME_MARK, too
+    # a frame of generated code, in colour; see also FRAME_MARK
     b'm"<eval_with_key>',
     b'm\\"<eval_with_key>',
     # a call or a kernel of AOTInductor
@@ -38,15 +38,15 @@ MARKS = (
     b"CALL_DELEGATE execute failed at instruction",
     *INPUTS,
 )
-"""The first line of each kind of failures has one of these."""
+"""The first line of each kind of failure has one of these."""
 
 BLANK = rb"(?: |%(?:25)*20|\+)"
-"""A blank, in a URL too."""
+"""A blank, also in a URL."""
 URL_MARK = re.compile(
     rb"(?:Traceback%bof%bTorchScript|Debug%binfo%b|While%bexecuting%b)".replace(b"%b", rb"(?:%(?:25)*20|\+)")
 )
 FRAME_MARK = re.compile(rb"File[^/.\n]{1,40}eval_with_key")
-"""A frame of generated code, with whatever stands for the quote and the bracket between."""
+"""A frame of generated code, however the quote and the bracket are written."""
 NUMBERED = (
     *(b"Traceback of TorchScript (", b"Debug info for handle"),
     *(b"While executing %", b'  File "<eval_with_key>'),
@@ -64,7 +64,7 @@ BEGINNINGS = (
     *LISTED,
     *NUMBERED_INPUTS,
 )
-"""The patterns have one of these, which are found ten times as fast."""
+"""Every match of the patterns has one of these, which are found ten times as fast."""
 WORDS = (
     *(
         b"TorchScript",
@@ -80,8 +80,8 @@ WORDS = (
     *INPUTS,
     *NUMBERED_INPUTS,
 )
-"""Each mark has one of these, in its encodings, too. Nearly all logs have none, and each is sought in all of
-them: the longer a word is, the less time that takes."""
+"""Each mark has one of these, also in its encodings. Nearly all logs have none, and all are searched for each
+of them: the longer a word is, the less time that takes."""
 
 
 def is_quiet(lines: bytes) -> bool:
@@ -90,9 +90,9 @@ def is_quiet(lines: bytes) -> bool:
 
 
 def may_be_cut(lines: bytes) -> bool:
-    """Whether some lines may be pieces that others go on with, as a container runtime wrote them.
+    """Whether lines may have pieces that later ones continue, as a container runtime wrote them.
 
-    Kubernetes' have ``P`` behind stdout or stderr; Docker's have no line end in the text before that.
+    Kubernetes' have ``P`` after stdout or stderr; Docker's have no line end in the text before that.
     """
     if b"std" not in lines:  # spares most logs the rest
         return False

@@ -1,7 +1,7 @@
-"""Logs that gzip packed, or that are in UTF-16 or Latin-1 → UTF-8; what is explained, back in that encoding.
+"""Gzipped logs, or ones in UTF-16 or Latin-1 → UTF-8; what is explained, back in that encoding.
 
 PowerShell's ``>`` writes logs in UTF-16. A program in a locale without UTF-8 writes Latin-1. Only the lines
-show that: one that isn't UTF-8, and has only characters of Latin-1, is in Latin-1, and so are those of ASCII
+show that: one that isn't UTF-8, and has only characters of Latin-1, is in Latin-1, and so are ASCII lines
 after it.
 """
 
@@ -27,7 +27,7 @@ GZIP_WINDOW = 31
 """zlib's word for gzip."""
 MOST_INFLATED = 64 << 20
 INFLATED_A_BYTE = 256
-"""A packed log may hold this many bytes, and this many more for each of its bytes."""
+"""A gzipped log may hold this many bytes, and this many more for each of its bytes."""
 HEAD = 4
 """Bytes at a log's beginning that show its encoding: a mark, or two ASCII characters."""
 LITTLE = re.compile(rb"\xff\xfe|[\t-~]\0[\t-~]\0")
@@ -35,14 +35,14 @@ BIG = re.compile(rb"\xfe\xff|\0[\t-~]\0[\t-~]")
 
 
 CONTROLS = re.compile(rb"[\x80-\x9f]")
-"""No text in Latin-1 has these."""
+"""Text in Latin-1 has none of these."""
 ASCII = bytes(range(0x80))
 CONTINUING = bytes(range(0x80, 0xC0))
 """The bytes of a character of UTF-8 after its first one: a log that was cut may begin with some."""
 
 
 class Latin:
-    """Knows of the lines of a log which are in Latin-1: asked for each of them, in their order."""
+    """Finds which lines of a log are in Latin-1: to be asked for each, in their order."""
 
     def __init__(self) -> None:
         self._is_latin = False
@@ -88,7 +88,7 @@ def unpacked(
     Args:
         log: the pieces.
         least: bytes that any log may have inflated.
-        a_byte: bytes that each packed byte allows besides.
+        a_byte: bytes that each packed byte adds.
     """
     pieces, first = iter(log), b""
     while len(first) < len(GZIP) and GZIP.startswith(first) and (piece := next(pieces, None)) is not None:
@@ -123,7 +123,7 @@ def _inflated(packed: Iterable[bytes], least: int, a_byte: int) -> Iterator[byte
 
 
 def utf_16(head: bytes) -> str:
-    """The kind of UTF-16 that a log begins in; "" where it does in none."""
+    """The kind of UTF-16 that a log begins in; "" for none."""
     return "utf-16-le" if LITTLE.match(head) else "utf-16-be" if BIG.match(head) else ""
 
 

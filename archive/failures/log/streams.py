@@ -1,16 +1,16 @@
 r"""The lines of a log that one process wrote, without what a logger put around each of them.
 
-Docker, Kubernetes, journald, syslog and logcat write each line that a process prints as a record of its own:
+Docker, Kubernetes, journald, syslog and logcat write each line that a process prints as a separate record:
 
     2026-03-01T10:00:00.123456789Z stderr F   File "code/__torch__/net.py", line 8, in forward
     {"log":"  File \"code/__torch__/net.py\", line 8, in forward\n","stream":"stderr","time":"2026-03-01T…"}
 
 A failure then takes several records, and those of other processes may stand between them. A *stream* is one
-process's part of the log: lines whose prefix, or whose JSON around the text, is that of the first line, but
-for times and levels. Streams are nested: JSON may stand behind a prefix, and a prefix in a string of JSON.
+process's part of the log: lines whose prefix, or JSON around the text, is the first line's, but for times and
+levels. Streams are nested: JSON may follow a prefix, and a prefix may stand in a JSON string.
 
-Some loggers number lines, so that no two have the same prefix. Then lines belong together that directly
-follow one another, and differ in numbers.
+Some loggers number lines, so no two have the same prefix. Then consecutive lines that differ in numbers
+belong together.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class LogStream(Protocol):
 
     @property
     def loosened(self) -> LogStream:
-        """The lines that directly follow one another, and differ in numbers around the text."""
+        """The consecutive lines that differ in numbers around the text."""
 
     def line(self, at: int) -> LogLine:
-        """A line of the log, of those whose text was asked for; 0 is the first one."""
+        """A line of the log whose text was asked for; 0 is the first one."""
 
     def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
         """A line's text without line end; None where the stream ends.
@@ -49,19 +49,19 @@ class LogStream(Protocol):
         """
 
     def first_with(self, mark: bytes, at: int, stop: int) -> int:
-        """The first of some lines that may have a mark, or was not read so far; none is read for it.
+        """The first of some lines that may have a mark, or was not read yet; none is read for it.
 
         Args:
             mark: bytes of a line's text.
             at: the number of the first of these lines; the texts of those above were asked for.
-            stop: the number behind the last one, which is returned where all lack the mark.
+            stop: the number after the last one, which is returned where all lack the mark.
         """
 
     def is_last(self, at: int) -> bool:
-        """Whether the log has no line behind a line whose text was asked for, or none has arrived so far."""
+        """Whether no line of the log follows a line whose text was asked for, or none has arrived yet."""
 
     def text_of(self, line: bytes) -> bytes | None:
-        """The text of any line of the log; None if it is none of the stream."""
+        """The text of any line of the log; None if it isn't in the stream."""
 
     def written(self, at: int, text: bytes, *, is_open: bool = False) -> bytes:
         """A line with another text in its place.
@@ -69,7 +69,7 @@ class LogStream(Protocol):
         Args:
             at: its number.
             text: one line or several, without the last line's end; each becomes a line like this one.
-            is_open: whether the last line shall have no end, as far as the form of lines allows it.
+            is_open: whether the last line has no end, where the form of lines allows that.
         """
 
     def cost(self, at: int) -> int:
@@ -81,7 +81,7 @@ class PlainStream:
 
     Args:
         first: the line.
-        lines: those behind it.
+        lines: those after it.
     """
 
     def __init__(self, first: LogLine, lines: Lines) -> None:
@@ -100,7 +100,7 @@ class PlainStream:
         return self._lines[at]
 
     def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
-        """A line's text; lines that belong to a failure above are left out."""
+        """A line's text; lines that belong to a failure above are skipped."""
         while len(self._lines) <= at:
             line = self._ahead.peek(self._seen, is_patient=is_patient)
             if line is None:
@@ -111,7 +111,7 @@ class PlainStream:
         return without_end(self._lines[at].data)
 
     def first_with(self, mark: bytes, at: int, stop: int) -> int:
-        """The first of some lines that has a mark, or was not read so far."""
+        """The first of some lines that has a mark, or was not read yet."""
         for number, line in enumerate(islice(self._lines, at, stop), at):
             if mark in line.data:
                 return number
@@ -124,7 +124,7 @@ class PlainStream:
         return min(stop, len(self._lines))
 
     def is_last(self, at: int) -> bool:
-        """Whether the log has no line behind a line, or none has arrived so far."""
+        """Whether no line of the log follows a line, or none has arrived yet."""
         return self.text(at + 1, is_patient=False) is None
 
     def text_of(self, line: bytes) -> bytes | None:
@@ -148,8 +148,7 @@ class InnerStream:
     Args:
         parent: the other stream.
         form: takes its lines apart.
-        is_numbered: whether its lines differ in numbers, so that they are known only if they directly follow
-            one another.
+        is_numbered: whether its lines differ in numbers, so that only consecutive ones belong to it.
     """
 
     def __init__(self, parent: LogStream, form: Form, *, is_numbered: bool = False) -> None:
@@ -163,7 +162,7 @@ class InnerStream:
 
     @cached_property
     def loosened(self) -> LogStream:
-        """The lines that directly follow one another, and differ in numbers around the text."""
+        """The consecutive lines that differ in numbers around the text."""
         return InnerStream(self.parent.loosened, self.form.loosened, is_numbered=True)
 
     def line(self, at: int) -> LogLine:
@@ -184,7 +183,7 @@ class InnerStream:
                 self._sought = self.parent.first_with(self.form.mark, self._sought, stop)
                 if self._sought == stop:
                     return None
-            # Behind lines of others a pause ends the stream: they are not held back for long.
+            # After lines of others a pause ends the stream: they are not held back for long.
             text = self.parent.text(self._sought, is_patient=is_patient and not between)
             if text is None:
                 return None
@@ -196,15 +195,15 @@ class InnerStream:
         return self._parts[at].text
 
     def first_with(self, mark: bytes, at: int, stop: int) -> int:  # noqa: ARG002 (none is known to lack it)
-        """The first of the lines: a text may have what its line has not."""
+        """The first of the lines: a text may have what its line doesn't."""
         return at
 
     def is_last(self, at: int) -> bool:
-        """Whether the log has no line behind a line, or none has arrived so far."""
+        """Whether no line of the log follows a line, or none has arrived yet."""
         return self.parent.is_last(self._parts[at].at)
 
     def text_of(self, line: bytes) -> bytes | None:
-        """The text of any line of the log; None if it is none of the stream."""
+        """The text of any line of the log; None if it isn't in the stream."""
         outer = self.parent.text_of(line)
         part = None if outer is None else self.form.part(0, outer)
         return None if part is None else part.text

@@ -1,11 +1,11 @@
 r"""The strings of a line that hold a whole failure: of JSON, or in another encoding.
 
-Servers log lines of JSON. Other lines have such strings, too: JSON behind a logger's prefix, ``key="value"``
+Servers log lines of JSON. Other lines have such strings, too: JSON after a logger's prefix, ``key="value"``
 pairs, a line of a JSON file that has many. A newline in one of them would break what reads the log, so a
-failure is explained inside of its string, with escapes again.
+failure is explained inside its string, with escapes again.
 
 Only the strings that hold a failure are written again; all other bytes of the line stay. A string that had
-other characters than ASCII gets them as they are; one of JSON that had none gets ``\u`` escapes, as before.
+other characters than ASCII gets them as they are; a JSON string that had none gets ``\u`` escapes.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ MARK = re.compile(
         b"%b", BLANK
     )
 )
-"""Begins a failure of TorchScript or of the lite interpreter, in a URL too."""
+"""Begins a failure of TorchScript or of the lite interpreter, also in a URL."""
 MOST_QUOTES = 16
-"""Quotes before a failure at which its string may begin."""
+"""Quotes before a failure that may begin its string."""
 MOST_UNREAD = 8
-"""Failures of a line, in no encoding that is known, behind which no more are sought in it."""
+"""Failures of a line, in no known encoding, after which it is searched no further."""
 TAG = re.compile(rb"<(?!br ?/?>)[^<>]*>")
 ITEM = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+')"""
 LIST = re.compile(rb"\[" + ITEM + rb"(?:, ?" + ITEM + rb")++\]")
 ITEMS = re.compile(ITEM)
 OF_BYTES = re.compile(rb"\W?[bB]\Z")
-"""Stands before a string of Python's bytes, in the two bytes there."""
+"""Precedes a string of Python's bytes, within two bytes."""
 PAIRED = re.compile(rb"[\xf0-\xf4]")
-"""Begins a character that JSON writes as two numbers in ASCII."""
+"""Begins a character that JSON writes in ASCII as two numbers."""
 
 
 IN_JSON = re.compile(rb'(?:"\s*:|[\[,])\s*\Z|\A\s*\Z')
-"""Stands before a string of JSON: a key, the strings of a list, or nothing."""
+"""Precedes a string of JSON: a key, the strings of a list, or nothing."""
 MOST_BEFORE = 64
 """Bytes before a string that are looked at."""
 NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
@@ -72,9 +72,9 @@ NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
-"""A failure that PyTorch printed with newlines, which became something else."""
+"""A failure whose newlines, as PyTorch printed them, became something else."""
 IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
-"""Stands before the name of generated code."""
+"""Precedes the name of generated code."""
 AGAIN = re.compile(rb"[\n\r\\%]")
 TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
 """A failure that was escaped twice."""
@@ -84,13 +84,13 @@ TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
 
 
 def explained_strings(line: bytes, explain: Explain) -> bytes | None:
-    """A line with the failures in its strings explained; None if there are none in them.
+    """A line with the failures in its strings explained; None if they have none.
 
     Args:
-        explain: explains a text, given what stands before its string and behind.
+        explain: explains a text, given what stands before and after its string.
     """
     escaped = ESCAPED.search(line)
-    if escaped and not _is_in_string(line, escaped.start()):  # quotes behind it are those of the model's code
+    if escaped and not _is_in_string(line, escaped.start()):  # quotes after it are those of the model's code
         whole = _with_regions_explained(line, explain)
         if whole is not None:
             return whole
@@ -106,7 +106,7 @@ def explained_strings(line: bytes, explain: Explain) -> bytes | None:
 
 
 def _is_in_string(line: bytes, at: int, least: int = 0) -> bool:
-    """Whether a byte stands in a quoted string, of those from some byte on."""
+    """Whether a byte is in a quoted string, counting quotes from some byte on."""
     string = next((string for string in STRING.finditer(line, least) if string.end() > at), None)
     return string is not None and string.start() < at
 
@@ -139,7 +139,7 @@ def _with_json_explained(line: bytes, start: int, stop: int, explain: Explain) -
 
 
 def _is_of_others(line: bytes, string: re.Match[bytes]) -> bool:
-    """Whether a quoted string is none of JSON: Python's bytes, or an attribute of XML, which has entities."""
+    """Whether a quoted string isn't JSON's: Python's bytes, or an attribute of XML, which has entities."""
     start, literal = string.start(), string[0]
     if OF_BYTES.match(line[max(0, start - 2) : start]):
         return True
@@ -147,7 +147,7 @@ def _is_of_others(line: bytes, string: re.Match[bytes]) -> bool:
 
 
 def _of_json(before: bytes, literal: bytes) -> InlineText | None:
-    """The text of a string of JSON, or of one that JSON would write so; None where it is neither.
+    """The text of a JSON string, or of one that JSON would write so; None where it is neither.
 
     Args:
         before: what stands before it.
@@ -162,9 +162,9 @@ def _of_json(before: bytes, literal: bytes) -> InlineText | None:
 
 
 def _is_ascii(literal: bytes, text: bytes) -> bool:
-    """Whether a text is to be written in ASCII in the place of a string of JSON.
+    """Whether a text that replaces a JSON string must be in ASCII.
 
-    One that may be Python's as well has no pairs of numbers for a character: there they are two.
+    Not if that may also be Python's, which would read a character's pair of numbers as two characters.
     """
     may_be_python = b"'" in literal and b'\\"' not in literal
     return literal.isascii() and not (may_be_python and PAIRED.search(text))
@@ -178,7 +178,7 @@ class Region(NamedTuple):
 
     Attributes:
         start: its first byte.
-        stop: the byte behind its last.
+        stop: the byte after its last.
         encoded: the text.
     """
 
@@ -199,7 +199,7 @@ def regions(line: bytes) -> Iterator[Region]:
 
 
 def outer(line: bytes) -> Iterator[Region]:
-    """The parts that are around strings of JSON: lists of lines, and strings and fields with JSON in them."""
+    """The parts around JSON strings: lists of lines, and strings and fields with JSON in them."""
     has_list, is_twice = OPENING.search(line) is not None, TWICE.search(line) is not None
     finds = (
         *((_outside,) if is_twice or has_list else ()),
@@ -242,7 +242,7 @@ def _numbers(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 def _around(
     text: bytes, pattern: re.Pattern[bytes], begins: re.Pattern[bytes], least: int, mark: re.Match[bytes]
 ) -> Iterator[re.Match[bytes]]:
-    """Matches that begin before a mark and end behind it, the shortest first."""
+    """Matches that begin before a mark and end after it, the shortest first."""
     starts = [opening.start() for opening in begins.finditer(text, least, mark.start())]
     for start in reversed(starts[-MOST_QUOTES:]):
         match = pattern.match(text, start)
@@ -254,7 +254,7 @@ OPENING = re.compile(rb"\[(?=[\"'])")
 SINGLE = re.compile(rb"(?<![\w\\])[bB]?'")
 DOUBLE = re.compile(rb'(?:\b[bB])?(?<!\\)"')
 BEHIND = b" )]},;"
-"""What may stand behind a string of Python's; or the line ends."""
+"""What may follow a string of Python's, if the line doesn't end."""
 
 
 def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
@@ -263,7 +263,7 @@ def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     if items is None:
         return None
     before = STRING.finditer(text, least, items.start() + 1)
-    if any(string["closed"] is None for string in before):  # the list itself stands in a string of JSON
+    if any(string["closed"] is None for string in before):  # the list itself is in a JSON string
         return None
     return _made(text, *items.span(), of_list)
 
@@ -271,7 +271,7 @@ def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 def _literal(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """A string of Python's."""
     singles, doubles = (list(_around(text, PYTHON, quote, least, mark)) for quote in (SINGLE, DOUBLE))
-    # b"…" is sure to be one: it goes before what stands in it between single quotes.
+    # b"…" certainly is one: it goes before anything in single quotes inside it.
     outermost = singles[-1].start() if singles else len(text)
     around = [literal for literal in doubles if literal["kind"] and literal.start() < outermost]
     for literal in chain(around, singles, doubles):
@@ -297,7 +297,7 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 
 def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
-    """A string of Python's in single quotes, in which double quotes begin no string of their own."""
+    """A single-quoted string of Python's, in which double quotes don't begin a string."""
     for literal in _around(text, PYTHON, SINGLE, least, mark):
         start, stop = literal.span()
         if b'"' in text[start : mark.start()] and not _is_in_string(text, start, least):

@@ -1,10 +1,10 @@
 """The time that a log gives a line, and counts over time in few intervals.
 
-A time is taken as the log has it, without a clock of its own: ``2026-11-27 04:20:09.123``, with ``T``,
-slashes, a comma, and a zone or not (what has none is taken for UTC); ``11-27 04:20:09`` as logcat and
-``Nov 27 04:20:09`` as syslog write it, both without a year. A log whose first time has a year has no others,
-and the other way round. A time without a year is of the year that brings it nearest to the time before: up to
-four months back, where logs of several hosts stand one after the other, or else later.
+Times are the log's, no clock is asked: ``2026-11-27 04:20:09.123``, with ``T``, slashes, a comma, and a zone
+or not (without one, UTC is assumed); ``11-27 04:20:09`` as logcat and ``Nov 27 04:20:09`` as syslog write it,
+both without a year. In a log whose first time has a year, only such times count, and the other way round. A
+time without a year gets the year that brings it nearest to the time before: up to four months back, where
+logs of several hosts are concatenated, or else later.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NEAREST = 8
 MOST_INTERVALS = 48
 """Intervals of a span in which failures are counted."""
 LEAP_YEAR = 2000
-"""Stands for the first year where a log has none."""
+"""The first year of a log that gives none."""
 SECONDS_OF_YEAR = 366 * 86_400
 """Of each year of such a log."""
 SECONDS_BACK = SECONDS_OF_YEAR // 3
-"""As far as a time without a year may be before the last one; what is further back is of the next year."""
+"""How far a time without a year may be before the last one; one further back is in the next year."""
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 CLOCK = rb"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
 SOME_CLOCK = re.compile(rb"\d:\d\d:\d\d")
@@ -51,7 +51,7 @@ class LogTime(NamedTuple):
     """A time in a log.
 
     Attributes:
-        seconds: since 1970, in UTC; of a log without years, as if it began in a year that stands for all.
+        seconds: since 1970, in UTC; in a log without years, as if it began in a fixed one.
         text: as the log has it.
     """
 
@@ -75,7 +75,7 @@ class LogTimes:
         return None
 
     def _in(self, line: bytes) -> LogTime | None:
-        if line.count(b":") < COLONS:  # most lines: a search costs twenty times as much
+        if line.count(b":") < COLONS:  # most lines: a search takes twenty times as long
             return None
         ends = line[:FIRST_BYTES], line[FIRST_BYTES:][-LAST_BYTES:]
         for end in filter(SOME_CLOCK.search, ends):
@@ -88,7 +88,7 @@ class LogTimes:
         return None
 
     def _in_its_year(self, time: LogTime) -> LogTime:
-        """A time without a year, in the year that it is of after the time before."""
+        """A time without a year, in the year that follows from the time before."""
         if self._before is not None:
             years = ceil((self._before - SECONDS_BACK - time.seconds) / SECONDS_OF_YEAR)
             time = time._replace(seconds=time.seconds + years * SECONDS_OF_YEAR)
@@ -114,7 +114,7 @@ def _time_of(match: re.Match[bytes]) -> LogTime | None:
 
 
 def _offset(zone: bytes | None) -> int:
-    """Seconds by which a zone is before UTC."""
+    """Seconds by which a zone is ahead of UTC."""
     if zone is None or zone == b"Z":
         return 0
     digits = zone[1:].replace(b":", b"")
@@ -123,7 +123,7 @@ def _offset(zone: bytes | None) -> int:
 
 
 class TimeCounts:
-    """What is counted in intervals of one span that all share: their width doubles as the span grows.
+    """Counts in intervals of one span that all share: their width doubles as the span grows.
 
     Attributes:
         width: seconds of an interval.
@@ -135,7 +135,7 @@ class TimeCounts:
         self._counts: list[dict[int, int]] = []
 
     def new(self) -> dict[int, int]:
-        """The counts of one more thing: by the number of the interval, as far as they are not 0."""
+        """The counts of one more thing: by the number of the interval, where they aren't 0."""
         counts: dict[int, int] = {}
         self._counts.append(counts)
         return counts
@@ -162,7 +162,7 @@ class TimeCounts:
 
 
 def _halve(counts: dict[int, int]) -> None:
-    """Two intervals become one."""
+    """Merge each two intervals into one."""
     old = list(counts.items())
     counts.clear()
     for number, count in old:

@@ -6,14 +6,14 @@ A failure is explained by
 2. the models that the log names: see :mod:`~archive.failures.models.naming`;
 3. among those left, the only one that nothing contradicts.
 
-Companions that say the same of all handles, with other ids, are *twins*: one of them is asked for all.
+Companions that say the same about all handles, with other ids, are *twins*: one of them answers for all.
 
-A model is *contradicted* where it lacks the handle or the code, or where the handle's operator does not print
-the message. If several are left whose explanations are the same to the byte, that explanation holds. If they
-differ, the failure is ambiguous, and stays as it is. So does one that may be of a model that cannot be read.
+A model is *contradicted* if it lacks the handle or the code, or the handle's operator does not print the
+message. If several are left whose explanations are the same to the byte, that explanation holds. If they
+differ, the failure is ambiguous, and stays as it is; so it does if it may be of a model that can't be read.
 
-The outcome does not depend on how many models there are: each is asked, unless two have differed already.
-What that may cost is bounded in steps (``Limits.work``); where they run out, a note says how many were asked.
+The outcome does not depend on how many models there are: each is asked, unless two have already differed.
+Steps bound what that takes (``Limits.work``); if they run out, a note says how many models were asked.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
 MOST_LISTED = 256
-"""Models that are all asked about an ambiguous failure, so that a note can list them. Of more, none is asked
-once two have differed: the failure is ambiguous whatever the others say."""
+"""Up to this many models are all asked about an ambiguous failure, so that a note can list them. If there are
+more, none is asked once two have differed: the failure is ambiguous whatever the others say."""
 STEPS_ASKED = 16
 """Steps that asking a model counts for: it may have to be opened."""
 CHOICES_KEPT = 1 << 16
-"""Models that are remembered for failures seen before, together."""
+"""Models that are remembered for failures seen before, in all."""
 TEXT_KEPT = 1 << 22
-"""Bytes of the shared answers that are kept, together."""
+"""Bytes of the shared answers that are kept, in all."""
 KEY_BYTES = 16
 """Bytes that each model of a failure counts for among them."""
 
@@ -73,7 +73,7 @@ class Candidate(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What models say of a failure.
+    """What models say about a failure.
 
     Attributes:
         candidates: those that may have failed so, in order.
@@ -106,19 +106,19 @@ class FleetAnswers:
         self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
-        """Take note of a line of the log, which may name a model."""
+        """Note a line of the log, which may name a model."""
         self._naming.saw(line, number, is_failing=is_failing)
 
     def is_quiet(self, lines: bytes) -> bool:
-        """Whether lines have nothing that may name a model."""
+        """Whether nothing in lines may name a model."""
         return self._naming.is_quiet(lines)
 
     def named(self, line: bytes) -> bytes:
-        """The line: which model its hashes are of is not known."""
+        """The line: it isn't known which model its hashes belong to."""
         return line
 
     def answer(self, failure: Failure) -> Answer | None:
-        """The answer to a failure; None where the log has its source, or it has nothing of a model."""
+        """The answer to a failure; None where the log has its source, or the failure shows no model."""
         if isinstance(failure, LiteFailure):
             what, prefix = failure.what, prefix_at_end(failure.digits)
             known = self.models.of_prefix(prefix)
@@ -126,7 +126,7 @@ class FleetAnswers:
                 what += f", of the archive {prefix} if they are unique"
             return self._answer(failure, what, known)
         if isinstance(failure, TracebackFailure):
-            # Some tracebacks stay whatever the models; some show none of their code.
+            # Some tracebacks stay whatever the models are; some show none of their code.
             stream = failure.stream
             if isinstance(failure, SerializedFailure):
                 if is_as_it_was(stream, ()) or not failure.names:
@@ -153,7 +153,7 @@ class FleetAnswers:
         Args:
             failure: the failure.
             what: the failure in words.
-            known: the models that the failure itself names; none if it names none.
+            known: the models that the failure itself names, if it does.
         """
         naming = None if known else self._naming.named(failure.stream)
         models = known or (self.models.all if naming is None else naming.models)
@@ -228,7 +228,7 @@ class FleetAnswers:
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(model.file) for model in proven.values())
                         others = f"another of {len(possible):,}"
-                        why = f"may be of {first}, {second} or {others}, and nothing tells which"
+                        why = f"may be of {first}, {second} or {others}, and nothing says which"
                         return Survey(candidates, why)
             except LimitError as error:
                 asked = steps.taken // STEPS_ASKED - 1
@@ -239,8 +239,8 @@ class FleetAnswers:
     def _is_shared(self, failure: LoggedLines, naming: NamingLine | None) -> bool:
         """Whether failures with the same key get the same answer: it depends on nothing else.
 
-        Other failures than handles have more that counts, and a line that names a model is told by number.
-        A model that could be read when an answer was kept, and cannot now, may have failed so.
+        For failures other than handles more counts, and notes give the number of a line that names a model.
+        A model that could be read when an answer was kept, and can't now, may have failed so.
         """
         return isinstance(failure, LiteFailure) and naming is None and not self.models.unread
 
@@ -252,7 +252,7 @@ class FleetAnswers:
         return answer
 
     def _possible(self, models: Sequence[Model], failure: Failure, key: tuple[object, ...]) -> list[Model]:
-        """The models that may have failed so, as far as it is known without opening them."""
+        """The models that may have failed so, as far as that is known without opening them."""
         chosen = self._choices.get(key)
         if chosen is not None:
             return chosen
@@ -269,7 +269,7 @@ class FleetAnswers:
     def _asked(
         self, models: Sequence[Model], failure: Failure, steps: Steps | None = None
     ) -> Iterator[Candidate]:
-        """The answers of the models that can be read, and have one; of twins, one answers for all."""
+        """The answers of the models that can be read, and have one; one twin answers for all."""
         of_twins: dict[bytes, Answer] = {}
         is_twice = isinstance(failure, LiteFailure) and len(models) > 1
         for model in models:
@@ -288,12 +288,12 @@ class FleetAnswers:
                         model.handle_digest = model.handle_digest or handle_digest(answers.archive)
                         if model.handle_digest:
                             of_twins[model.handle_digest] = answer
-            # After the block: who takes the first answer only does not come back.
+            # After the block: a caller that takes only the first answer does not come back.
             if answer is not None:
                 yield Candidate(model, answer)
 
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
-        """The reason that a failure is not explained."""
+        """The reason that a failure isn't explained."""
         if not models:
             return f"none of {counted(len(self.models), 'model')} has that id or name"
         if not left:
@@ -302,10 +302,10 @@ class FleetAnswers:
             return f"of none of {counted(len(readable), 'model')}{others}{self._lacking(readable)}"
         if all(candidate.answer.is_split for candidate in left):
             return f"{_may_be(left)}, without its debug info; if `split` took it out, give the companion, too"
-        return f"{_may_be(left)}, and nothing tells which"
+        return f"{_may_be(left)}, and nothing says which"
 
     def _lacking(self, models: Sequence[Model]) -> str:
-        """Words for the models among some that may have failed so, and lack what would tell."""
+        """Words for the models, of those that may have failed so, that lack what would decide."""
         lacking = 0
         for model in models:
             with self.models.noting_unread(model):
@@ -318,9 +318,9 @@ class FleetAnswers:
 
 
 def _united(left: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates, without those whose source another one of their archive id has.
+    """Candidates, without those whose source another with their archive id has.
 
-    A companion that is at hand without its archive, as in a store, is proved by the code of what was left.
+    A companion that is at hand without its archive, as in a store, is proved by the code of the small file.
     """
     ids = {one: one.model.facts.archive_id for one in left}
     split = {ids[one] for one in left if one.answer.is_split}
@@ -338,7 +338,7 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _with_remedy(answer: Answer) -> tuple[tuple[int, str], ...]:
-    """The notes of one model's answer, as they help where several models are given."""
+    """The notes of one model's answer, worded for several models."""
     return tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
 
 

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 K = TypeVar("K", int, str)
 T = TypeVar("T")
 MOST_OPEN, BYTES_OPEN = 256, 1 << 27
-"""Models that are open at a time; fewer where they take more bytes of memory together. Of the others only the
-facts are kept."""
+"""Models that are open at a time; fewer where they take more bytes of memory together. Only facts are kept of
+the others."""
 FORK_WAITS = 1.0
 """Seconds that a fork waits for a model that another thread uses; the child then opens it again."""
 PACKAGE = f"{__name__.partition('.')[0]}."
-"""Begins the names of our modules."""
+"""Begins the names of this project's modules."""
 BEGINNING = 8
-"""Digits that the beginning of an archive id has at least."""
+"""The least digits for the beginning of an archive id."""
 KINDS = COMMAND_KINDS["symbolicate"]
 
 
@@ -60,7 +60,7 @@ class Model:
 
     Attributes:
         file: as given.
-        handle_digest: of all that it says of its handles, once someone has read them: see
+        handle_digest: of all that it says about its handles, once they have been read: see
             :func:`~archive.reader.facts.handle_digest`; b"" until then.
     """
 
@@ -93,7 +93,7 @@ class Model:
 
     @property
     def has_facts(self) -> bool:
-        """Whether the facts are known, so that they are asked though the file cannot be read any more."""
+        """Whether the facts are known, so that they count even if the file can no longer be read."""
         return "facts" in vars(self)
 
     @cached_property
@@ -104,13 +104,13 @@ class Model:
 
     @cached_property
     def split_prefix(self) -> int:
-        """The prefix of the unique handles that `split` makes of its own; 0 where there are none."""
+        """The prefix of the unique handles that `split` makes from its own; 0 where there are none."""
         with self.open() as opened:
             return logged_form(opened).prefix
 
     @cached_property
     def is_split(self) -> bool:
-        """Whether its debug info was split off, and its companion is not at hand."""
+        """Whether its debug info was split off, and its companion isn't at hand."""
         with self.open() as opened:
             return is_split(opened)
 
@@ -197,9 +197,9 @@ class OpenModel:
     Attributes:
         lock: held by the thread that uses it.
         archive: its archive; None until it is opened.
-        users: how many threads use it or wait for that.
-        bytes: of memory that it took when it was used last.
-        made: what each user has made of the archive, as long as it is open and the user is there.
+        users: how many threads use it or wait for it.
+        bytes: memory that it took when it was last used.
+        made: what each user has made of the archive, as long as it is open and the user exists.
     """
 
     def __init__(self) -> None:
@@ -217,10 +217,10 @@ class OpenModel:
 
 
 class Models:
-    """Models, found by what a log says of them; those used last stay open. Threads may share them.
+    """Models, found by what a log says about them; those used last stay open. Threads may share them.
 
     Args:
-        models: the models; the order is that in which they are listed.
+        models: the models, in the order in which they are listed.
 
     Attributes:
         all: the models.
@@ -239,7 +239,7 @@ class Models:
         self._held: dict[Model, OpenModel] = {}
 
     def __len__(self) -> int:
-        """How many models there are, without what should be one and isn't."""
+        """How many models there are, without files that aren't."""
         return sum(model.file not in self._false for model in self.all)
 
     def __add__(self, others: Models) -> Models:
@@ -250,7 +250,7 @@ class Models:
         return both
 
     def note_false(self, files: Mapping[str, str]) -> None:
-        """Take note of files that should be models and aren't: each with what it is."""
+        """Note files that should be models and aren't, each with what it is."""
         self.unread |= files
         self._false |= files.keys()
 
@@ -261,11 +261,11 @@ class Models:
 
     @cached_property
     def by_split_prefix(self) -> Mapping[int, Sequence[Model]]:
-        """The models that, once they are split, have unique handles of a prefix."""
+        """The models that have unique handles of a prefix once they are split."""
         return self._grouped(lambda model: [model.split_prefix] if model.split_prefix else [])
 
     def of_prefix(self, prefix: int) -> Sequence[Model]:
-        """The models that a prefix of unique handles names: that print it, or would once they are split."""
+        """The models that a prefix of unique handles names: they print it, or would once they are split."""
         return self.by_prefix.get(prefix, ()) or (self.by_split_prefix.get(prefix, ()) if prefix else ())
 
     @cached_property
@@ -288,16 +288,16 @@ class Models:
         return HandleOwners([*map(known.get, self.all)])
 
     def named_by(self, handles: Sequence[Sequence[int]]) -> Sequence[Model]:
-        """The models that unique handles name, all of them the same; none where they name several or none.
+        """The models that all unique handles name; none where they name different ones or none.
 
         Args:
-            handles: those of each failure, the outermost last.
+            handles: each failure's, the outermost last.
         """
         prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
         return self.of_prefix(prefixes.pop()) if len(prefixes) == 1 else ()
 
     def of_id(self, word: str) -> Sequence[Model]:
-        """The models that an id stands for, or eight or more digits with which an archive id begins."""
+        """The models that an id stands for, or eight or more digits that begin an archive id."""
         models = self.by_id.get(word)
         if models is not None:
             return models
@@ -315,7 +315,7 @@ class Models:
 
     @contextmanager
     def noting_unread(self, model: Model) -> Iterator[None]:
-        """Take note of a model that cannot be read, and go on without it."""
+        """Note a model that can't be read, and go on without it."""
         try:
             yield
         except (ArchiveError, OSError) as error:
@@ -329,7 +329,7 @@ class Models:
 
         Args:
             model: the model.
-            user: for each one it is made once.
+            user: it is made once for each.
             make: makes it.
 
         Raises:
@@ -361,11 +361,11 @@ class Models:
 
     @property
     def are_used_here(self) -> bool:
-        """Whether this thread uses one: a signal, or what the garbage collector calls, came between."""
+        """Whether this thread uses one: a signal, or a call of the garbage collector, came between."""
         return self._uses_here > 0
 
     def _given_back(self, model: Model, opened: OpenModel) -> list[OpenModel]:
-        """What is to be closed when a thread has used a model: those that were not used for longest."""
+        """What to close after a thread has used a model: the least recently used ones."""
         with self.lock:
             opened.users -= 1
             if self._open.get(model) is not opened:  # all were closed meanwhile
@@ -386,7 +386,7 @@ class Models:
 
     @property
     def _are_many(self) -> bool:
-        """Whether more models are open than may be."""
+        """Whether too many models are open."""
         return len(self._open) > MOST_OPEN or self._open_bytes > BYTES_OPEN
 
     def _take_out(self, model: Model) -> OpenModel:
@@ -398,7 +398,7 @@ class Models:
         """Read all facts, and open as many models as may be open.
 
         Args:
-            make: reads of an archive what is to be known then.
+            make: reads what must then be known of an archive.
         """
         _ = self.by_prefix, self.by_id, self.by_name, self.handle_owners
         for model in self.all[:MOST_OPEN]:
@@ -419,7 +419,7 @@ class Models:
     # Forks
 
     def survive_forks(self) -> None:
-        """Let a fork of this process find no model half read, and the child no lock of a thread it lacks."""
+        """At a fork, leave no model half read, and no lock held by a thread that the child lacks."""
         _forking().add(self)
 
     def hold(self) -> None:
@@ -438,7 +438,7 @@ class Models:
         self.lock.release()
 
     def be_child(self) -> None:
-        """Keep what this child can use: no connections of its parent, and nothing that was half read."""
+        """Keep what this child can use: no connections of its parent, and nothing half read."""
         self.lock = RLock()
         self._open.clear()
         self._open_bytes = 0
@@ -455,7 +455,7 @@ def _held(lock: RLock) -> Iterator[None]:
     """Hold a lock.
 
     Raises:
-        LateError: others do, until the deadline.
+        LateError: others hold it until the deadline.
     """
     if not lock.acquire(timeout=seconds_left(TIMEOUT_MAX)):
         raise LateError
@@ -467,7 +467,7 @@ def _held(lock: RLock) -> Iterator[None]:
 
 @cache
 def _forking() -> WeakSet[Models]:
-    """The models that survive forks: the system is told so once."""
+    """The models that survive forks: their hooks are registered once."""
     living = WeakSet[Models]()
     held: list[Models] = []
 
@@ -497,7 +497,7 @@ def _forking() -> WeakSet[Models]:
 def _renew_locks_of_properties() -> None:
     """Give the cached properties of our classes new locks, which they have before Python 3.12.
 
-    Each has one for all objects; a thread that computed some object's value, and this child lacks, holds it.
+    Each has one for all objects, which a thread that this child lacks may hold while computing a value.
     """
     for name, module in [*sys.modules.items()]:
         if not name.startswith(PACKAGE):

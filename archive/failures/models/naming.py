@@ -1,6 +1,6 @@
 """Lines of a log that name a model: by an id or a name that a pattern finds, or by an archive id as it is.
 
-A user gives the patterns, and strangers may have written the lines: so both have bounds.
+A user gives the patterns, and strangers may have written the lines, so both have bounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_WRITTEN_OUT = 50_000
 """Steps of a pattern whose counts are written out, as ``regex`` does with them: 300 bytes each."""
 COUNT = re.compile(rb"\{(\d*)(?:,(\d*))?\}")
 BEHIND_GROUPS = b")}?*+"
-"""What stands before the count of a group, or before the second count of anything."""
+"""What precedes the count of a group, or the second count of anything."""
 ESCAPED = rb"(?<!\\)(?:\\\\)*"
 UNBOUNDED = {
     "a call of a group": re.compile(ESCAPED + rb"\(\?(?:R|&|P\s*[>&]|[-+]?\d)"),
@@ -47,7 +47,7 @@ MOST_SLOW = 2.0
 class Pattern:
     """A regular expression, whose searches take a bounded time.
 
-    Python's own ``re`` cannot be stopped: ``(a|a)*$`` takes it years on a line of a hundred letters. The
+    Python's own ``re`` can't be stopped: ``(a|a)*$`` takes it years on a line of a hundred letters. The
     library ``regex`` reads the same patterns, and stops.
     """
 
@@ -61,7 +61,7 @@ class Pattern:
         try:
             self._compiled = regex.compile(pattern)
         except (regex.error, ValueError, OverflowError, RecursionError, MemoryError) as error:
-            raise ArchiveError(f"{shown(text)} is no regular expression: {error}") from None
+            raise ArchiveError(f"{shown(text)} isn't a regular expression: {error}") from None
         self._text = text
         self._left = MOST_SLOW
 
@@ -91,8 +91,8 @@ class Pattern:
 def _check_size(pattern: bytes, name: str) -> None:
     """Refuse a pattern that would be long once its counts are written out, before it is compiled.
 
-    Counts of groups may stand in one another, those of single characters may not. So the product of the
-    former, times the sum of the latter, is no less than the steps, wherever the groups begin and end.
+    Counts of groups may be nested, those of single characters may not. So the product of the former, times
+    the sum of the latter, is no less than the steps, wherever the groups begin and end.
     """
     for what, construct in UNBOUNDED.items():
         if construct.search(pattern):
@@ -115,7 +115,7 @@ ARCHIVE_ID = re.compile(rf"(?<![0-9a-fA-F]){ID_TEXT.pattern}(?![0-9a-fA-F])".enc
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14
-"""Bytes of a line in which names are sought."""
+"""Bytes of a line that are searched for names."""
 MOST_NAMED = 64
 """Lines that name a model and are remembered: those of other processes may stand between them."""
 
@@ -140,15 +140,15 @@ class NamingLine(NamedTuple):
 
 
 class Naming:
-    """Takes note of the lines that name a model. What a pattern finds holds until it finds something else.
+    """Notes the lines that name a model. What a pattern finds holds until it finds something else.
 
-    Lines of several processes may stand between one another. A line that differs from a failure's own lines
-    in the numbers around its text may be another process's; one that does not differ holds before it.
+    Lines of several processes may be mixed. A line that differs from a failure's own lines in the numbers
+    around its text may be another process's; one that doesn't differ counts first.
 
     Args:
         models: the models.
         ids: a pattern whose first group, or whole match, is an archive id, eight or more of its first digits,
-            a prefix or a serialization id. A line in which that is empty names none.
+            a prefix or a serialization id. A line where that is empty names none.
         names: the same for the name of a file or of the top module's class.
     """
 
@@ -165,7 +165,7 @@ class Naming:
         self._number = 0
 
     def named(self, stream: LogStream) -> NamingLine | None:
-        """The line that names the model of a failure in the line seen last; None where none does.
+        """The line that names the model of a failure in the last line seen; None where none does.
 
         Args:
             stream: the failure's lines.
@@ -180,7 +180,7 @@ class Naming:
         return _united(near) if near else None
 
     def _is_for(self, naming: NamingLine, stream: LogStream) -> bool:
-        """Whether a line near a failure may name its model: no other process's, and no earlier failure's."""
+        """Whether a line near a failure may name its model: no other process's, nor an earlier failure's."""
         is_same = stream.text_of(naming.data) is not None
         if not is_same and _process(naming.data, stream) is not None:
             return False
@@ -191,7 +191,7 @@ class Naming:
         )
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
-        """Take note of a line.
+        """Note a line.
 
         Args:
             line: the line.
@@ -220,12 +220,12 @@ class Naming:
             self._failed.append((number, line[:MAX_SEARCHED]))
 
     def is_quiet(self, lines: bytes) -> bool:
-        """Whether there is nothing in lines that may name a model: patterns are asked of each."""
+        """Whether nothing in lines may name a model: patterns must see each line."""
         return not self._patterns and ARCHIVE_ID.search(lines) is None
 
 
 def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:
-    """The latest of lines that name a model and may be a failure's; several where nothing tells which."""
+    """The latest of lines that name a model and may be a failure's; several where nothing says which."""
     others: list[NamingLine] = []
     for naming in reversed(namings):
         if stream.text_of(naming.data) is not None:
@@ -240,13 +240,13 @@ def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:
 
 
 def _process(line: bytes, stream: LogStream) -> bytes | None:
-    """What tells a line's process from others of the same logger; None for a line of another form."""
+    """What distinguishes a line's process from others of the same logger; None for another form."""
     text = stream.loosened.text_of(line)
     return None if text is None else TIMES.sub(b"", line.replace(text, b""))
 
 
 def _united(namings: Sequence[NamingLine]) -> NamingLine:
-    """All models that lines name; none if one of the lines names a model that is not there."""
+    """All models that lines name; none if one of the lines names a model that isn't there."""
     stranger = next((naming for naming in namings if not naming.models), None)
     if stranger:
         return stranger

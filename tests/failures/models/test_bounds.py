@@ -69,7 +69,7 @@ def test_a_note_names_a_few_models_and_counts_the_others(
     explainer = explainer_of(models_in([tmp_path]))
     for one in FAILURES[::5]:
         of_one(explainer, one.plain)
-    notes = [note for note in explainer.notes if "nothing tells which" in note]
+    notes = [note for note in explainer.notes if "nothing says which" in note]
     assert notes
     files = [str(tmp_path / f"{name}.ptdbg") for name in ("Encoder", "Ranker")][:listed]
     assert all(f"may be of {' or '.join(files)}{told}, and nothing" in note for note in notes)

@@ -126,7 +126,7 @@ def test_options_of_logs_are_not_for_handles(words: list[str]) -> None:
 
 def test_a_pattern_that_is_none_and_a_folder_without_models_are_told(tmp_path: Path) -> None:
     log = FLEET / "plain.log"
-    assert "is no regular expression" in run("symbolicate", FLEET, "--id", "(", "--log", log).stderr.decode()
+    assert "isn't a regular" in run("symbolicate", FLEET, "--id", "(", "--log", log).stderr.decode()
     assert "no archive or companion in it" in run("symbolicate", tmp_path, "--log", log).stderr.decode()
     one = run("symbolicate", FLEET, log, stdin=b"")
     assert one.returncode == 2

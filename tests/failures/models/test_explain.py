@@ -58,9 +58,9 @@ def test_models_are_closed_where_the_log_ends_or_is_left(monkeypatch: pytest.Mon
 
 
 def test_a_pattern_that_is_none_is_an_error() -> None:
-    with pytest.raises(ArchiveError, match="no regular expression"):
+    with pytest.raises(ArchiveError, match="isn't a regular expression"):
         list(archive.explain([b""], FLEET, names="("))
-    with pytest.raises(ArchiveError, match="no regular expression"):
+    with pytest.raises(ArchiveError, match="isn't a regular expression"):
         archive.Explainer(FLEET, ids="(")
 
 

@@ -41,7 +41,7 @@ def test_each_is_explained_by_its_own_archive_or_told() -> None:
         text, done, ambiguous, notes = explained(one, models)
         assert text == (one.full if done else one.stripped)
         assert done + ambiguous == 1
-        assert done or "and nothing tells which" in notes[0]
+        assert done or "and nothing says which" in notes[0]
         counts["explained" if done else "ambiguous"] += 1
     assert counts["explained"] > 10
 
