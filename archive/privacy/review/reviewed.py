@@ -27,13 +27,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from archive.base.errors import ArchiveError, counted, one_line, shown
 from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
 from archive.io.mapped import Mapped, placed, regular_file
-from archive.io.output import is_path, replacing, replacing_only, write_all
+from archive.io.output import replacing, replacing_only, write_all
 from archive.privacy.review.listing import NUMBER, ReviewRow, ReviewTable
 from archive.privacy.review.vocabulary import vocabulary
 
@@ -87,10 +87,13 @@ def check_apart(path: str | PathLike[str], *others: Source | Sink | None) -> Non
         others: what else is read or written; of files that are open and of bytes nothing is known.
     """
     for other in others:
-        given = other.name if isinstance(other, Mapped) else placed(other)[0] if is_path(other) else None
-        if given is not None and _is_same(path, given):
+        given = other.name if isinstance(other, Mapped) else other
+        if not isinstance(given, (str, os.PathLike)):
+            continue
+        place = cast("str | PathLike[str]", placed(given)[0])
+        if _is_same(path, place):
             why = "is the review file, and another file of this call, too; nothing is written"
-            raise ArchiveError(why, file=os.fspath(given))
+            raise ArchiveError(why, file=os.fspath(place))
 
 
 def _is_same(one: str | PathLike[str], other: str | PathLike[str]) -> bool:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHOP = FIXTURES / "exported" / "shop.pt2"
+FILES = {"leaks": ["IN"], "report": ["IN", "-o"], "redact": ["IN", "-o", "-c"]}
+"""What each command that takes a review file reads and writes besides."""
 NAMES = ["Lookup", "Shop", "goods", "shop", "towers"]
 
 
@@ -175,16 +177,14 @@ def test_a_review_needs_a_path(tmp_path: Path, command: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("link", ["", "symbolic", "hard"])
-@pytest.mark.parametrize("option", ["-o", "-c", "IN"])
-@pytest.mark.parametrize("command", ["leaks", "redact", "report"])
+@pytest.mark.parametrize(
+    ("command", "option"), [(command, name) for command, names in FILES.items() for name in names]
+)
 def test_the_review_file_is_no_other_file_of_the_call(
     tmp_path: Path, command: str, option: str, link: str
 ) -> None:
     paths = {"IN": tmp_path / "in.pt2", "-o": tmp_path / "out", "-c": tmp_path / "companion"}
     paths["IN"].write_bytes(SHOP.read_bytes())
-    given = {"leaks": ["IN"], "report": ["IN", "-o"], "redact": ["IN", "-o", "-c"]}[command]
-    if option not in given:
-        pytest.skip("the command has no such file")
     if option != "IN":
         archive.review(SHOP, paths[option])
     review = tmp_path / "review.jsonl" if link else paths[option]
@@ -193,7 +193,7 @@ def test_the_review_file_is_no_other_file_of_the_call(
     elif link:
         review.hardlink_to(paths[option])
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    options = [word for name in given[1:] for word in (name, paths[name])]
+    options = [word for name in FILES[command][1:] for word in (name, paths[name])]
     others = {"leaks": [], "report": ["--force"], "redact": ["--force", "--for", "publish"]}[command]
     done = run(command, paths["IN"], *options, *others, "--review", review)
     (said,) = done.stderr.decode().splitlines()
