@@ -7,6 +7,7 @@ import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
@@ -234,6 +235,27 @@ def test_what_an_editor_accepts_while_the_file_is_written_stays(
     kept = {row["text"]: row["accepted"] for row in lines(path)[1:]}
     assert kept["first text"] is True
     assert kept["third text"] is False
+
+
+def test_a_run_waits_for_another_one_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fcntl")
+    path = tmp_path / "review.jsonl"
+    first, second = (saved(pickle.dumps([text])) for text in ("first text", "second text"))
+    other = Thread(target=archive.review, args=(second, path))
+    waits: list[bool] = []
+
+    def write_all(data: memoryview, file: BinaryIO) -> None:
+        if not waits:
+            other.start()
+            other.join(0.3)
+            waits.append(other.is_alive())
+        file.write(data)
+
+    monkeypatch.setattr(reviewed, "write_all", write_all)
+    archive.review(first, path)
+    other.join()
+    assert waits == [True]
+    assert "second text" in path.read_text(encoding="utf-8")
 
 
 def test_rows_of_another_file_that_go_are_counted(tmp_path: Path) -> None:
