@@ -89,8 +89,7 @@ def command(
       [tool.debug-archive.leaks]
       allow = ["/opt/*", "URL=https://example.com/*"]
 
-    Exit status: 0 nothing is found, 1 findings, 2 a file cannot be read or written, 130
-    interrupted.
+    Exit status: 0 nothing is found, 1 findings, 2 a file cannot be read or written, 130 interrupted.
 
     \b
     Examples:

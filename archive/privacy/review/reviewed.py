@@ -353,11 +353,11 @@ def _locked(path: str | PathLike[str]) -> Iterator[None]:
     locks, a file that has changed is still seen.
     """
     handle = None
-    if fcntl is not None:
-        with suppress(OSError):  # a folder that cannot be listed, a file system without locks
-            handle = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
-            fcntl.flock(handle, fcntl.LOCK_EX)
     try:
+        if fcntl is not None:
+            with suppress(OSError):  # a folder that cannot be listed, a file system without locks
+                handle = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         if handle is not None:
