@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.errors import counted
+from archive.base.errors import ArchiveError, counted
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
@@ -79,7 +80,8 @@ def command(
 
     --review asks the other way round: which texts are neither words of PyTorch, Python and file formats nor
     accepted in a review file, where an editor sets `"accepted": true`. Rows that it lacks are added to it;
-    what was accepted stays.
+    what was accepted stays. A review file is for one model and its next releases: rows of another one that
+    nobody has accepted go.
 
     What --allow takes can be kept in pyproject.toml:
 
@@ -87,7 +89,7 @@ def command(
       [tool.debug-archive.leaks]
       allow = ["/opt/*", "URL=https://example.com/*"]
 
-    Exit status: 0 nothing is found, 1 findings, 2 a file cannot be read.
+    Exit status: 0 nothing is found, 1 findings, 2 a file cannot be read or written, 130 interrupted.
 
     \b
     Examples:
@@ -129,13 +131,24 @@ def _review(
     accept_names: bool,
     reviewer: str | None,
 ) -> ExitStatus:
-    """Print the texts of a file that nobody has accepted, and add them to the review file."""
-    from archive.privacy.review import review  # noqa: PLC0415 (few ask for one)
-    from archive.render.review import review_text  # noqa: PLC0415 (the same)
+    """Print what of a file nobody has accepted, and add it to the review file."""
+    from archive.privacy.review import noted, review  # noqa: PLC0415 (few ask for one)
+    from archive.privacy.review.reviewed import check_apart, read_review, with_accepted  # noqa: PLC0415 (the same)
+    from archive.render.review import review_table, review_text  # noqa: PLC0415 (the same)
 
-    found = review(
-        reader.source(file), path, accept_names=accept_names, reviewer=reviewer, limits=reader.limits
-    )
+    source = reader.source(file)
+    check_apart(path, source)
+    before = read_review(path)
+    listed = review(source, limits=reader.limits)
+    try:
+        found = noted(listed, path, accept_names=accept_names, reviewer=reviewer)
+    except (ArchiveError, OSError):  # what was listed is worth showing all the same
+        listed = replace(listed, rows=with_accepted(listed.rows, before.rows if before else ()))
+        if reader.as_json:
+            printing.write_document(listed)
+        elif listed.unaccepted:
+            printing.show([review_table(listed.unaccepted, examples)])
+        raise
     if reader.as_json:
         printing.write_document(found)
     else:

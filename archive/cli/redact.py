@@ -173,7 +173,8 @@ def command(
 
     --review lists what is left in OUT and isn't a word of PyTorch, Python or a file format: names, keys and
     values, each once. What nobody has accepted in FILE is added there, nothing is written, and the exit
-    status is 1. An editor or --accept-names accepts; the next release only asks for new texts.
+    status is 1. An editor or --accept-names accepts; the next release is asked for new texts only. FILE is
+    for one model and its releases: rows of another one that nobody has accepted go.
 
     Names of classes, functions and attributes stay without --names, and so do generated code and strings that
     the model computes with.

@@ -11,6 +11,7 @@ from archive.base.errors import counted, one_line
 from archive.base.facts import dataclass
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, is_single, takes_reader, unread_row
+from archive.cli.reviewing import check_review
 from archive.cli.status import ExitStatus
 from archive.io.mapped import source_of
 from archive.io.output import check_target, replacing
@@ -91,6 +92,7 @@ def command(
       debug-archive report public.pt2 --review review.jsonl -o report.html
       debug-archive report models/ -o pages/ -j 8
     """  # noqa: D301 (click reads the backspace)
+    check_review(review, files)
     if review is not None and Shown(show) is not Shown.FULL:
         raise click.UsageError("--review shows all texts of FILE, and --source hides some")
     writing = _Writing(out, companion, base, review, Shown(show), force, reader)
@@ -133,8 +135,6 @@ class _Writing:
         """
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")
-        if self.review is not None:
-            raise click.UsageError("--review is of one FILE: give each its own")
         if self.out.lower().endswith(PAGE_ENDINGS) and not is_folder(self.out):
             raise click.UsageError(
                 f"several files get a page each, in a folder: -o {self.out.rpartition('.')[0]}/"

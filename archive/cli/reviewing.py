@@ -35,9 +35,9 @@ def review_options(words: str) -> Callable[[FC], FC]:
 
 
 def check_review(
-    review: str | None, files: Sequence[str], *, accept_names: bool, reviewer: str | None
+    review: str | None, files: Sequence[str], *, accept_names: bool = False, reviewer: str | None = None
 ) -> None:
-    """Refuse options that need a review without one, and a review of several files.
+    """Refuse what has no review to go into, a review of several files, and one that has no path.
 
     Raises:
         UsageError: it is one of these.
@@ -46,3 +46,5 @@ def check_review(
         raise click.UsageError(f"{'--accept-names' if accept_names else '--reviewer'} needs --review FILE")
     if review is not None and not is_single(files):
         raise click.UsageError("--review is of one file: give each its own")
+    if review in {"", "-"}:
+        raise click.UsageError("--review takes the path of a file, which is read and written again")

@@ -17,6 +17,7 @@ from archive.page.document import document
 from archive.page.facts import page_facts
 from archive.page.review import review_facts
 from archive.page.shown import Shown
+from archive.privacy.review.reviewed import check_apart
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import REPORTED_KINDS
 
@@ -91,6 +92,8 @@ def report(
     shown = Shown(show)
     if review is not None and shown is not Shown.FULL:
         raise ValueError("a review shows all texts, whatever else of the source is left out")
+    if review is not None:
+        check_apart(review, source, out, companion, base)
     with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
         account = None if base is None else sizes(base, limits=limits)
         name = Path(mapped.name).name

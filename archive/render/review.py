@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
-from archive.privacy.review.reviewed import UNACCEPTED, how_to_accept, texts_counted
+from archive.privacy.review.reviewed import UNACCEPTED, gone_from, how_to_accept, texts_counted
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
@@ -48,5 +48,7 @@ def review_text(review: Review, path: str, examples: int) -> Printed:
     lines = [f"{review.file}: {texts_counted(counts)} {UNACCEPTED}; accepted: {seen:,}"]
     if rows:
         lines.append(how_to_accept(path, counts))
+    if review.gone:
+        lines.append(gone_from(path, review.gone))
     lines += review.not_read
     return [review_table(rows, examples), "", *lines] if rows else lines

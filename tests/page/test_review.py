@@ -90,7 +90,10 @@ def test_what_was_not_listed_is_said(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no header": (lambda _: b"{}\n", "line 1"),
-    "another text": (lambda file: file.replace(b'"text": "', b'"text": "of ', 1), "change `accepted` only"),
+    "another text": (
+        lambda file: file.replace(b'"text": "', b'"text": "of ', 1),
+        "only `accepted` may change",
+    ),
     "no JSON": (lambda file: file + b"accepted\n", "line "),
 }
 
@@ -116,7 +119,7 @@ def test_a_wrong_review_file_is_refused_before_anything_is_written(tmp_path: Pat
     [
         (["--source", "none"], "--review shows all texts"),
         (["--source", "basename"], "--review shows all texts"),
-        ([STACK], "--review is of one FILE"),
+        ([STACK], "--review is of one file"),
     ],
 )
 def test_what_a_review_does_not_go_with(tmp_path: Path, options: list[object], told: str) -> None:

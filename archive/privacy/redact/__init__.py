@@ -293,7 +293,7 @@ def redact(
     choices = {"paths": paths, "source": text, "names": names, "ids": ids, "times": times}
     rules = Rules.of(maps, preset, inputs=inputs, extra=extra, **choices)
     choice = ReviewChoice(review, accept_names, reviewer)
-    choice.check()
+    choice.check(source, companion, out)
     with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
         opened, (companion_file, out_file) = work.archive, work.drafts
         opened.digests.begin()

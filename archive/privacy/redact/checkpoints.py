@@ -90,7 +90,7 @@ def redact_checkpoint(
     """
     values = replacements(replace)
     choice = ReviewChoice(review, accept_names, reviewer)
-    choice.check()
+    choice.check(source, out)
     if not values:
         raise ArchiveError("nothing to redact: give --replace", in_python="replace=")
     with rewriting(source, out, force=force, limits=limits, kinds=SAVED_KINDS) as work:

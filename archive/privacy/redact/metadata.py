@@ -95,7 +95,7 @@ def redact_metadata(
     """
     values = replacements(replace)
     choice = ReviewChoice(review, accept_names, reviewer)
-    choice.check()
+    choice.check(source, out)
     if not (preset or maps or paths not in {None, "keep"} or values):
         raise ArchiveError(f"nothing to redact: give {OPTIONS}", in_python=IN_PYTHON)
     asks_rules = preset or maps or paths not in {None, "keep"}

@@ -9,10 +9,12 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, several, shown
 from archive.privacy.review.listing import Listing
 from archive.privacy.review.reviewed import (
     UNACCEPTED,
+    check_apart,
+    gone_from,
     how_to_accept,
     read_review,
     texts_counted,
@@ -23,8 +25,14 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from archive.base.limits import Allowance
+    from archive.io.mapped import Source
+    from archive.io.output import Sink
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
+
+
+MOST, LONGEST = 3, 40
+"""Texts that are named, and characters of each."""
 
 
 class ReviewChoice(NamedTuple):
@@ -40,9 +48,14 @@ class ReviewChoice(NamedTuple):
     accept_names: bool = False
     reviewer: str | None = None
 
-    def check(self) -> None:
-        """Refuse choices without a file, and a file that isn't a review, before any work is done."""
+    def check(self, *others: Source | Sink | None) -> None:
+        """Refuse choices without a file, and a file that isn't a review, before any work is done.
+
+        Args:
+            others: what else is read or written, none of which may be the review file.
+        """
         if self.path is not None:
+            check_apart(self.path, *others)
             read_review(self.path)
         elif self.accept_names or self.reviewer is not None:
             raise ArchiveError(
@@ -71,9 +84,12 @@ def unaccepted(
     if choice.path is not None:
         digest, names = sha256(data).hexdigest(), choice.accept_names
         made = update_review(choice.path, rows, digest, accept_names=names, reviewer=choice.reviewer)
-        rows = [row for row in made.rows if not row.accepted]
+        rows = [row for row in made.file.rows if not row.accepted]
+        if made.gone:
+            removed.ways.append(gone_from(choice.path, made.gone))
     counts = Counter[str](row.role for row in rows)
     if rows and choice.path is not None:
-        removed.left.append(f"{texts_counted(counts)} {UNACCEPTED}")
+        first = several([shown(row.text, LONGEST) for row in rows], MOST)
+        removed.left.append(f"{texts_counted(counts)} ({first}) {UNACCEPTED}")
         removed.ways.append(how_to_accept(choice.path, counts))
     return dict(counts)

@@ -13,6 +13,7 @@ report page reads and writes the same file. ``redact`` lists its result last; ``
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from archive.io.mapped import Mapped
 from archive.privacy.pieces.files import pieces_of
 from archive.privacy.pieces.walker import Walker
 from archive.privacy.review.listing import Listing, ReviewRow, ReviewTable
-from archive.privacy.review.reviewed import ReviewFile, read_review, update_review
+from archive.privacy.review.reviewed import ReviewFile, check_apart, read_review, update_review
 from archive.privacy.review.vocabulary import vocabulary
 from archive.reader.recognition.kinds import COMMAND_KINDS
 
@@ -50,6 +51,7 @@ class Review:
         numbers: bytes of tensors; only those that are texts are listed.
         passed_over: bytes of machine code that were not looked at.
         problems: what could not be read as it should.
+        gone: rows of another file that nobody had accepted, and that are no more in the review file.
     """
 
     file: str
@@ -61,6 +63,7 @@ class Review:
     numbers: int
     passed_over: int
     problems: tuple[str, ...]
+    gone: int = 0
 
     @property
     def unaccepted(self) -> list[ReviewRow]:
@@ -106,6 +109,9 @@ def review(
             or the review file isn't one, or more than ``accepted`` was changed in it.
         OSError: a file cannot be read, or the review file cannot be written.
     """
+    if reviewed is not None:
+        check_apart(reviewed, source)
+        read_review(reviewed)
     with closing(Mapped(source)) as mapped:
         allowance = limits.allowance(mapped.weight)
         walker = Walker(allowance, deep=True)
@@ -115,17 +121,25 @@ def review(
         listing = Listing(allowance)
         for piece in pieces:
             listing.take(piece)
-        rows, digest = tuple(listing.rows()), sha256(mapped.data).hexdigest()
-        if reviewed is not None:
-            rows = update_review(reviewed, rows, digest, accept_names=accept_names, reviewer=reviewer).rows
-        return Review(
+        listed = Review(
             mapped.name,
             recognised.kind,
-            digest,
+            sha256(mapped.data).hexdigest(),
             vocabulary().name,
-            rows,
+            tuple(listing.rows()),
             walker.read,
             listing.numbers,
             listing.passed_over,
             tuple(walker.problems),
         )
+    if reviewed is None:
+        return listed
+    return noted(listed, reviewed, accept_names=accept_names, reviewer=reviewer)
+
+
+def noted(
+    listed: Review, reviewed: str | PathLike[str], *, accept_names: bool = False, reviewer: str | None = None
+) -> Review:
+    """A list of texts with what a review file says of them, which gets those that it lacks."""
+    made = update_review(reviewed, listed.rows, listed.archive, accept_names=accept_names, reviewer=reviewer)
+    return replace(listed, rows=made.file.rows, gone=made.gone)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
 import archive
+from archive.privacy.review import reviewed
+from archive.privacy.review.reviewed import read_review, update_review
 from tests.privacy.review.planting import saved
 from tests.support.commands import called, run
 from tests.support.corpus import FIXTURES
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHOP = FIXTURES / "exported" / "shop.pt2"
+FILES = {"leaks": ["IN"], "report": ["IN", "-o"], "redact": ["IN", "-o", "-c"]}
+"""What each command that takes a review file reads and writes besides."""
 NAMES = ["Lookup", "Shop", "goods", "shop", "towers"]
 
 
@@ -62,7 +68,7 @@ def test_a_result_is_written_when_all_is_accepted_and_only_then(tmp_path: Path) 
     path = tmp_path / "review.jsonl"
     status, printed = redact(tmp_path, "--review", str(path))
     assert status == 1
-    assert "5 names that nobody has accepted" in printed
+    assert "5 names (" in printed
     assert str(path) in printed
     assert not (tmp_path / "public.pt2").exists()
     accept(path, *NAMES[:4])
@@ -113,11 +119,14 @@ def test_another_table_of_as_many_entries_is_asked_for_again(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ('"text": "Shop"', '"text": "Other"', "change `accepted` only"),
+        ('"text": "Shop"', '"text": "Other"', "only `accepted` may change; what was accepted is only in it"),
         ('"accepted": false', '"accepted": 1', "expected bool"),
         ('"format": "debug-archive review"', '"format": "other"', "line 1"),
         ('{"role": "name"', '{"role": "nome"', "a role"),
-        ('{"role": "name"', '{"role" "name"', "JSON"),
+        ('{"role": "name"', '{"role" "name"', 'line 2: expected JSON, found "Expecting'),
+        ('{"role": "name"', '=======\n{"role": "name"', "line 2: a mark of a merge"),
+        ('{"format"', '<<<<<<< ours\n{"format"', "line 1: a mark of a merge"),
+        ('{"role": "name"', "\n\n", "expected JSON"),
     ],
 )
 def test_what_is_no_review_is_refused_and_stays(tmp_path: Path, old: str, new: str, why: str) -> None:
@@ -128,6 +137,153 @@ def test_what_is_no_review_is_refused_and_stays(tmp_path: Path, old: str, new: s
     done = run("leaks", SHOP, "--review", path)
     assert (done.returncode, why in done.stderr.decode()) == (2, True)
     assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_file_that_was_cut_says_how_many_rows_it_has_or_where_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "review.jsonl"
+    archive.review(SHOP, path)
+    whole = path.read_bytes()
+    ends = [at for at, byte in enumerate(whole) if byte == 10]
+    for cut in (whole[: ends[3] + 1], whole[: ends[3]], whole[: ends[3] - 5], whole[:20]):
+        path.write_bytes(cut)
+        with pytest.raises(
+            archive.ArchiveError, match=r"(has 3 rows of|line [14]: expected JSON).*older copy"
+        ):
+            archive.review(SHOP, path)
+        assert path.read_bytes() == cut
+
+
+def test_a_file_that_an_editor_saved_as_utf_16_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "review.jsonl"
+    archive.review(SHOP, path)
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-16")
+    with pytest.raises(archive.ArchiveError, match="is UTF-16: save it as UTF-8"):
+        archive.review(SHOP, path)
+
+
+def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+    path, other = tmp_path / "empty", tmp_path / "absent"
+    path.touch()
+    assert archive.review(SHOP, path) == archive.review(SHOP, other)
+    assert path.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["", "-"])
+@pytest.mark.parametrize("command", ["leaks", "redact", "report"])
+def test_a_review_needs_a_path(tmp_path: Path, command: str, name: str) -> None:
+    targets = () if command == "leaks" else ("-o", tmp_path / "out", "-c", tmp_path / "companion")
+    done = called(command, SHOP, *targets, "--review", name)
+    assert (done.exit_code, "--review takes the path of a file" in done.output) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("link", ["", "symbolic", "hard"])
+@pytest.mark.parametrize(
+    ("command", "option"), [(command, name) for command, names in FILES.items() for name in names]
+)
+def test_the_review_file_is_no_other_file_of_the_call(
+    tmp_path: Path, command: str, option: str, link: str
+) -> None:
+    paths = {"IN": tmp_path / "in.pt2", "-o": tmp_path / "out", "-c": tmp_path / "companion"}
+    paths["IN"].write_bytes(SHOP.read_bytes())
+    if option != "IN":
+        archive.review(SHOP, paths[option])
+    review = tmp_path / "review.jsonl" if link else paths[option]
+    if link == "symbolic":
+        review.symlink_to(paths[option])
+    elif link:
+        review.hardlink_to(paths[option])
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    options = [word for name in FILES[command][1:] for word in (name, paths[name])]
+    others = {"leaks": [], "report": ["--force"], "redact": ["--force", "--for", "publish"]}[command]
+    done = run(command, paths["IN"], *options, *others, "--review", review)
+    (said,) = done.stderr.decode().splitlines()
+    assert (done.returncode, said.partition(": ")[2]) == (
+        2,
+        f"{paths[option]}: is the review file, and another file of this call, too; nothing is written",
+    )
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_of_runs_at_once_each_keeps_what_the_others_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "review.jsonl"
+    files = [saved(pickle.dumps({"words": [f"text {letter}"]})) for letter in "abcdefghijkl"]
+    rows = [archive.review(file).rows for file in files]
+    accepted = [tuple(replace(row, role="name") for row in some) for some in rows]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda some: update_review(path, some, "", accept_names=True), accepted * 2))
+    kept = read_review(path)
+    assert kept is not None
+    assert {row.text for row in kept.rows if row.accepted} == {row.text for some in rows for row in some}
+
+
+def test_what_an_editor_accepts_while_the_file_is_written_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "review.jsonl"
+    archive.review(saved(pickle.dumps(["first text", "second text"])), path)
+    written: list[int] = []
+
+    def write_all(data: memoryview, file: BinaryIO) -> None:
+        if not written:
+            accept(path, "first text")
+        written.append(file.write(data))
+
+    monkeypatch.setattr(reviewed, "write_all", write_all)
+    archive.review(saved(pickle.dumps(["first text", "third text"])), path)
+    assert len(written) == 2
+    kept = {row["text"]: row["accepted"] for row in lines(path)[1:]}
+    assert kept["first text"] is True
+    assert kept["third text"] is False
+
+
+def test_a_run_waits_for_another_one_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fcntl")
+    path = tmp_path / "review.jsonl"
+    first, second = (saved(pickle.dumps([text])) for text in ("first text", "second text"))
+    other = Thread(target=archive.review, args=(second, path))
+    waits: list[bool] = []
+
+    def write_all(data: memoryview, file: BinaryIO) -> None:
+        if not waits:
+            other.start()
+            other.join(0.3)
+            waits.append(other.is_alive())
+        file.write(data)
+
+    monkeypatch.setattr(reviewed, "write_all", write_all)
+    archive.review(first, path)
+    other.join()
+    assert waits == [True]
+    assert "second text" in path.read_text(encoding="utf-8")
+
+
+def test_rows_of_another_file_that_go_are_counted(tmp_path: Path) -> None:
+    path, first, second = tmp_path / "review.jsonl", tmp_path / "first.pt", tmp_path / "second.pt"
+    first.write_bytes(saved(pickle.dumps(["first text", "second text", "third text"])))
+    second.write_bytes(saved(pickle.dumps(["first text"])))
+    archive.review(first, path)
+    accept(path, "third text")
+    assert (
+        f"1 row of another file that nobody had accepted is gone from {path}"
+        in called("leaks", second, "--review", path).output
+    )
+    assert "gone" not in called("leaks", second, "--review", path).output
+
+
+def test_where_the_file_cannot_be_written_the_list_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "no folder" / "review.jsonl"
+    done = run("leaks", SHOP, "--review", path)
+    assert (done.returncode, b"Lookup" in done.stdout, str(path) in done.stderr.decode()) == (2, True, True)
+    done = run("leaks", SHOP, "--review", path, "--json")
+    (file,) = json.loads(done.stdout)["files"]
+    assert (done.returncode, len(file["rows"])) == (2, len(archive.review(SHOP).rows))
+
+
+def test_a_result_that_is_refused_names_the_first_texts(tmp_path: Path) -> None:
+    _, printed = redact(tmp_path, "--review", str(tmp_path / "review.jsonl"))
+    assert "left: 5 names ('Lookup', 'Shop', 'goods' and 2 more) that nobody has accepted" in printed
+    assert "`report MODEL --review" in printed
 
 
 def test_a_review_that_changes_nothing_leaves_the_file(tmp_path: Path) -> None:
