@@ -6,7 +6,8 @@ a name that is listed or known in the same file, or a text without letters and l
 is a value.
 
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
-values differ in nothing else. A table from texts to integers is one row, unless many of its entries are odd.
+values differ in nothing else. A text of seven digits or more, however these are grouped, or with a date, is
+shown as it is: what looks like a telephone number is no template, and is not cut into parts. A table from texts to integers is one row, unless many of its entries are odd.
 """
 
 from __future__ import annotations
@@ -72,9 +73,8 @@ TYPES = frozenset(
 VERSION = re.compile(
     r"(?:v|GLIBC(?:XX)?_|CXXABI_|GCC_)?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
 )
-LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
-"""Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
-PART_OF_NAME = re.compile(r"[^\W\d]\w*+|(?:\d[ ./-]?){7,}+\w*+")
+LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./-])\d\d\1\d\d(?!\d)")
+"""Seven digits, perhaps grouped, or a date of six: a telephone number, a date of birth, an account."""
 SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
@@ -97,10 +97,29 @@ def is_telling(text: str) -> bool:
 
 
 def _parts_of_name(text: str) -> list[str]:
-    """The identifiers and long numbers of a name; the number of a storage, which PyTorch makes, is none."""
+    """The identifiers of a name; the number of a storage, which PyTorch makes, is none."""
     if STORAGE.fullmatch(text):
         return []
-    return PART_OF_NAME.findall(SOURCE_ENDING.sub("", text))
+    return IDENTIFIER.findall(SOURCE_ENDING.sub("", text))
+
+
+def _has_private_number(name: str) -> bool:
+    """Whether a name has a long number, which is shown with all that is around it; identifiers are names."""
+    return (
+        LONG_NUMBER.search(name) is not None
+        and IDENTIFIER.fullmatch(name) is None
+        and STORAGE.fullmatch(name) is None
+    )
+
+
+def template_of(text: str) -> str:
+    """A text with ``N`` for its numbers; one with a long number, which may be anybody's, as it is."""
+    return text if LONG_NUMBER.search(text) else NUMBER.sub("N", text)
+
+
+def _is_odd(entry: str) -> bool:
+    """Whether an entry of a table looks unlike a word."""
+    return len(entry) > LONGEST_ENTRY or ODD.search(entry) is not None or LONG_NUMBER.search(entry) is not None
 
 
 def _is_type(text: str) -> bool:
@@ -117,7 +136,7 @@ MOST_NUMBERS = 2
 """Numbers in values that are templates."""
 MOST_ODD, LONGEST_ENTRY = 20, 40
 """Odd entries of a table that is one row, and characters of an entry that is not odd."""
-ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w|(?:\d[ ./-]?){7}")
+ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w")
 ROW_BYTES = 400
 """Bytes of memory that a text costs besides its own."""
 
@@ -185,6 +204,7 @@ class Listing:
         self._values: dict[str, _Found] = {}
         self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
         self._known: set[str] = set()
+        self._shown: set[str] = set()
         self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
@@ -220,7 +240,8 @@ class Listing:
             text = made[1]
         if 'File "' in text:
             self._take_frames(text, count, record, at)
-        elif PROSE.search(text):
+        elif PROSE.search(text) or _has_private_number(text):
+            self._shown.add(text)
             self._add(self._values, text, count, record, at)
         elif text not in self._known:
             self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
@@ -246,7 +267,7 @@ class Listing:
                 self._take_name(name.replace('File "', ""), count, record, at)
 
     def _rows_of_names(self) -> Iterator[ReviewRow]:
-        flat = {NO_WORD.sub("_", name) for name in self._known}
+        flat = {NO_WORD.sub("_", name) for name in self._known | self._shown}
         kept = {}
         for name, found in self._names.items():
             made = OF_INPUTS.fullmatch(name)
@@ -274,7 +295,7 @@ class Listing:
         templates: dict[str, list[str]] = {}
         for text in left:
             template, numbers = NUMBER.subn("N", text)
-            if 0 < numbers <= MOST_NUMBERS:
+            if 0 < numbers <= MOST_NUMBERS and template_of(text) == template:
                 templates.setdefault(template, []).append(text)
         shared = {text for texts in templates.values() if len(texts) > 1 for text in texts}
         yield from _merged("value", left, shared)
@@ -289,7 +310,7 @@ class Listing:
 
     def _take_table(self, table: Mapping[str, int], record: str) -> None:
         """Take a table as one row, or its entries as keys where many are odd."""
-        odd = [text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text)]
+        odd = list(filter(_is_odd, table))
         if len(odd) > MOST_ODD:
             for text in table:
                 self._add(self._keys, text, 1, record, None)
@@ -311,7 +332,7 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
     """Rows of texts, those of a template as one; without ``shared`` each text with a number is a template."""
     rows: dict[tuple[str, bool], _Found] = {}
     for text, found in texts.items():
-        template = NUMBER.sub("N", text) if shared is None or text in shared else text
+        template = template_of(text) if shared is None or text in shared else text
         known = rows.setdefault((template, template != text), _Found(0, found.first))
         known.count += found.count
     for text, is_template in sorted(rows):
@@ -321,7 +342,7 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
 
 def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:
     digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
-    odd = tuple(text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text))
+    odd = tuple(filter(_is_odd, table))
     text = f"table of {len(table):,} entries, SHA-256 {digest[:16]}"
     return ReviewRow(
         "key",
