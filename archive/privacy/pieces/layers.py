@@ -442,7 +442,8 @@ def _meaning(raw: bytes) -> Callable[[re.Match[bytes]], bytes]:
 # --- JSON
 
 JSON = re.compile(
-    rb"[ \t\r\n]*[\[{][ \t\r\n]*(?:(?:-?[0-9][0-9.eE+-]{0,40}|true|false|null)[ \t\r\n]*,[ \t\r\n]*)*+[\[{\"\]}]"
+    rb"[ \t\r\n]*[\[{][ \t\r\n]*"
+    rb"(?:(?:-?[0-9][0-9.eE+-]{0,40}|true|false|null)[ \t\r\n]*,[ \t\r\n]*)*+[\[{\"\]}]"
 )
 """How JSON with strings begins: perhaps with numbers before the first of them, as in ``[1, {"type": …``."""
 NO_JSON = (b"\1", b"\2")

@@ -6,8 +6,9 @@ a name that is listed or known in the same file, or a text without letters and l
 is a value.
 
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
-values differ in nothing else. A text of seven digits or more, however these are grouped, or with a date, is
-shown as it is: what looks like a telephone number is no template, and is not cut into parts. A table from texts to integers is one row, unless many of its entries are odd.
+values differ in nothing else. A text with seven digits, however they are grouped, or with a date, is shown as
+it is: a telephone number is no template, and isn't cut into parts. A table from texts to integers is one row,
+unless many of its entries are odd.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ def template_of(text: str) -> str:
 
 def _is_odd(entry: str) -> bool:
     """Whether an entry of a table looks unlike a word."""
-    return len(entry) > LONGEST_ENTRY or ODD.search(entry) is not None or LONG_NUMBER.search(entry) is not None
+    return (
+        len(entry) > LONGEST_ENTRY or ODD.search(entry) is not None or LONG_NUMBER.search(entry) is not None
+    )
 
 
 def _is_type(text: str) -> bool:

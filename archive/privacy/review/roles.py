@@ -151,11 +151,9 @@ SOURCE_FILE = re.compile(
     r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)(?:\(\d{1,9}\): [\w<>]{1,200}\n?)?|<[\w ]{1,40}>"
 )
 """A source file, with the line and the function of a traced operation."""
-NO_STRING = re.compile(
-    rb"\s*+(?:[\[\]{}:,](?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+)?"
-)
-"""What stands between the strings of JSON: a sign goes before all else, so that a telephone number is none."""
-LONG_NUMBERS = re.compile(rb"(?=[^.]*?[0-9]{7})\[[-0-9, ]++\]")
+NO_STRING = re.compile(rb"\s*+(?:[\[\]{}:,](?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+)?")
+"""What stands between the strings of JSON; it begins with a sign, as no telephone number does."""
+LONG_NUMBERS = re.compile(rb"\[(?=[^.]*?[0-9]{7})[-0-9, ]++\]")
 """A string that is a list of whole numbers, one of them long: keys of a dict."""
 
 
