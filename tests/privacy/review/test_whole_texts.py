@@ -125,7 +125,7 @@ def test_numbers_that_count_are_templates_still() -> None:
 def test_redact_names_no_opcode_behind_a_name(tmp_path: Path) -> None:
     path, value = tmp_path / "x.pt", {"user": "Friedrich", "lr": 0.1, "data": "gs://bucket/x"}
     path.write_bytes(saved(pickle.dumps({"args": Namespace(**value)}, 2)))
-    done = called("redact", path, "-o", tmp_path / "y.pt", "--replace", "gs://bucket/x=gs://bucket/y")
+    done = called("redact", path, "-o", tmp_path / "y.pt", "-c", tmp_path / "y.ptdbg", "--for", "publish")
     assert "Friedrich" in done.output
     assert "Friedrichq" not in done.output
 
