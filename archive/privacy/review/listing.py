@@ -298,7 +298,7 @@ class Listing:
         templates: dict[str, list[str]] = {}
         for text in left:
             template, numbers = NUMBER.subn("N", text)
-            if 0 < numbers <= MOST_NUMBERS and template_of(text) == template:
+            if 0 < numbers <= MOST_NUMBERS and not LONG_NUMBER.search(text):
                 templates.setdefault(template, []).append(text)
         shared = {text for texts in templates.values() if len(texts) > 1 for text in texts}
         yield from _merged("value", left, shared)

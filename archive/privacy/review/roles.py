@@ -93,7 +93,7 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         return PieceTexts(_each_once(texts_between(piece), piece))
     if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
         if is_pickle(data):
-            return PieceTexts(_of_old_header(piece, tables), tables)
+            return PieceTexts(iter(list(_of_old_header(piece, tables))), tables)
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
     of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
     return PieceTexts(iter(of_strings), tables)
@@ -102,14 +102,14 @@ def texts_in(piece: FilePiece) -> PieceTexts:
 def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterator[PlacedText]:
     """The texts of the pickles around the object that ``torch.save`` wrote before 1.6.
 
-    The last is a list of the storages' ids: addresses, which are others each time.
+    What stands after the object is a list of the storages' ids: addresses, which are others each time.
     """
     place = piece.place
     assert isinstance(place, ShiftedPlaces)  # noqa: S101 (its caller)
     for start, stop in pairwise([*place.at, len(piece.bytes)]):
         outer = partial(_shifted, place, start)
         for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, tables):
-            if STORAGE_ID.fullmatch(text.text) is None:
+            if not start or STORAGE_ID.fullmatch(text.text) is None:
                 yield text
 
 
@@ -153,6 +153,8 @@ SOURCE_FILE = re.compile(
 """A source file, with the line and the function of a traced operation."""
 NO_STRING = re.compile(rb"\s*+(?:[\[\]{}:,](?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+)?")
 """What stands between the strings of JSON; it begins with a sign, as no telephone number does."""
+BACKSLASHES = re.compile(r"\\{9,}+")
+"""Those of an escape that was escaped more often than it is undone."""
 LONG_NUMBERS = re.compile(rb"\[(?=[^.]*?[0-9]{7})[-0-9, ]++\]")
 """A string that is a list of whole numbers, one of them long: keys of a dict."""
 
@@ -192,7 +194,8 @@ def _of_strings(
                 inner.setdefault(below, []).append(NestedString(raw, whole))
             elif role:
                 plain = _without_escapes(text) if b"\\" in whole else text
-                yield PlacedText(role, plain, layer.counts[raw], layer.place(raw, 0))
+                is_plain = role == "name" or "".join(plain.split()).isprintable()
+                yield PlacedText(role, plain if is_plain else text, layer.counts[raw], layer.place(raw, 0))
         for below, strings in inner.items():
             stack += [(one, below, depth + 1) for one in layers_within(layer, strings, allowance, 1)]
 
@@ -213,9 +216,9 @@ def _of_bytes(text: str) -> str:
 
 
 def _without_escapes(text: str) -> str:
-    """A text with what its escapes stand for, where that is printable: a name is read before it is cut."""
-    plain = unescaped_text(text.encode(errors="surrogatepass")).decode("utf-8", "backslashreplace")
-    return plain if plain.isprintable() else text
+    """A text with what its escapes stand for: these are no parts of a name."""
+    plain = unescaped_text(BACKSLASHES.sub(r"\\", text).encode(errors="surrogatepass"))
+    return plain.decode("utf-8", "backslashreplace")
 
 
 def _whole(layer: Layer, raw: bytes) -> bytes:

@@ -77,6 +77,15 @@ def test_keys_of_any_script_are_listed_as_they_were_written(depth: int) -> None:
     assert {text for text in found if text not in words} == set()
 
 
+@pytest.mark.parametrize("depth", [DEEPEST, DEEPEST + 2, DEEPEST + 5])
+def test_deeper_they_are_in_some_row(depth: int) -> None:
+    spec = treespec(*KEYS[:4])
+    for _ in range(depth):
+        spec = json.dumps([spec])
+    found = " ".join(new_rows(returning(spec)))
+    assert [key for key in KEYS[:4] if key not in found] == []
+
+
 @pytest.mark.parametrize("write", [ascii, lambda key: key.encode("unicode-escape").decode()])
 def test_escapes_of_python_are_undone_too(write: Callable[[str], str]) -> None:
     found = new_rows(returning(treespec(*(write(key) for key in KEYS[:3]))))
