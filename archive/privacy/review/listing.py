@@ -74,7 +74,7 @@ TYPES = frozenset(
 VERSION = re.compile(
     r"(?:v|GLIBC(?:XX)?_|CXXABI_|GCC_)?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
 )
-LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./-])\d\d\1\d\d(?!\d)")
+LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./_-])\d\d\1\d\d(?!\d)")
 """Seven digits, perhaps grouped, or a date of six: a telephone number, a date of birth, an account."""
 SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
