@@ -89,6 +89,8 @@ RAISED = re.compile(r"\A(?:[A-Z][a-z]+)+(?:Error|Exception): ")
 """Stands before the message of an error in generated code."""
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
 """Names that ``torch.export`` makes of those of parameters, buffers, constants."""
+ADDRESS = re.compile(r"(?:\A|(?<=;))\d{7,20}(?:@\d{1,6})?(?=,[\w.]*+(?:@\d{1,6})?,[\w.]++(?:;|\Z))")
+"""Python's ``id`` of a module in an exported node's stack, ``id,path,class;…``: others in each process."""
 NO_WORD = re.compile(r"\W")
 
 
@@ -238,7 +240,7 @@ class Listing:
     # --- names
 
     def _take_name(self, text: str, count: int, record: str, at: int) -> None:
-        text = text.strip()
+        text = ADDRESS.sub("", text.strip())
         if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
             text = made[1]
         if 'File "' in text:

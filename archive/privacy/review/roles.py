@@ -109,8 +109,12 @@ def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterato
     for start, stop in pairwise([*place.at, len(piece.bytes)]):
         outer = partial(_shifted, place, start)
         for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, tables):
-            if not start or STORAGE_ID.fullmatch(text.text) is None:
+            if text.text not in SYSTEM and (not start or STORAGE_ID.fullmatch(text.text) is None):
                 yield text
+
+
+SYSTEM = {"protocol_version", "little_endian", "type_sizes"}
+"""What the header says of the system, as ``_legacy_save`` of ``torch/serialization.py`` has it."""
 
 
 def _shifted(place: ShiftedPlaces, start: int, position: int) -> int:
@@ -151,8 +155,11 @@ SOURCE_FILE = re.compile(
     r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)(?:\(\d{1,9}\): [\w<>]{1,200}\n?)?|<[\w ]{1,40}>"
 )
 """A source file, with the line and the function of a traced operation."""
-NO_STRING = re.compile(rb"\s*+(?:[\[\]{}:,](?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+)?")
-"""What stands between the strings of JSON; it begins with a sign, as no telephone number does."""
+NO_STRING = re.compile(
+    rb"\s*+(?:[\[\]{}:,](?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+)?|-?(?:NaN|Infinity)"
+)
+"""What stands between the strings of JSON; it begins with a sign, as no telephone number does. Exported
+programs have numbers that aren't finite as strings."""
 BACKSLASHES = re.compile(r"\\{9,}+")
 """Those of an escape that was escaped more often than it is undone."""
 LONG_NUMBERS = re.compile(rb"\[(?=[^.]*?[0-9]{7})[-0-9, ]++\]")
