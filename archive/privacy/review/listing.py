@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.container.serialization_id import RECORD_NAME
+from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.pieces.walker import BETWEEN
 from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.roles import Role, texts_in
@@ -76,7 +77,7 @@ VERSION = re.compile(
 )
 LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./_-])\d\d\1\d\d(?!\d)")
 """Seven digits, perhaps grouped, or a date of six: a telephone number, a date of birth, an account."""
-SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
+SERIALIZATION_ID, PYTHON_ID = re.compile(rb"[0-9]{40}"), re.compile(rb"[0-9]{1,20}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
@@ -223,6 +224,8 @@ class Listing:
             return
         if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
             return  # PyTorch computes it
+        if piece.record == GRAPH_ID and PYTHON_ID.fullmatch(piece.data):
+            return  # another one in each process
         texts = texts_in(piece)
         self.passed_over += texts.passed_over
         for role, text, count, at in texts.texts:

@@ -139,6 +139,24 @@ def test_redact_names_no_opcode_behind_a_name(tmp_path: Path) -> None:
     assert "Friedrichq" not in done.output
 
 
+@pytest.mark.parametrize(
+    "path",
+    [*sorted((FIXTURES / "exported").glob("*.pt2")), *sorted((FIXTURES / "executorch").glob("*.etrecord"))],
+    ids=lambda path: path.name,
+)
+def test_no_row_has_an_id_of_the_process_that_exported(path: Path) -> None:
+    assert [row.text for row in archive.review(path).rows if re.search(r"1[34][0-9]{13}", row.text)] == []
+
+
+def test_a_telephone_number_in_a_stack_of_modules_is_shown() -> None:
+    stack = "L__self__,,Net;140634240803792@1,md.+41 79 123 45 67@1,torch.nn.modules.linear.Linear"
+    program = json.dumps({"metadata": {"nn_module_stack": stack}})
+    rows = new_rows(
+        rewritten(SHOP.read_bytes(), lambda name, data: program.encode() if name == PROGRAM else data)
+    )
+    assert any("+41 79 123 45 67" in text for text in rows)
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("protocol", range(2, 5))
 def test_two_saves_by_an_older_pytorch_have_the_same_rows(protocol: int) -> None:
