@@ -373,11 +373,16 @@ class EscapeLayer(Layer):
 
     def decoded(self, raw: bytes) -> bytes:
         """The string without escapes. A number is a byte, or a character where bytes would be no UTF-8."""
-        return ESCAPE.sub(_meaning(raw), raw)
+        return unescaped_text(raw)
 
     def place(self, raw: bytes, position: int) -> int:
         """The byte of the record that a position in a decoded string comes from."""
         return self._parent.place(self._raws[raw], shift(raw, position, ESCAPE, _meaning(raw)))
+
+
+def unescaped_text(raw: bytes) -> bytes:
+    """A text with what its escapes stand for."""
+    return ESCAPE.sub(_meaning(raw), raw)
 
 
 def escaped(joined: Joined) -> list[int]:
@@ -436,7 +441,11 @@ def _meaning(raw: bytes) -> Callable[[re.Match[bytes]], bytes]:
 
 # --- JSON
 
-JSON = re.compile(rb"[ \t\r\n]*[\[{][ \t\r\n]*[\[{\"\]}]")
+JSON = re.compile(
+    rb"[ \t\r\n]*[\[{][ \t\r\n]*"
+    rb"(?:(?:-?[0-9][0-9.eE+-]{0,40}|true|false|null)[ \t\r\n]*,[ \t\r\n]*)*+[\[{\"\]}]"
+)
+"""How JSON with strings begins: perhaps with numbers before the first of them, as in ``[1, {"type": …``."""
 NO_JSON = (b"\1", b"\2")
 """Controls, which JSON has only as escapes. Bytes of other kinds that begin like JSON may have some."""
 JSON_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(.))", re.DOTALL)

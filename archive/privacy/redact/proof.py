@@ -170,20 +170,20 @@ def _search(
     exact: Forms = {form: sought for form, sought in forms.items() if sought.what not in IN_ANY_CASE}
     whole, small, large = Search(forms), Search(exact), Search(folded)
 
-    def take(piece: FilePiece, data: memoryview, byte: Callable[[int], int]) -> None:
+    def take(piece: FilePiece, data: memoryview, byte: Callable[[int], int], *, as_stored: bool) -> None:
         if piece.in_numbers:
             _note(piece, _hits(whole.found(data, piece.ascii_words), data, forms, tensor=True), proof, byte)
             return
-        _note(piece, _hits(small.found(data), data, exact), proof, byte)
+        _note(piece, _hits(small.found(data), data, exact), proof, byte, as_stored=as_stored)
         if folded:
             with allowance.lent(len(data), "bytes in lower case"):
                 lowered = memoryview(bytes(data).lower())
-                _note(piece, _hits(large.found(lowered), data, folded), proof, byte)
+                _note(piece, _hits(large.found(lowered), data, folded), proof, byte, as_stored=as_stored)
 
     for piece in pieces:
-        take(piece, piece.data, int)
+        take(piece, piece.data, int, as_stored=True)
         if not piece.is_packed:
-            take(piece, memoryview(piece.strings.data), piece.strings.place)
+            take(piece, memoryview(piece.strings.data), piece.strings.place, as_stored=False)
         proof.finder.take(piece)
         if proof.listing is not None:
             proof.listing.take(piece)
@@ -233,14 +233,22 @@ def _hits(
         yield _Hit(at, what, text, around)
 
 
-def _note(piece: FilePiece, hits: Iterable[_Hit], proof: Proof, byte: Callable[[int], int]) -> None:
+def _note(
+    piece: FilePiece,
+    hits: Iterable[_Hit],
+    proof: Proof,
+    byte: Callable[[int], int],
+    *,
+    as_stored: bool = False,
+) -> None:
     """Note what was found in a piece, except lines of the model's code; ``byte`` says where in the piece.
 
-    Bytecode has the strings of code as constants, among them lines of a text in quotes.
+    Bytecode has the strings of code as constants, among them lines of a text in quotes. In bytes as
+    stored a name ends where its string does, which only the strings say: letters after it may be opcodes.
     """
     is_model = is_code(piece.record) or piece.record == BYTECODE
     for at, what, text, around in hits:
-        if around and len(proof.carriers) < MOST_CARRIERS:
+        if around and not as_stored and len(proof.carriers) < MOST_CARRIERS:
             proof.carriers[f"{one_line(decoded(around))} ({one_line(decoded(text))})"] = None
         if is_model and what == "line":
             proof.in_code.add(text)

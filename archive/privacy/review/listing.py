@@ -5,8 +5,10 @@ identifier, or if all of its dotted parts are. A value is known only as a whole:
 a name that is listed or known in the same file, or a text without letters and long numbers. Prose among names
 is a value.
 
-Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are numbers in values that
-differ in nothing else. A table from texts to integers is one row, unless many of its entries are odd.
+Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
+values differ in nothing else. A text with seven digits, however they are grouped, or with a date, is shown as
+it is: a telephone number is no template, and isn't cut into parts. A table from texts to integers is one row,
+unless many of its entries are odd.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.container.serialization_id import RECORD_NAME
+from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.pieces.walker import BETWEEN
 from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.roles import Role, texts_in
@@ -72,10 +75,9 @@ TYPES = frozenset(
 VERSION = re.compile(
     r"(?:v|GLIBC(?:XX)?_|CXXABI_|GCC_)?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
 )
-LONG_NUMBER = re.compile(r"(?:\d[ ./-]?){7}")
-"""Seven digits in a row, perhaps grouped: a telephone number, a date of birth, an account."""
-PART_OF_NAME = re.compile(r"[^\W\d]\w*+|(?:\d[ ./-]?){7,}+\w*+")
-SERIALIZATION_ID = re.compile(rb"[0-9]{40}")
+LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./_-])\d\d\1\d\d(?!\d)")
+"""Seven digits, perhaps grouped, or a date of six: a telephone number, a date of birth, an account."""
+SERIALIZATION_ID, PYTHON_ID = re.compile(rb"[0-9]{40}"), re.compile(rb"[0-9]{1,20}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
 FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
@@ -88,6 +90,8 @@ RAISED = re.compile(r"\A(?:[A-Z][a-z]+)+(?:Error|Exception): ")
 """Stands before the message of an error in generated code."""
 OF_INPUTS = re.compile(r"(?:(?:p|b|c|obj)_|L__self___?)(.+)", re.DOTALL)
 """Names that ``torch.export`` makes of those of parameters, buffers, constants."""
+ADDRESS = re.compile(r"(?:\A|(?<=;))\d{7,20}(?:@\d{1,6})?(?=,[\w.]*+(?:@\d{1,6})?,[\w.]++(?:;|\Z))")
+"""Python's ``id`` of a module in an exported node's stack, ``id,path,class;…``: others in each process."""
 NO_WORD = re.compile(r"\W")
 
 
@@ -97,10 +101,31 @@ def is_telling(text: str) -> bool:
 
 
 def _parts_of_name(text: str) -> list[str]:
-    """The identifiers and long numbers of a name, without the number of a storage, which PyTorch makes."""
+    """The identifiers of a name, without the number of a storage, which PyTorch makes."""
     if STORAGE.fullmatch(text):
         return []
-    return PART_OF_NAME.findall(SOURCE_ENDING.sub("", text))
+    return IDENTIFIER.findall(SOURCE_ENDING.sub("", text))
+
+
+def _has_private_number(name: str) -> bool:
+    """Whether a name has a long number, which is shown with all that is around it; identifiers are names."""
+    return (
+        LONG_NUMBER.search(name) is not None
+        and IDENTIFIER.fullmatch(name) is None
+        and STORAGE.fullmatch(name) is None
+    )
+
+
+def template_of(text: str) -> str:
+    """A text with ``N`` for its numbers; one with a long number, which may be anybody's, as it is."""
+    return text if LONG_NUMBER.search(text) else NUMBER.sub("N", text)
+
+
+def _is_odd(entry: str) -> bool:
+    """Whether an entry of a table looks unlike a word."""
+    return (
+        len(entry) > LONGEST_ENTRY or ODD.search(entry) is not None or LONG_NUMBER.search(entry) is not None
+    )
 
 
 def _is_type(text: str) -> bool:
@@ -117,7 +142,7 @@ MOST_NUMBERS = 2
 """Numbers in values that are templates."""
 MOST_ODD, LONGEST_ENTRY = 20, 40
 """Odd entries of a table that is one row, and characters of an entry that is not odd."""
-ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w|(?:\d[ ./-]?){7}")
+ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w")
 ROW_BYTES = 400
 """Bytes of memory that a text takes besides its own."""
 
@@ -185,6 +210,7 @@ class Listing:
         self._values: dict[str, _Found] = {}
         self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
         self._known: set[str] = set()
+        self._shown: set[str] = set()
         self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
@@ -198,6 +224,8 @@ class Listing:
             return
         if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
             return  # PyTorch computes it
+        if piece.record == GRAPH_ID and PYTHON_ID.fullmatch(piece.data):
+            return  # another one in each process
         texts = texts_in(piece)
         self.passed_over += texts.passed_over
         for role, text, count, at in texts.texts:
@@ -215,12 +243,13 @@ class Listing:
     # --- names
 
     def _take_name(self, text: str, count: int, record: str, at: int) -> None:
-        text = text.strip()
+        text = ADDRESS.sub("", text.strip())
         if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
             text = made[1]
         if 'File "' in text:
             self._take_frames(text, count, record, at)
-        elif PROSE.search(text):
+        elif PROSE.search(text) or _has_private_number(text):
+            self._shown.add(text)
             self._add(self._values, text, count, record, at)
         elif text not in self._known:
             self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
@@ -246,7 +275,7 @@ class Listing:
                 self._take_name(name.replace('File "', ""), count, record, at)
 
     def _rows_of_names(self) -> Iterator[ReviewRow]:
-        flat = {NO_WORD.sub("_", name) for name in self._known}
+        flat = {NO_WORD.sub("_", name) for name in self._known | self._shown}
         kept = {}
         for name, found in self._names.items():
             made = OF_INPUTS.fullmatch(name)
@@ -274,7 +303,7 @@ class Listing:
         templates: dict[str, list[str]] = {}
         for text in left:
             template, numbers = NUMBER.subn("N", text)
-            if 0 < numbers <= MOST_NUMBERS:
+            if 0 < numbers <= MOST_NUMBERS and not LONG_NUMBER.search(text):
                 templates.setdefault(template, []).append(text)
         shared = {text for texts in templates.values() if len(texts) > 1 for text in texts}
         yield from _merged("value", left, shared)
@@ -289,7 +318,7 @@ class Listing:
 
     def _take_table(self, table: Mapping[str, int], record: str) -> None:
         """Take a table as one row, or its entries as keys where many are odd."""
-        odd = [text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text)]
+        odd = list(filter(_is_odd, table))
         if len(odd) > MOST_ODD:
             for text in table:
                 self._add(self._keys, text, 1, record, None)
@@ -311,7 +340,7 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
     """Rows of texts, those of a template as one; without ``shared`` each text with a number is a template."""
     rows: dict[tuple[str, bool], _Found] = {}
     for text, found in texts.items():
-        template = NUMBER.sub("N", text) if shared is None or text in shared else text
+        template = template_of(text) if shared is None or text in shared else text
         known = rows.setdefault((template, template != text), _Found(0, found.first))
         known.count += found.count
     for text, is_template in sorted(rows):
@@ -321,7 +350,7 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
 
 def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:
     digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
-    odd = tuple(text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text))
+    odd = tuple(filter(_is_odd, table))
     text = f"table of {len(table):,} entries, SHA-256 {digest[:16]}"
     return ReviewRow(
         "key",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 23
 """Bytes of a pickle that is read; texts of a larger one are values."""
-NUMBER = re.compile(r"[0-9]{1,20}(?:\.storage)?")
+STORAGE_ID = re.compile(r"[0-9]{1,20}(?:\.storage)?")
 """What names a storage: a count, or the address that it had."""
 FEWEST_ENTRIES = 100
 """Entries of a table from texts to integers, such as a vocabulary."""
@@ -166,7 +166,7 @@ def _take_id(arguments: Sequence[object], roles: PickleRoles) -> None:
     while stack:
         value = stack.pop()
         if isinstance(value, str):
-            (roles.numbers if NUMBER.fullmatch(value) else roles.names).add(value)
+            (roles.numbers if STORAGE_ID.fullmatch(value) else roles.names).add(value)
         elif isinstance(value, Global):
             _add_global(value, roles)
         elif isinstance(value, PyValue) and value.what == "tuple":

@@ -12,20 +12,23 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide
-from archive.privacy.pieces.pickle_strings import PickleLayer
+from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide, unescaped_text
+from archive.privacy.pieces.pickle_strings import PickleLayer, is_pickle
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
 from archive.privacy.review.pickled import (
     FEWEST_ENTRIES,
+    STORAGE_ID,
     PickleRoles,
     constants_of_bytecode,
     roles_of_pickle,
@@ -89,9 +92,33 @@ def texts_in(piece: FilePiece) -> PieceTexts:
     if is_between(piece):
         return PieceTexts(_each_once(texts_between(piece), piece))
     if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
+        if is_pickle(data):
+            return PieceTexts(iter(list(_of_old_header(piece, tables))), tables)
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
     of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
     return PieceTexts(iter(of_strings), tables)
+
+
+def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterator[PlacedText]:
+    """The texts of the pickles around the object that ``torch.save`` wrote before 1.6.
+
+    What stands after the object is a list of the storages' ids: addresses, which are others each time.
+    """
+    place = piece.place
+    assert isinstance(place, ShiftedPlaces)  # noqa: S101 (its caller)
+    for start, stop in pairwise([*place.at, len(piece.bytes)]):
+        outer = partial(_shifted, place, start)
+        for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, tables):
+            if text.text not in SYSTEM and (not start or STORAGE_ID.fullmatch(text.text) is None):
+                yield text
+
+
+SYSTEM = {"protocol_version", "little_endian", "type_sizes"}
+"""What the header says of the system, as ``_legacy_save`` of ``torch/serialization.py`` has it."""
+
+
+def _shifted(place: ShiftedPlaces, start: int, position: int) -> int:
+    return place(start + position)
 
 
 PYTHON_KINDS = {RecordKind.CODE, RecordKind.PYTHON}
@@ -128,8 +155,15 @@ SOURCE_FILE = re.compile(
     r"[^\s\"']{1,400}\.(?:py|cpp|h|cu|pyi)(?:\(\d{1,9}\): [\w<>]{1,200}\n?)?|<[\w ]{1,40}>"
 )
 """A source file, with the line and the function of a traced operation."""
-NO_STRING = re.compile(rb"(?![0-9]++\Z)(?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+")
-"""What stands between the strings of JSON."""
+NO_STRING = re.compile(
+    rb"\s*+(?:[\[\]{}:,](?:[\s\[\]{}:,0-9.eE+-]++|true|false|null|NaN|Infinity)*+)?|-?(?:NaN|Infinity)"
+)
+"""What stands between the strings of JSON; it begins with a sign, as no telephone number does. Exported
+programs have numbers that aren't finite as strings."""
+BACKSLASHES = re.compile(r"\\{9,}+")
+"""Those of an escape that was escaped more often than it is undone."""
+LONG_NUMBERS = re.compile(rb"\[(?=[^.]*?[0-9]{7})[-0-9, ]++\]")
+"""A string that is a list of whole numbers, one of them long: keys of a dict."""
 
 
 def _of_strings(
@@ -155,7 +189,7 @@ def _of_strings(
             nested.update(number for number, whole in enumerate(wholes) if has_wide(whole))
         inner: dict[RecordKind, list[NestedString]] = {}
         for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):
-            if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw):
+            if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw) and not LONG_NUMBERS.fullmatch(raw):
                 continue
             text = whole.decode("utf-8", "backslashreplace")
             role = role_of(text, layer.counts[raw])
@@ -166,7 +200,9 @@ def _of_strings(
                 below = kind_of_layer if role == "name" else RecordKind.OTHER
                 inner.setdefault(below, []).append(NestedString(raw, whole))
             elif role:
-                yield PlacedText(role, text, layer.counts[raw], layer.place(raw, 0))
+                plain = _without_escapes(text) if b"\\" in whole else text
+                is_plain = role == "name" or "".join(plain.split()).isprintable()
+                yield PlacedText(role, plain if is_plain else text, layer.counts[raw], layer.place(raw, 0))
         for below, strings in inner.items():
             stack += [(one, below, depth + 1) for one in layers_within(layer, strings, allowance, 1)]
 
@@ -184,6 +220,12 @@ def _of_bytes(text: str) -> str:
                     return wide
         return data.decode()
     return text
+
+
+def _without_escapes(text: str) -> str:
+    """A text with what its escapes stand for: these are no parts of a name."""
+    plain = unescaped_text(BACKSLASHES.sub(r"\\", text).encode(errors="surrogatepass"))
+    return plain.decode("utf-8", "backslashreplace")
 
 
 def _whole(layer: Layer, raw: bytes) -> bytes:
