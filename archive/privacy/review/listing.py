@@ -6,12 +6,14 @@ a name that is listed or known in the same file, or a text without letters and l
 is a value.
 
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
-values differ in nothing else. A table from texts to integers is one row, unless many of its entries are odd.
+values differ in nothing else. The table of a tokenizer is one row, unless many of its entries are odd, and so are the
+pairs that it merges; entries of any other table are keys.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,7 @@ from archive.privacy.review.roles import Role, texts_in
 from archive.privacy.review.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
@@ -118,6 +120,23 @@ MOST_NUMBERS = 2
 MOST_ODD, LONGEST_ENTRY = 20, 40
 """Odd entries of a table that is one row, and characters of an entry that is not odd."""
 ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w|(?:\d[ ./-]?){7}")
+LIKE_NAME = re.compile(r"\w['\u2019]\w|[a-z][A-Z]")
+"""Part of a name: an apostrophe, or a capital within a word."""
+MOST_SHOWN = 50
+MANY_ENTRIES, FEWEST_LETTERS, SHARE_OF_MARKS = 1000, 20, 0.05
+"""Of a table of a tokenizer: entries; or entries of one letter; or the part with a mark of parts of words."""
+MARK = re.compile(r"[\u0120\u2581]|##|.*(?:</w>|@@)\Z", re.DOTALL)
+"""What tells a part of a word from a whole one, in the entries of tokenizers."""
+BYTES_MARK = "\u0120"
+"""The blank of tokenizers whose entries are bytes, each written as some letter."""
+FEWEST_OF_KIND = 0.1
+"""The part of entries that letters beyond ASCII, or of ASCII, are in where these are odd."""
+FEWEST_MERGES, MERGES = 1000, "merges"
+"""Pairs that are one row, and their word in it."""
+MARKS = "\u0120\u2581"
+NOT_ASCII, ASCII_WORD = re.compile(r"[^\W\d_\x00-\x7f]"), re.compile(r"[A-Za-z]{3}")
+MOST_PLACES, NEAR = 1000, 32
+"""Places at which the beginning of a table is looked for, and bytes from an entry to the next."""
 ROW_BYTES = 400
 """Bytes of memory that a text costs besides its own."""
 
@@ -129,7 +148,8 @@ class ReviewTable:
     Attributes:
         entries: how many it has.
         digest: SHA-256 of its texts, in hex, each with a newline, in their order.
-        odd: entries that look unlike a word: with blanks, slashes, ``@``, long numbers, or very long.
+        odd: entries that look unlike parts of words, at most 50: with blanks, slashes, ``@``, long numbers,
+            very long ones; then those with capitals within, apostrophes, letters of other scripts.
     """
 
     entries: int
@@ -183,7 +203,8 @@ class Listing:
         self._names: dict[str, _Found] = {}
         self._keys: dict[str, _Found] = {}
         self._values: dict[str, _Found] = {}
-        self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
+        self._tables: dict[str, ReviewRow] = {}
+        self._entries: set[str] = set()
         self._known: set[str] = set()
         self.passed_over = self.numbers = 0
 
@@ -206,7 +227,7 @@ class Listing:
             elif is_telling(text) or (role == "key" and text):
                 self._add(self._keys if role == "key" else self._values, text, count, piece.record, at)
         for table in texts.tables:
-            self._take_table(table, piece.record)
+            self._take_table(table, piece)
 
     def rows(self) -> list[ReviewRow]:
         """The rows: names, keys, values, each sorted."""
@@ -259,7 +280,7 @@ class Listing:
     def _rows_of_keys(self) -> Iterator[ReviewRow]:
         left = {text: found for text, found in self._keys.items() if not self._is_known_key(text)}
         yield from _merged("key", left)
-        yield from (_row_of_table(table, record) for table, record in self._tables.values())
+        yield from self._tables.values()
 
     def _is_known_key(self, text: str) -> bool:
         if not is_telling(text) or text in self._known:
@@ -271,6 +292,11 @@ class Listing:
 
     def _rows_of_values(self) -> Iterator[ReviewRow]:
         left = {text: found for text, found in self._values.items() if not self._is_known_value(text)}
+        merges = [text for text in left if self._is_merge(text)]
+        if len(merges) >= FEWEST_MERGES:
+            yield _row_of_table("value", MERGES, merges, left[merges[0]].first)
+            for text in merges:
+                del left[text]
         templates: dict[str, list[str]] = {}
         for text in left:
             template, numbers = NUMBER.subn("N", text)
@@ -287,15 +313,26 @@ class Listing:
             return True
         return _is_type(plain) or (VERSION.fullmatch(plain) is not None and LONG_NUMBER.search(plain) is None)
 
-    def _take_table(self, table: Mapping[str, int], record: str) -> None:
-        """Take a table as one row, or its entries as keys where many are odd."""
-        odd = [text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text)]
-        if len(odd) > MOST_ODD:
+    def _is_merge(self, text: str) -> bool:
+        """Whether a text is two entries of a table that are an entry together, too."""
+        one, _, other = text.partition(" ")
+        return one in self._entries and other in self._entries and one + other in self._entries
+
+    def _take_table(self, table: Mapping[str, int], piece: FilePiece) -> None:
+        """Take the table of a tokenizer as one row, or else its entries as keys."""
+        at = _place_of_table(piece.bytes, list(table))
+        if not _is_of_tokenizer(table) or sum(map(_is_odd, table)) > MOST_ODD:
             for text in table:
-                self._add(self._keys, text, 1, record, None)
+                self._add(self._keys, text, 1, piece.record, None if at is None else piece.place(at))
             return
-        digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
-        self._tables.setdefault(digest, (table, record))
+        first = one_line(piece.record) or BETWEEN
+        row = _row_of_table(
+            "key", "entries", table, first if at is None else f"{first}, byte {piece.place(at):,}"
+        )
+        if row.text not in self._tables:
+            self._allowance.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
+            self._entries.update(table)
+            self._tables[row.text] = row
 
     def _add(self, found: dict[str, _Found], text: str, count: int, record: str, at: int | None) -> None:
         known = found.get(text)
@@ -319,15 +356,52 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
         yield ReviewRow(role, text, is_template, found.count, found.first)
 
 
-def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:
-    digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
-    odd = tuple(text for text in table if len(text) > LONGEST_ENTRY or ODD.search(text))
-    text = f"table of {len(table):,} entries, SHA-256 {digest[:16]}"
-    return ReviewRow(
-        "key",
-        text,
-        template=False,
-        count=1,
-        first=one_line(record) or BETWEEN,
-        table=ReviewTable(len(table), digest, odd),
-    )
+# --- tables
+
+
+def _is_odd(text: str) -> bool:
+    return len(text) > LONGEST_ENTRY or ODD.search(text) is not None
+
+
+def _is_of_tokenizer(table: Mapping[str, int]) -> bool:
+    marked = sum(MARK.match(text) is not None for text in table)
+    letters = sum(len(text) == 1 for text in table)
+    return len(table) >= MANY_ENTRIES or letters >= FEWEST_LETTERS or marked >= SHARE_OF_MARKS * len(table)
+
+
+def _odd_entries(texts: Collection[str]) -> list[str]:
+    """Entries that may be names, the oddest first."""
+    odd = [text for text in texts if _is_odd(text)]
+    like_name = {text for text in texts if LIKE_NAME.search(text)}
+    if not any(text.startswith(BYTES_MARK) for text in texts):
+        plain = {text: MARK.sub("", text, 1) if text[:1] in MARKS else text for text in texts}
+        foreign = {text for text, word in plain.items() if not word.isascii() and NOT_ASCII.search(word)}
+        latin = {text for text in texts if ASCII_WORD.search(text)} - foreign
+        for some in (foreign, latin):
+            if len(some) < FEWEST_OF_KIND * len(texts):
+                like_name |= some
+    return odd + [text for text in texts if text in like_name and not _is_odd(text)]
+
+
+def _place_of_table(data: bytes, texts: list[str]) -> int | None:
+    """The byte of the first entry that the second is near, as a pickle or JSON has it; None if it is not so."""
+    first, second = (text.encode(errors="surrogatepass") for text in texts[:2])
+    for begin in (b'"', b"X" + struct.pack("<I", len(first)), b"\x8c" + bytes([len(first) & 0xFF])):
+        at = data.find(begin + first)
+        for _ in range(MOST_PLACES):
+            if at < 0:
+                break
+            end = at + len(begin) + len(first)
+            if second in data[end : end + len(second) + NEAR]:
+                return at + len(begin)
+            at = data.find(begin + first, end)
+    return None
+
+
+def _row_of_table(role: Role, what: str, texts: Collection[str], first: str) -> ReviewRow:
+    digest = sha256("".join(f"{text}\n" for text in texts).encode(errors="backslashreplace")).hexdigest()
+    odd = [] if what == MERGES else _odd_entries(texts)
+    more = f", {len(odd) - MOST_SHOWN:,} more odd ones" if len(odd) > MOST_SHOWN else ""
+    text = f"table of {len(texts):,} {what}{more}, SHA-256 {digest[:16]}"
+    table = ReviewTable(len(texts), digest, tuple(odd[:MOST_SHOWN]))
+    return ReviewRow(role, text, template=False, count=1, first=first, table=table)

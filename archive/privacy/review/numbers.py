@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UTF_8, LATIN_1, BFLOAT = "utf-8", "u1", "bfloat16"
-FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, "<u2": 2, "<f2": 2, BFLOAT: 2, UTF_8: 4, LATIN_1: 1}
-"""What numbers may be, the widest first, with the most bytes of a letter."""
+FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, UTF_8: 4, "<u2": 2, "<f2": 2, BFLOAT: 2, LATIN_1: 1}
+"""What numbers may be, with the most bytes of a letter: the widest first, for text in bytes has large ones;
+and UTF-8 before those of 16 bits, as two letters of ASCII are one of Chinese."""
 NARROW = 2
 """Bytes of numbers of which a few are letters by chance."""
 FEWEST, FEWEST_BY_CHANCE = 4, 6
@@ -114,6 +115,8 @@ def _text(numbers: np.ndarray, form: str) -> str | None:
         return None
     text, is_narrow = codes[is_letter], FORMS[form] <= NARROW
     if form == UTF_8:
+        if not _are_parts(is_letter, 2):  # it is UTF-16
+            return None
         found = len("".join(map(chr, text.tolist())).encode())
     elif not is_narrow:
         found += np.count_nonzero((text >= KOREAN.start) & (text < KOREAN.stop))
@@ -138,11 +141,15 @@ def _letters() -> np.ndarray:
 
 def _are_between(others: np.ndarray, is_letter: np.ndarray, form: str) -> bool:
     """Whether numbers that are no letters are of few kinds, and nearly all letters are in parts between."""
-    if len(np.unique(others)) > (MOST_OF_BYTES if form in {UTF_8, LATIN_1} else MOST_KINDS):
-        return False
+    most = MOST_OF_BYTES if form in {UTF_8, LATIN_1} else MOST_KINDS
+    return len(np.unique(others)) <= most and _are_parts(is_letter, FEWEST)
+
+
+def _are_parts(is_letter: np.ndarray, shortest: int) -> bool:
+    """Whether nearly all letters stand in parts that are not shorter."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], is_letter, [0]))))
     lengths = edges[1::2] - edges[::2]
-    return bool(lengths[lengths >= FEWEST].sum() >= SHARE * lengths.sum())
+    return bool(lengths[lengths >= shortest].sum() >= SHARE * lengths.sum())
 
 
 def _is_of_script(codes: np.ndarray, *, is_narrow: bool) -> bool:
