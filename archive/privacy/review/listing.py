@@ -6,12 +6,13 @@ a name that is listed or known in the same file, or a text without letters and l
 is a value.
 
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
-values differ in nothing else. The table of a tokenizer is one row, unless many of its entries are odd, and so are the
-pairs that it merges; entries of any other table are keys.
+values differ in nothing else. The table of a tokenizer is one row, unless many of its entries are odd, and so
+are the pairs that it merges; entries of any other table are keys.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from hashlib import sha256
@@ -203,7 +204,7 @@ class Listing:
         self._names: dict[str, _Found] = {}
         self._keys: dict[str, _Found] = {}
         self._values: dict[str, _Found] = {}
-        self._tables: dict[str, ReviewRow] = {}
+        self._tables: dict[ReviewTable | None, ReviewRow] = {}
         self._entries: set[str] = set()
         self._known: set[str] = set()
         self.passed_over = self.numbers = 0
@@ -325,14 +326,13 @@ class Listing:
             for text in table:
                 self._add(self._keys, text, 1, piece.record, None if at is None else piece.place(at))
             return
-        first = one_line(piece.record) or BETWEEN
-        row = _row_of_table(
-            "key", "entries", table, first if at is None else f"{first}, byte {piece.place(at):,}"
-        )
-        if row.text not in self._tables:
+        place = one_line(piece.record) or BETWEEN
+        place = place if at is None else f"{place}, byte {piece.place(at):,}"
+        row = _row_of_table("key", "entries", table, place)
+        if row.table not in self._tables:
             self._allowance.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
             self._entries.update(table)
-            self._tables[row.text] = row
+            self._tables[row.table] = row
 
     def _add(self, found: dict[str, _Found], text: str, count: int, record: str, at: int | None) -> None:
         known = found.get(text)
@@ -384,17 +384,19 @@ def _odd_entries(texts: Collection[str]) -> list[str]:
 
 
 def _place_of_table(data: bytes, texts: list[str]) -> int | None:
-    """The byte of the first entry that the second is near, as a pickle or JSON has it; None if it is not so."""
+    """The byte of the first entry that the second is near, as a pickle or JSON has it; None if none is."""
     first, second = (text.encode(errors="surrogatepass") for text in texts[:2])
-    for begin in (b'"', b"X" + struct.pack("<I", len(first)), b"\x8c" + bytes([len(first) & 0xFF])):
-        at = data.find(begin + first)
+    of_json = [json.dumps(text)[1:-1].encode() for text in texts[:2]]
+    begins = [b'"', b"X" + struct.pack("<I", len(first)), b"\x8c" + bytes([len(first) & 0xFF])]
+    for begin, one, other in [(b'"', *of_json), *((begin, first, second) for begin in begins)]:
+        at = data.find(begin + one)
         for _ in range(MOST_PLACES):
             if at < 0:
                 break
-            end = at + len(begin) + len(first)
-            if second in data[end : end + len(second) + NEAR]:
+            end = at + len(begin) + len(one)
+            if other in data[end : end + len(other) + NEAR]:
                 return at + len(begin)
-            at = data.find(begin + first, end)
+            at = data.find(begin + one, end)
     return None
 
 

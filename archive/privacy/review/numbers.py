@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UTF_8, LATIN_1, BFLOAT = "utf-8", "u1", "bfloat16"
-FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, UTF_8: 4, "<u2": 2, "<f2": 2, BFLOAT: 2, LATIN_1: 1}
+FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, UTF_8: 4, "<f2": 2, BFLOAT: 2, "<u2": 2, LATIN_1: 1}
 """What numbers may be, with the most bytes of a letter: the widest first, for text in bytes has large ones;
-and UTF-8 before those of 16 bits, as two letters of ASCII are one of Chinese."""
+and integers of 16 bits late, as two letters of ASCII, or half a float, are one of Chinese."""
 NARROW = 2
 """Bytes of numbers of which a few are letters by chance."""
 FEWEST, FEWEST_BY_CHANCE = 4, 6
