@@ -19,10 +19,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-UTF_8, LATIN_1, BFLOAT = "utf-8", "u1", "bfloat16"
-FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, UTF_8: 4, "<f2": 2, BFLOAT: 2, "<u2": 2, LATIN_1: 1}
+UTF_8, LATIN_1, HALF, BFLOAT = "utf-8", "u1", "<f2", "bfloat16"
+FORMS = {"<i8": 8, "<i4": 4, "<f8": 8, "<f4": 4, UTF_8: 4, HALF: 2, BFLOAT: 2, "<u2": 2, LATIN_1: 1}
 """What numbers may be, with the most bytes of a letter: the widest first, for text in bytes has large ones;
-and integers of 16 bits late, as two letters of ASCII, or half a float, are one of Chinese."""
+and integers of 16 bits late, as two letters of ASCII are one of Chinese. Floats of 16 bits look like UTF-8,
+so both readings are listed."""
 NARROW = 2
 """Bytes of numbers of which a few are letters by chance."""
 FEWEST, FEWEST_BY_CHANCE = 4, 6
@@ -57,12 +58,17 @@ def texts_of_numbers(storage: memoryview) -> Iterator[str]:
     data = bytes(storage[:MOST_BYTES])
     at = _end_of_padding(data)
     begin = data[at : at + 8 * LOOKED_AT]
+    is_found = False
     for form, width in FORMS.items():
+        if is_found and form != HALF:
+            return
         if _text(_numbers(begin[: width * LOOKED_AT], form), form) is not None:
             text = _text(_numbers(data, form), form)
             if text is not None:
                 yield from filter(None, text.split("\0"))
-                return
+                is_found = True
+    if is_found:
+        return
     is_printed = data.translate(PRINTED)
     at = is_printed.find(SHORTEST_RUN)
     while at >= 0:
@@ -95,7 +101,7 @@ def _numbers(data: bytes, form: str) -> np.ndarray:
         is_text = text.count(NO_LETTER) <= (1 - SHARE) * len(text) + CUT
         return np.frombuffer(text.encode("utf-32-le") if is_text else b"", "<u4")
     numbers = np.frombuffer(data, form, len(data) // np.dtype(form).itemsize)
-    return numbers.astype("<f4") if form == "<f2" else numbers
+    return numbers.astype("<f4") if form == HALF else numbers
 
 
 @np.errstate(invalid="ignore")
@@ -119,7 +125,7 @@ def _text(numbers: np.ndarray, form: str) -> str | None:
             return None
         found = len("".join(map(chr, text.tolist())).encode())
     elif not is_narrow:
-        found += np.count_nonzero((text >= KOREAN.start) & (text < KOREAN.stop))
+        found += int(np.count_nonzero((text >= KOREAN.start) & (text < KOREAN.stop)))
     fewest = FEWEST if is_nearly_all and not is_narrow else FEWEST_BY_CHANCE
     if found < fewest or not _is_of_script(text, is_narrow=is_narrow):
         return None
