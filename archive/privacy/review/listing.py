@@ -126,16 +126,15 @@ LIKE_NAME = re.compile(r"\w['\u2019]\w|[a-z][A-Z]")
 MOST_SHOWN = 50
 MANY_ENTRIES, FEWEST_LETTERS, SHARE_OF_MARKS = 1000, 20, 0.05
 """Of a table of a tokenizer: entries; or entries of one letter; or the part with a mark of parts of words."""
-MARK = re.compile(r"[\u0120\u2581]|##|.*(?:</w>|@@)\Z", re.DOTALL)
+MARKS, END_MARKS = ("\u0120", "\u2581", "##"), ("</w>", "@@")
 """What tells a part of a word from a whole one, in the entries of tokenizers."""
-BYTES_MARK = "\u0120"
+BYTES_MARK = MARKS[0]
 """The blank of tokenizers whose entries are bytes, each written as some letter."""
 FEWEST_OF_KIND = 0.1
 """The part of entries that letters beyond ASCII, or of ASCII, are in where these are odd."""
 FEWEST_MERGES, MERGES = 1000, "merges"
 """Pairs that are one row, and their word in it."""
-MARKS = "\u0120\u2581"
-NOT_ASCII, ASCII_WORD = re.compile(r"[^\W\d_\x00-\x7f]"), re.compile(r"[A-Za-z]{3}")
+NOT_ASCII, ASCII_WORD = re.compile(r"(?![\x00-\x7f])[^\W\d_]"), re.compile(r"[A-Za-z]{3}")
 MOST_PLACES, NEAR = 1000, 32
 """Places at which the beginning of a table is looked for, and bytes from an entry to the next."""
 ROW_BYTES = 400
@@ -364,7 +363,7 @@ def _is_odd(text: str) -> bool:
 
 
 def _is_of_tokenizer(table: Mapping[str, int]) -> bool:
-    marked = sum(MARK.match(text) is not None for text in table)
+    marked = sum(text.startswith(MARKS) or text.endswith(END_MARKS) for text in table)
     letters = sum(len(text) == 1 for text in table)
     return len(table) >= MANY_ENTRIES or letters >= FEWEST_LETTERS or marked >= SHARE_OF_MARKS * len(table)
 
@@ -374,8 +373,7 @@ def _odd_entries(texts: Collection[str]) -> list[str]:
     odd = [text for text in texts if _is_odd(text)]
     like_name = {text for text in texts if LIKE_NAME.search(text)}
     if not any(text.startswith(BYTES_MARK) for text in texts):
-        plain = {text: MARK.sub("", text, 1) if text[:1] in MARKS else text for text in texts}
-        foreign = {text for text, word in plain.items() if not word.isascii() and NOT_ASCII.search(word)}
+        foreign = {text for text in texts if not text.isascii() and NOT_ASCII.search(text)}
         latin = {text for text in texts if ASCII_WORD.search(text)} - foreign
         for some in (foreign, latin):
             if len(some) < FEWEST_OF_KIND * len(texts):
