@@ -125,7 +125,8 @@ LIKE_NAME = re.compile(r"\w['\u2019]\w|[a-z][A-Z]")
 """Part of a name: an apostrophe, or a capital within a word."""
 MOST_SHOWN = 50
 MANY_ENTRIES, FEWEST_LETTERS, SHARE_OF_MARKS = 1000, 20, 0.05
-"""Of a table of a tokenizer: entries; or entries of one letter; or the part with a mark of parts of words."""
+"""Of a table of a tokenizer: entries, if most begin with no capital; or entries of one letter; or the part with
+a mark of parts of words."""
 MARKS, END_MARKS = ("\u0120", "\u2581", "##"), ("</w>", "@@")
 """What tells a part of a word from a whole one, in the entries of tokenizers."""
 BYTES_MARK = MARKS[0]
@@ -365,7 +366,10 @@ def _is_odd(text: str) -> bool:
 def _is_of_tokenizer(table: Mapping[str, int]) -> bool:
     marked = sum(text.startswith(MARKS) or text.endswith(END_MARKS) for text in table)
     letters = sum(len(text) == 1 for text in table)
-    return len(table) >= MANY_ENTRIES or letters >= FEWEST_LETTERS or marked >= SHARE_OF_MARKS * len(table)
+    if letters >= FEWEST_LETTERS or marked >= SHARE_OF_MARKS * len(table):
+        return True
+    names = sum(text[:1].isupper() for text in table)
+    return len(table) >= MANY_ENTRIES and names < len(table) / 2
 
 
 def _odd_entries(texts: Collection[str]) -> list[str]:

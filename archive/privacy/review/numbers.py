@@ -35,7 +35,7 @@ SHARE, SHARE_OF_SCRIPT, SHARE_OF_ASCII = 0.9, 0.8, 0.5
 """Where numbers are a text: the part of them that are letters or signs; of these the part that are letters of
 ASCII, digits, blanks, or letters of one other script; or the part of ASCII only, where others are Latin."""
 LONGEST_ORDERED = 8
-"""As many numbers that only grow are no text."""
+"""As many numbers that never fall are no text."""
 CUT = 3
 """Bytes of a letter of UTF-8 that is cut at an end of what is looked at."""
 MOST_BYTES, LOOKED_AT = 1 << 20, 1 << 8
@@ -130,7 +130,7 @@ def _text(numbers: np.ndarray, form: str) -> str | None:
     if found < fewest or not _is_of_script(text, is_narrow=is_narrow):
         return None
     steps = np.unique(np.diff(text))
-    if len(steps) == 1 or (len(text) >= LONGEST_ORDERED and steps[0] > 0):
+    if len(steps) == 1 or (len(text) >= LONGEST_ORDERED and steps[0] >= 0):
         return None
     return "".join(map(chr, np.where(is_letter, codes, 0).tolist()))
 

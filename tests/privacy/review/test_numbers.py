@@ -87,6 +87,8 @@ def test_random_numbers_are_no_texts(seed: int) -> None:
         assert listed(numbers.integers(0, 256, size * 16, np.uint8).tobytes()) == ""
         assert listed(numbers.integers(-(1 << 62), 1 << 62, size).tobytes()) == ""
     assert listed(np.arange(20000, 21000).tobytes()) == ""
+    signs = numbers.choice(np.arange(0x4E00, 0x9FA0), 20, replace=False)
+    assert (listed(np.sort(signs).tobytes()), listed(signs.tobytes()) != "") == ("", True)
     assert listed(np.sort(numbers.integers(100, 60000, 500)).tobytes()) == ""
 
 
