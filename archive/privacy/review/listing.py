@@ -125,8 +125,8 @@ LIKE_NAME = re.compile(r"\w['\u2019]\w|[a-z][A-Z]")
 """Part of a name: an apostrophe, or a capital within a word."""
 MOST_SHOWN = 50
 MANY_ENTRIES, FEWEST_LETTERS, SHARE_OF_MARKS = 1000, 20, 0.05
-"""Of a table of a tokenizer: entries, if most begin with no capital; or entries of one letter; or the part with
-a mark of parts of words."""
+"""Of a table of a tokenizer: entries, if most begin with no capital; or entries of one letter; or the part
+with a mark of parts of words."""
 MARKS, END_MARKS = ("\u0120", "\u2581", "##"), ("</w>", "@@")
 """What tells a part of a word from a whole one, in the entries of tokenizers."""
 BYTES_MARK = MARKS[0]
