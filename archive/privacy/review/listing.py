@@ -7,13 +7,15 @@ is a value.
 
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
 values differ in nothing else. A text with seven digits, however they are grouped, or with a date, is shown as
-it is: a telephone number is no template, and isn't cut into parts. A table from texts to integers is one row,
-unless many of its entries are odd.
+it is: a telephone number is no template, and isn't cut into parts. The table of a tokenizer is one row,
+unless many of its entries are odd, and so are the pairs that it merges; entries of any other table are keys.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,7 @@ from archive.privacy.review.roles import Role, texts_in
 from archive.privacy.review.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
@@ -143,6 +145,23 @@ MOST_NUMBERS = 2
 MOST_ODD, LONGEST_ENTRY = 20, 40
 """Odd entries of a table that is one row, and characters of an entry that is not odd."""
 ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w")
+LIKE_NAME = re.compile(r"\w['\u2019]\w|[a-z][A-Z]")
+"""Part of a name: an apostrophe, or a capital within a word."""
+MOST_SHOWN = 50
+MANY_ENTRIES, FEWEST_LETTERS, SHARE_OF_MARKS = 1000, 20, 0.05
+"""Of a table of a tokenizer: entries, if most begin with no capital; or entries of one letter; or the part
+with a mark of parts of words."""
+MARKS, END_MARKS = ("\u0120", "\u2581", "##"), ("</w>", "@@")
+"""What tells a part of a word from a whole one, in the entries of tokenizers."""
+BYTES_MARK = MARKS[0]
+"""The blank of tokenizers whose entries are bytes, each written as some letter."""
+FEWEST_OF_KIND = 0.1
+"""The part of entries that letters beyond ASCII, or of ASCII, are in where these are odd."""
+FEWEST_MERGES, MERGES = 1000, "merges"
+"""Pairs that are one row, and their word in it."""
+NOT_ASCII, ASCII_WORD = re.compile(r"(?![\x00-\x7f])[^\W\d_]"), re.compile(r"[A-Za-z]{3}")
+MOST_PLACES, NEAR = 1000, 32
+"""Places at which the beginning of a table is looked for, and bytes from an entry to the next."""
 ROW_BYTES = 400
 """Bytes of memory that a text takes besides its own."""
 
@@ -154,7 +173,8 @@ class ReviewTable:
     Attributes:
         entries: how many it has.
         digest: SHA-256 of its texts, in hex, each with a newline, in their order.
-        odd: entries that look unlike a word: with blanks, slashes, ``@``, long numbers, or very long.
+        odd: entries that look unlike parts of words, at most 50: with blanks, slashes, ``@``, long numbers,
+            very long ones; then those with capitals within, apostrophes, letters of other scripts.
     """
 
     entries: int
@@ -208,7 +228,8 @@ class Listing:
         self._names: dict[str, _Found] = {}
         self._keys: dict[str, _Found] = {}
         self._values: dict[str, _Found] = {}
-        self._tables: dict[str, tuple[Mapping[str, int], str]] = {}
+        self._tables: dict[ReviewTable | None, ReviewRow] = {}
+        self._entries: set[str] = set()
         self._known: set[str] = set()
         self._shown: set[str] = set()
         self.passed_over = self.numbers = 0
@@ -234,7 +255,7 @@ class Listing:
             elif is_telling(text) or (role == "key" and text):
                 self._add(self._keys if role == "key" else self._values, text, count, piece.record, at)
         for table in texts.tables:
-            self._take_table(table, piece.record)
+            self._take_table(table, piece)
 
     def rows(self) -> list[ReviewRow]:
         """The rows: names, keys, values, each sorted."""
@@ -288,7 +309,7 @@ class Listing:
     def _rows_of_keys(self) -> Iterator[ReviewRow]:
         left = {text: found for text, found in self._keys.items() if not self._is_known_key(text)}
         yield from _merged("key", left)
-        yield from (_row_of_table(table, record) for table, record in self._tables.values())
+        yield from self._tables.values()
 
     def _is_known_key(self, text: str) -> bool:
         if not is_telling(text) or text in self._known:
@@ -300,6 +321,11 @@ class Listing:
 
     def _rows_of_values(self) -> Iterator[ReviewRow]:
         left = {text: found for text, found in self._values.items() if not self._is_known_value(text)}
+        merges = [text for text in left if self._is_merge(text)]
+        if len(merges) >= FEWEST_MERGES:
+            yield _row_of_table("value", MERGES, merges, left[merges[0]].first)
+            for text in merges:
+                del left[text]
         templates: dict[str, list[str]] = {}
         for text in left:
             template, numbers = NUMBER.subn("N", text)
@@ -316,15 +342,25 @@ class Listing:
             return True
         return _is_type(plain) or (VERSION.fullmatch(plain) is not None and LONG_NUMBER.search(plain) is None)
 
-    def _take_table(self, table: Mapping[str, int], record: str) -> None:
-        """Take a table as one row, or its entries as keys where many are odd."""
-        odd = list(filter(_is_odd, table))
-        if len(odd) > MOST_ODD:
+    def _is_merge(self, text: str) -> bool:
+        """Whether a text is two entries of a table that are an entry together, too."""
+        one, _, other = text.partition(" ")
+        return one in self._entries and other in self._entries and one + other in self._entries
+
+    def _take_table(self, table: Mapping[str, int], piece: FilePiece) -> None:
+        """Take the table of a tokenizer as one row, or else its entries as keys."""
+        at = _place_of_table(piece.bytes, list(table))
+        if not _is_of_tokenizer(table) or sum(map(_is_odd, table)) > MOST_ODD:
             for text in table:
-                self._add(self._keys, text, 1, record, None)
+                self._add(self._keys, text, 1, piece.record, None if at is None else piece.place(at))
             return
-        digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
-        self._tables.setdefault(digest, (table, record))
+        place = one_line(piece.record) or BETWEEN
+        place = place if at is None else f"{place}, byte {piece.place(at):,}"
+        row = _row_of_table("key", "entries", table, place)
+        if row.table not in self._tables:
+            self._allowance.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
+            self._entries.update(table)
+            self._tables[row.table] = row
 
     def _add(self, found: dict[str, _Found], text: str, count: int, record: str, at: int | None) -> None:
         known = found.get(text)
@@ -348,15 +384,52 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
         yield ReviewRow(role, text, is_template, found.count, found.first)
 
 
-def _row_of_table(table: Mapping[str, int], record: str) -> ReviewRow:
-    digest = sha256("".join(f"{text}\n" for text in table).encode(errors="backslashreplace")).hexdigest()
-    odd = tuple(filter(_is_odd, table))
-    text = f"table of {len(table):,} entries, SHA-256 {digest[:16]}"
-    return ReviewRow(
-        "key",
-        text,
-        template=False,
-        count=1,
-        first=one_line(record) or BETWEEN,
-        table=ReviewTable(len(table), digest, odd),
-    )
+# --- tables
+
+
+def _is_of_tokenizer(table: Mapping[str, int]) -> bool:
+    marked = sum(text.startswith(MARKS) or text.endswith(END_MARKS) for text in table)
+    letters = sum(len(text) == 1 for text in table)
+    if letters >= FEWEST_LETTERS or marked >= SHARE_OF_MARKS * len(table):
+        return True
+    names = sum(text[:1].isupper() for text in table)
+    return len(table) >= MANY_ENTRIES and names < len(table) / 2
+
+
+def _odd_entries(texts: Collection[str]) -> list[str]:
+    """Entries that may be names, the oddest first."""
+    odd = [text for text in texts if _is_odd(text)]
+    like_name = {text for text in texts if LIKE_NAME.search(text)}
+    if not any(text.startswith(BYTES_MARK) for text in texts):
+        foreign = {text for text in texts if not text.isascii() and NOT_ASCII.search(text)}
+        latin = {text for text in texts if ASCII_WORD.search(text)} - foreign
+        for some in (foreign, latin):
+            if len(some) < FEWEST_OF_KIND * len(texts):
+                like_name |= some
+    return odd + [text for text in texts if text in like_name and not _is_odd(text)]
+
+
+def _place_of_table(data: bytes, texts: list[str]) -> int | None:
+    """The byte of the first entry that the second is near, as a pickle or JSON has it; None if none is."""
+    first, second = (text.encode(errors="surrogatepass") for text in texts[:2])
+    of_json = [json.dumps(text)[1:-1].encode() for text in texts[:2]]
+    begins = [b'"', b"X" + struct.pack("<I", len(first)), b"\x8c" + bytes([len(first) & 0xFF])]
+    for begin, one, other in [(b'"', *of_json), *((begin, first, second) for begin in begins)]:
+        at = data.find(begin + one)
+        for _ in range(MOST_PLACES):
+            if at < 0:
+                break
+            end = at + len(begin) + len(one)
+            if other in data[end : end + len(other) + NEAR]:
+                return at + len(begin)
+            at = data.find(begin + one, end)
+    return None
+
+
+def _row_of_table(role: Role, what: str, texts: Collection[str], first: str) -> ReviewRow:
+    digest = sha256("".join(f"{text}\n" for text in texts).encode(errors="backslashreplace")).hexdigest()
+    odd = [] if what == MERGES else _odd_entries(texts)
+    more = f", {len(odd) - MOST_SHOWN:,} more odd ones" if len(odd) > MOST_SHOWN else ""
+    text = f"table of {len(texts):,} {what}{more}, SHA-256 {digest[:16]}"
+    table = ReviewTable(len(texts), digest, tuple(odd[:MOST_SHOWN]))
+    return ReviewRow(role, text, template=False, count=1, first=first, table=table)

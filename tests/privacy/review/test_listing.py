@@ -75,12 +75,12 @@ def test_numbers_in_values_are_templates_only_where_several_are_alike() -> None:
 
 
 def test_a_table_is_one_row_with_its_odd_entries() -> None:
-    table = {f"token{number}": number for number in range(200)} | {"ann@acme.example": 200}
+    table = {f"token{number}": number for number in range(1000)} | {"ann@acme.example": 1000}
     for data in (pickle.dumps({"vocab": table}), json.dumps({"vocab": table}).encode()):
         found = rows(data, RecordKind.OBJECT)
         (row,) = (row for row in found.values() if row.table)
         assert row.table is not None
-        assert (row.role, row.table.entries, row.table.odd) == ("key", 201, ("ann@acme.example",))
+        assert (row.role, row.table.entries, row.table.odd) == ("key", 1001, ("ann@acme.example",))
         assert found.keys() == {row.text, "vocab"}
         assert row.table.digest[:16] in row.text
 
@@ -93,8 +93,73 @@ def test_a_table_of_odd_entries_is_listed_entry_by_entry() -> None:
     }
 
 
+SIGNS = {
+    "many": [f"token{number}" for number in range(1000)],
+    "bytes": [f"\u0120w{number}" for number in range(200)],
+    "sentencepiece": [f"\u2581w{number}" for number in range(200)],
+    "wordpiece": [f"##w{number}" for number in range(200)],
+    "bpe": [f"w{number}</w>" for number in range(200)],
+    "letters": [chr(code) for code in range(33, 127)]
+    + ["word"] * 6
+    + [f"w{number}" for number in range(100)],
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("odd", ["Ann Lee", "O'Neil", "McDonald", "4915112345678", "a@b.example", "x/lee/y"])
+def test_the_table_of_a_tokenizer_is_one_row_that_shows_what_may_be_a_name(sign: str, odd: str) -> None:
+    table = {text: number for number, text in enumerate([*SIGNS[sign], odd])}
+    for data in (pickle.dumps({"vocab": table}), pickle.dumps(table, 2), json.dumps(table).encode()):
+        (row,) = (row for row in rows(data, RecordKind.OBJECT).values() if row.table)
+        assert row.table is not None
+        assert odd in row.table.odd
+        first = json.dumps(SIGNS[sign][0])[1:-1].encode() if data[:1] == b"{" else SIGNS[sign][0].encode()
+        at = int(row.first.rpartition(" ")[2].replace(",", ""))
+        assert data[at:].startswith(first) or data[at - 1 :].startswith(first)
+
+
+@pytest.mark.parametrize(("most", "odd"), [("word", "Łódź"), ("слово", "Smith")])
+def test_letters_of_another_script_than_most_entries_are_odd(most: str, odd: str) -> None:
+    table = {f"{most}{number}": number for number in range(1000)} | {odd: 1000}
+    (row,) = (row for row in rows(pickle.dumps(table), RecordKind.OBJECT).values() if row.table)
+    assert row.table is not None
+    assert row.table.odd == (odd,)
+
+
+def test_odd_entries_that_are_not_shown_are_counted() -> None:
+    table = {f"mac{'ab'[number % 2]}Lee{number}": number for number in range(1000)}
+    (row,) = (row for row in rows(pickle.dumps(table), RecordKind.OBJECT).values() if row.table)
+    assert row.table is not None
+    assert (len(row.table.odd), "950 more odd ones" in row.text) == (50, True)
+
+
+@pytest.mark.parametrize("most", [300, 1200])
+def test_entries_of_a_table_without_a_sign_of_a_tokenizer_are_keys(most: int) -> None:
+    names = {f"Berfeld{chr(97 + number % 26)}{chr(97 + number // 26)}": number for number in range(most)}
+    found = rows(pickle.dumps({"customers": names}), RecordKind.OBJECT)
+    assert found.keys() == {"customers", *names}
+    assert {row.role for row in found.values()} == {"key"}
+
+
+def test_pairs_that_a_tokenizer_merges_are_one_row_and_other_pairs_are_not() -> None:
+    words = [f"w{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)]
+    table = {text: 1 for word in words for text in (word, word + "xy", word + "zq")} | {
+        "xy": 1,
+        "zq": 1,
+        "Lee": 1,
+    }
+    merges = [f"{word} {end}" for word in words for end in ("xy", "zq")]
+    found = rows(pickle.dumps([table, merges, f"{words[0]} Lee"]), RecordKind.OBJECT)
+    values = {row.text: row for row in found.values() if row.role == "value"}
+    (row,) = (row for row in values.values() if row.table)
+    assert row.table is not None
+    assert (row.table.entries, set(values)) == (1200, {row.text, f"{words[0]} Lee"})
+    few = rows(pickle.dumps([table, merges[:10]]), RecordKind.OBJECT)
+    assert few.keys() >= set(merges[:10])
+
+
 def test_a_table_entry_that_stands_elsewhere_is_listed() -> None:
-    table = {f"token{number}": number for number in range(200)}
+    table = {f"token{number}": number for number in range(1000)}
     found = rows(pickle.dumps({"vocab": table, "who": "token7"}), RecordKind.OBJECT)
     assert "token7" in found
 

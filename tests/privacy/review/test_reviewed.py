@@ -109,7 +109,7 @@ def test_the_next_release_is_asked_for_new_texts_only(tmp_path: Path) -> None:
 
 def test_another_table_of_as_many_entries_is_asked_for_again(tmp_path: Path) -> None:
     path = tmp_path / "review.jsonl"
-    tables = [{f"{word}{number}": number for number in range(100)} for word in ("a", "b")]
+    tables = [{f"{word}{number}": number for number in range(1000)} for word in ("a", "b")]
     (row,) = (row for row in archive.review(saved(pickle.dumps(tables[0])), path).rows if row.table)
     accept(path, row.text)
     assert all(not one.table for one in archive.review(saved(pickle.dumps(tables[0])), path).unaccepted)

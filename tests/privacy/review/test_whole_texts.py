@@ -31,7 +31,7 @@ DEEPEST = 3
 
 def treespec(*keys: str | int) -> str:
     """What PyTorch writes of a dict with some keys that a model returns."""
-    leaf = {"type": None, "context": None, "children_spec": []}
+    leaf: dict[str, object] = {"type": None, "context": None, "children_spec": []}
     node = {"type": "builtins.dict", "context": json.dumps(keys), "children_spec": [leaf for _ in keys]}
     return json.dumps([1, node])
 
