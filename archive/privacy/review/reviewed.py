@@ -33,7 +33,7 @@ from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
 from archive.io.mapped import Mapped, placed, regular_file
 from archive.io.output import replacing, replacing_only, write_all
-from archive.privacy.review.listing import NUMBER, ReviewRow, ReviewTable
+from archive.privacy.review.listing import ReviewRow, ReviewTable, template_of
 from archive.privacy.review.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _was_accepted(row: ReviewRow, accepted: set[tuple[str, str, bool, str]]) -> 
     role, text, template, table = _key(row)
     if (role, text, template, table) in accepted:
         return True
-    return not template and not table and (role, NUMBER.sub("N", text), True, "") in accepted
+    return not template and not table and (role, template_of(text), True, "") in accepted
 
 
 # --- words

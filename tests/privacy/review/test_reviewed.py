@@ -14,6 +14,7 @@ import pytest
 
 import archive
 from archive.privacy.review import reviewed
+from archive.privacy.review.listing import ReviewRow
 from archive.privacy.review.reviewed import read_review, update_review
 from tests.privacy.review.planting import saved
 from tests.support.commands import called, run
@@ -317,3 +318,13 @@ def test_options_that_do_not_go_together(options: tuple[str, ...]) -> None:
 def test_rows_are_values_that_can_be_changed() -> None:
     row = archive.review(SHOP).rows[0]
     assert replace(row, accepted=True).accepted
+
+
+def test_a_template_that_was_accepted_lets_no_long_number_pass() -> None:
+    def row(text: str, *, template: bool = False, accepted: bool = False) -> ReviewRow:
+        return ReviewRow("value", text, template, 1, "data.pkl", accepted)
+
+    before = [row("v N.N.N", template=True, accepted=True), row("+N N N N N", template=True, accepted=True)]
+    rows = [row("v 1.2.3"), row("v 12.04.87"), row("+41 79 123 45 67")]
+    kept = {one.text: one.accepted for one in reviewed.with_accepted(rows, before)}
+    assert [kept[one.text] for one in rows] == [True, False, False]

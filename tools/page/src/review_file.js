@@ -4,6 +4,8 @@ const FORMAT = "debug-archive review";
 const VERSION = 1;
 const ROLES = ["name", "key", "value"];
 const NUMBER = /(?<!\p{Nd})\p{Nd}{1,3}(?!\p{Nd})/gu; // that counts parts of a model: `N` in a template
+// Seven digits, perhaps grouped, or a date: a text with such is no template.
+const LONG_NUMBER = /(?:\p{Nd}[ ./()+_-]{0,3}){7}|(?<!\p{Nd})\p{Nd}{2}([./_-])\p{Nd}{2}\1\p{Nd}{2}(?!\p{Nd})/u;
 
 /** JSON as Python's `json.dumps(value, ensure_ascii=False)` has it: of a blank more than JavaScript's. */
 function json(value) {
@@ -30,6 +32,7 @@ function isAccepted(row, some) {
   return (
     !row.template &&
     !row.table &&
+    !LONG_NUMBER.test(row.text) &&
     some.has(key({...row, text: row.text.replace(NUMBER, "N"), template: true}))
   );
 }
