@@ -181,7 +181,7 @@ def test_the_command_writes_one_file_or_a_folder(tmp_path: Path) -> None:
         ("torch-1.2.0/nested.pt", "PyTorch does not load it: Legacy model format"),
         (
             "torch-2.13.0/lowered.pt",
-            "debug handles lead to: give or join its companion, .* PyTorch's own lowering has them in .ptl",
+            "give or join its companion, .* PyTorch's own lowering has them only in .ptl files",
         ),
     ],
 )
