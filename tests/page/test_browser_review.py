@@ -143,6 +143,8 @@ def test_an_older_file_accepts_what_the_command_lets_it(browser: Browser, tmp_pa
         row("block.N", "name", template=True),
         row("w 7"),
         row("w 7", "key"),
+        row("v 12.04.87"),
+        row("+41 79 123 45 67"),
         row("words", table=table),
         row("others", table=replace(table, digest="bb")),
     ]
@@ -150,6 +152,8 @@ def test_an_older_file_accepts_what_the_command_lets_it(browser: Browser, tmp_pa
         row("layer.N.w", "name", template=True, accepted=True),
         row("block.3", "name", accepted=True),
         row("w N", template=True, accepted=True),
+        row("v N.N.N", template=True, accepted=True),
+        row("+N N N N N", template=True, accepted=True),
         row("words", table=table, accepted=True),
         row("others", table=table, accepted=True),
         row("gone", accepted=True),
@@ -161,7 +165,7 @@ def test_an_older_file_accepts_what_the_command_lets_it(browser: Browser, tmp_pa
     assert {one.accepted for one in accepted} == {True, False}
     with opened(browser, page) as seen:
         said = open_file(seen, tmp_path / "older.jsonl")
-        assert said == "older.jsonl accepts 4 of 8 texts, and 5 texts that this page does not list."
+        assert said == "older.jsonl accepts 4 of 10 texts, and 7 texts that this page does not list."
         assert saved(seen) == review_lines(replace(file, rows=accepted))
 
 

@@ -153,7 +153,7 @@ FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 SAVED_OBJECT = "an object saved by torch.save"
 BY_NAMES, SAVED, IS_DICT, TENSORS_OF = "kind", "kind of what was saved", "a dict was saved", "tensors of "
-"""The names of what is found in a file's bytes; behind the last one stands the record of a pickle."""
+"""The names of what is found in a file's bytes; the last one is followed by the record of a pickle."""
 REFUSED_PICKLE = 1 << 20
 """Bytes of a pickle by ``torch.save`` that is read to name its object, though the file is refused."""
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
@@ -387,7 +387,7 @@ def _saved_object(container: Container) -> Recognised:
         value = unpickled(container, values)
         what = recognised(value)
         container.found[IS_DICT] = isinstance(value, PyValue) and value.what == "dict"
-        with suppress(ArchiveError):  # who asks for them is told
+        with suppress(ArchiveError):  # whoever asks for them gets the error
             container.found[TENSORS_OF + DATA] = tensors_in(value)
     return what
 
