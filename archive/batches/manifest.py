@@ -20,7 +20,7 @@ import stat
 import time
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError, escaped, named, one_line
 from archive.batches.jobs import KnownTargets
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO, Self
 
-    from archive.batches.jobs import Job, Outcome
-    from archive.batches.working import Task
+    from archive.batches.jobs import Job
+    from archive.batches.working import Made, Task
 
+LineT = TypeVar("LineT")
 PUT_EVERY = 10.0
 """Seconds between two uploads of a remote manifest."""
 
@@ -175,8 +176,10 @@ class Growing:
         self._put_at, self._is_put = time.monotonic(), True
 
 
-class LineFile:
-    """A file of lines that grows, inside a ``with`` statement; it and its folder are made if need be.
+class LineFile(Generic[LineT]):
+    """A manifest: a file of lines that grows, inside a ``with`` statement; it and its folder are made.
+
+    What a line is about stands in its ``input``, and the last one about a file counts.
 
     Args:
         path: the file.
@@ -185,15 +188,18 @@ class LineFile:
     Attributes:
         path: as given.
         folder: the one that it is in.
-        lines: those that it had before; the last may be cut, where a run was interrupted.
     """
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = path
         self.folder = places.folder_of(path)
-        self.lines: list[bytes] = []
+        self._lines: dict[str, LineT] = {}
         self._read_only = read_only
         self._file: BinaryIO | Growing | None = None
+
+    def parsed(self, line: bytes) -> tuple[str, LineT] | None:
+        """The input that a line is about, and what counts; None of a line that is broken, or another's."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         is_elsewhere, path = is_url(self.path), Path(self.path)
@@ -209,15 +215,16 @@ class LineFile:
         before = b""
         if places.exists(self.path):
             before = places.content(self.path) if is_elsewhere else path.read_bytes()
-        self.lines = before.split(b"\n")
+        lines = before.split(b"\n")
         if not self._read_only:
             if is_elsewhere:
                 self._file = Growing(self.path, before)
             else:
                 places.make_folder_of(self.path)
                 self._file = path.open("ab", buffering=0)
-            if self.lines[-1]:  # the next entry needs its own line
+            if lines[-1]:  # it was cut where a run was interrupted: the next entry needs its own line
                 self.write(b"\n")
+        self._lines = dict(filter(None, map(self.parsed, lines)))
         return self
 
     def __exit__(
@@ -236,41 +243,36 @@ class LineFile:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-class Manifest(LineFile):
-    """A manifest, inside a ``with`` statement.
+class Manifest(LineFile[ManifestLine]):
+    """The manifest of a batch.
 
     Args:
-        path: the file; it and its folder are made if they are missing.
+        path: the file.
         task: what is done to the files. A dry run reads the manifest, and leaves everything as it is.
     """
+
+    parsed = staticmethod(parsed)
 
     def __init__(self, path: str, task: Task) -> None:
         super().__init__(path, read_only=task.dry_run)
         self._task = task
-        self._known: dict[str, ManifestLine] = {}
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self._known = dict(filter(None, map(parsed, self.lines)))
-        self.lines = []
-        return self
 
     def known(self, job: Job) -> KnownTargets | None:
-        """What the manifest says of a job's targets; None where it has no line about the input."""
-        line = self._known.get(escaped(job.name))
-        if line is None:
+        """What it says of a job's targets; None where it has no line about the input, or nothing counts."""
+        line = self._lines.get(escaped(job.relative))
+        if line is None or self._task.force:
             return None
         outputs = dict(line.outputs)
         targets = tuple(outputs.pop(path_from(self.folder, target), None) for target in job.targets)
         return KnownTargets(line.verb, line.options, line.sources, targets, not outputs, line.clean)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Made) -> None:
         """Add a line about a file, unless the manifest has the same already."""
         job = outcome.job
         paths = [path_from(self.folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))
         line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
-        if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
+        if self._file is None or (outcome.outputs and self._lines.get(escaped(job.relative)) == line):
             return
         facts: dict[str, object] = {
             "verb": line.verb,
@@ -282,8 +284,9 @@ class Manifest(LineFile):
         }
         if not line.clean:
             facts["clean"] = False
-        if hasattr(outcome.facts, "archive_id"):
-            facts["archive_id"] = outcome.facts.archive_id
-        if hasattr(outcome.facts, "origin"):
-            facts["from"] = str(outcome.facts.origin)
-        self.write(built(job.name, facts))
+        made = outcome.facts
+        if hasattr(made, "archive_id"):
+            facts["archive_id"] = made.archive_id
+        if hasattr(made, "origin"):
+            facts["from"] = str(made.origin)
+        self.write(built(job.relative, facts))

@@ -105,6 +105,3 @@ annotations_option = click.option(
     show_default=f"github where {RUNS_ON_GITHUB} is true",
     help="Print findings again, as lines that GitHub shows beside the files; on standard error with --json.",
 )
-sarif_option = click.option(
-    "--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners."
-)

@@ -19,7 +19,7 @@ from archive.base.errors import ArchiveError, for_terminal, one_line
 from archive.base.problems import problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause, ExitStatus
 from archive.io.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
@@ -105,15 +105,15 @@ def _told(error: BaseException) -> int:
         case Held():
             return _told(error.error)
         case SystemExit():
-            return error.code if isinstance(error.code, int) else ExitStatus.FAILED
+            return error.code if isinstance(error.code, int) else Cause.UNDONE.status
         case KeyboardInterrupt() | click.Abort():
             printing.tell("interrupted")
-            return ExitStatus.INTERRUPTED
+            return Cause.INTERRUPTED.status
         case BrokenPipeError():
-            return ExitStatus.CLOSED_PIPE
+            return Cause.CLOSED_PIPE.status
         case click.ClickException():
             _show_usage(error)
-            return ExitStatus.FAILED
+            return Cause.USAGE.status
     if isinstance(error, OSError) and error.errno in FULL and not error.filename:
         error.filename = STANDARD_OUTPUT  # files that are written have names
     problem = problem_of(error)
@@ -122,7 +122,7 @@ def _told(error: BaseException) -> int:
         import traceback  # noqa: PLC0415 (only then needed)
 
         printing.complain(for_terminal("".join(traceback.format_exception(error))))
-    return ExitStatus.INTERNAL if problem.is_internal else ExitStatus.FAILED
+    return (Cause.FAULT if problem.is_internal else Cause.UNDONE).status
 
 
 def _show_usage(error: click.ClickException) -> None:

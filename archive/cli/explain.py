@@ -17,7 +17,7 @@ from archive.app.sources import models_at, models_in
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
 from archive.cli import printing
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.models import Models
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive import Archive, Limits
+    from archive.cli.status import ExitStatus
     from archive.debuginfo.symbolicate import Style
     from archive.page.shown import Shown
     from archive.render.document_facts import LogCauses
@@ -126,8 +127,9 @@ def answer_messages(log: LogTask, files: Sequence[str], companion: str | None, *
         failures = counted(messages.explained + messages.unknown, "failure")
         unread = f", {counted(messages.unread, 'record')} not read" if messages.unread else ""
         printing.note(f"{failures}: {messages.explained:,} explained{unread}")
-        is_whole = not messages.unread and not (isinstance(asked, Models) and asked.unread)
-    return ExitStatus.WELL if is_whole and not messages.unknown else ExitStatus.FINDINGS
+        unread_models = isinstance(asked, Models) and asked.unread
+    unread_model = Cause.UNREAD_MODEL.when(messages.unread or unread_models)
+    return max(unread_model, Cause.UNEXPLAINED.when(messages.unknown))
 
 
 def _asked(
@@ -200,7 +202,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     for line in [*explainer.notes, *([explainer.caveat] if explainer.caveat else [])]:
         printing.note(line)
     if models is None:
-        return ExitStatus.FINDINGS if explainer.unknown else ExitStatus.WELL
+        return Cause.UNEXPLAINED.when(explainer.unknown)
     printing.tell_unread(models.unread)
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
@@ -209,4 +211,4 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
         f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
         + (f", {rest:,} of none of them" if rest else "")
     )
-    return ExitStatus.FINDINGS if explainer.unknown or models.unread else ExitStatus.WELL
+    return max(Cause.UNEXPLAINED.when(explainer.unknown), Cause.UNREAD_MODEL.when(models.unread))

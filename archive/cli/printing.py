@@ -15,7 +15,7 @@ import click
 
 from archive import __version__
 from archive.base.errors import for_terminal, one_line
-from archive.cli.showing import has_styles, is_paged, showing
+from archive.cli.showing import JSON, has_styles, is_paged, showing
 from archive.io.output import STANDARD_OUTPUT, write_all
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def write_document(*files: object, aside: bool = False) -> None:
         files: the facts of each file.
         aside: write to standard error, since standard output takes a file.
     """
-    document = JsonDocument(aside=aside)
+    document = facts_document(aside=aside)
     for facts in files:
         document.add(facts)
     document.end()
@@ -88,6 +88,17 @@ class JsonDocument:
     def end(self, totals: Totals | None = None) -> None:
         """Write what ends the document: the sums of all files, where there are some."""
         _put_json(self._document.end(totals), aside=self._aside)
+
+
+DOCUMENTS = {JSON: JsonDocument}
+"""What facts of any command are written to, by the form that is asked for."""
+
+
+def facts_document(text: FactsText | None = None, *, aside: bool = False) -> JsonDocument | TextDocument:
+    """What facts are written to; a form that not every command has is a text of the command."""
+    if text is None or showing.form in DOCUMENTS:
+        return DOCUMENTS.get(showing.form, JsonDocument)(aside=aside)
+    return TextDocument(text)
 
 
 class FactsText(Protocol):

@@ -10,7 +10,8 @@ import click
 from archive.base.errors import counted, one_line
 from archive.base.facts import dataclass
 from archive.cli import options, printing
-from archive.cli.reading import Row, files_argument, is_single, takes_reader, unread_row
+from archive.cli.files import Row, files_argument, is_single, unread_row
+from archive.cli.reading import takes_reader
 from archive.cli.reviewing import check_review
 from archive.cli.status import ExitStatus
 from archive.io.mapped import source_of
@@ -24,7 +25,8 @@ from archive.reader.recognition.kinds import FOLDER_KINDS
 if TYPE_CHECKING:
     from archive import Limits
     from archive.batches.inputs import InputFile
-    from archive.batches.reading import FoundFiles, Reading
+    from archive.batches.outcome import Reading
+    from archive.batches.reading import FoundFiles
     from archive.cli.reading import FileReader
     from archive.render.document_facts import ReportFacts
 
@@ -175,10 +177,10 @@ class _Writing:
         """The line of a file in the page that lists all."""
         made = reading.facts
         if made is None:
-            folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
+            folder.refuse(reading.reason)
             return unread_row(reading)
-        folder.report(reading.file.relative, made)
-        page = joined(self.out, page_of(reading.file.relative))
+        folder.report(reading.job.relative, made)
+        page = joined(self.out, page_of(reading.job.relative))
         return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])
 
 

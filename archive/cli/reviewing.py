@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.reading import is_single
+from archive.cli.files import is_single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

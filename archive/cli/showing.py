@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 Color = Literal["auto", "always", "never"]
+TEXT, JSON = "text", "json"
 
 
 class Showing:
@@ -26,6 +27,7 @@ class Showing:
         verbose: an error comes with its traceback.
         color: when styles are written.
         paged: whether a pager may show what is longer than the terminal.
+        form: what facts are printed in: see :mod:`archive.cli.forms`.
     """
 
     def __init__(self) -> None:
@@ -33,6 +35,7 @@ class Showing:
         self.verbose = False
         self.color: Color = "auto"
         self.paged = True
+        self.form = TEXT
 
     def reset(self) -> None:
         """Ask for nothing."""
