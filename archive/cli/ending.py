@@ -6,7 +6,6 @@ that is opened later takes the place of standard output or standard error.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from contextlib import contextmanager
@@ -16,20 +15,16 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import ArchiveError, for_terminal, one_line
-from archive.base.problems import problem_of
+from archive.base.problems import NO_SPACE, problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
-from archive.cli.status import Cause, ExitStatus
+from archive.cli.status import Cause
 from archive.io.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-"""Errors of a disk or quota without space."""
 LAST_STANDARD_DESCRIPTOR = 2
-OF_OUTPUT = {ExitStatus.WELL, ExitStatus.FINDINGS}
-"""Statuses of commands that have printed what they were asked for."""
 
 
 class Held(Exception):  # noqa: N818 (no error, but the way of one)
@@ -82,7 +77,7 @@ def status_of(run: Callable[[], int]) -> int:
         printing.flush()
     except BaseException as error:  # noqa: BLE001 (the same)
         printing.drop(sys.stdout)
-        return _told(error) if status in OF_OUTPUT else status
+        return _told(error) if status < Cause.UNDONE.status else status
     return status
 
 
@@ -114,7 +109,9 @@ def _told(error: BaseException) -> int:
         case click.ClickException():
             _show_usage(error)
             return Cause.USAGE.status
-    if isinstance(error, OSError) and error.errno in FULL and not error.filename:
+    cause = Cause.UNDONE
+    if isinstance(error, OSError) and error.errno in NO_SPACE and not error.filename:
+        cause = Cause.LOST_OUTPUT
         error.filename = STANDARD_OUTPUT  # files that are written have names
     problem = problem_of(error)
     printing.tell(problem.text)
@@ -122,7 +119,7 @@ def _told(error: BaseException) -> int:
         import traceback  # noqa: PLC0415 (only then needed)
 
         printing.complain(for_terminal("".join(traceback.format_exception(error))))
-    return (Cause.FAULT if problem.is_internal else Cause.UNDONE).status
+    return (Cause.FAULT if problem.is_internal else cause).status
 
 
 def _show_usage(error: click.ClickException) -> None:

@@ -17,7 +17,7 @@ from archive.base.facts import dataclass
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.progress import Tracker, tracker
-from archive.cli.status import ExitStatus, status_of
+from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.urls import is_url
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class FileOptions:
             nonlocal status
             status = max(status, row.status)
             for line in row.notes:
-                (beside_bar.tell if row.status >= ExitStatus.FAILED else beside_bar.note)(line)
+                (beside_bar.tell if row.status >= Cause.UNDONE.status else beside_bar.note)(line)
             if results is not None:
                 results.extend(row.results)
             elif document is not None:

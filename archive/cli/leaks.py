@@ -221,7 +221,8 @@ class _LeakSearch:
 
     def total(self) -> str:
         """The last line: how many files had which outcome."""
-        well, findings = self._statuses.count(ExitStatus.WELL), self._statuses.count(ExitStatus.FINDINGS)
+        well = self._statuses.count(ExitStatus.WELL)
+        findings = self._statuses.count(Cause.REVEALING.status)
         failed = len(self._statuses) - well - findings
         unread = f", {failed:,} could not be read" if failed else ""
         files = counted(len(self._statuses), "file")

@@ -161,7 +161,8 @@ class FileMaker(FileOptions):
         def row(outcome: Made) -> Row:
             finished.append(outcome)
             notes = [f"{_name(outcome)}: {outcome.reason}"] if outcome.has_failed else []
-            return Row(status_of(outcome), _facts(outcome, verb), self._lines(outcome, verb), notes=notes)
+            facts = _facts(outcome, verb) if self.as_json else None
+            return Row(status_of(outcome), facts, self._lines(outcome, verb), notes=notes)
 
         with nullcontext() if self.dask is None else dask_executor(self.dask) as executor:
             workers = self.jobs or os.cpu_count() or 1

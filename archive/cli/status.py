@@ -54,14 +54,10 @@ class Cause(_Row, Enum):
     UNREAD_MODEL = ONE, "`symbolicate`", "one of several models, or a log shipper's record, cannot be read"
     NO_DEBUG_INFO = ONE, "`profile`", "operations have no debug info"
     INCONSISTENT = ONE, "`verify`", "a file has an error"
-    REVEALING = ONE, "`leaks`", "a file reveals something, or has a text that `--review` lists"
-    NOT_CLEAN = ONE, "`redact`", "something is left: nothing is written, or with `--partial` all the same"
-    ANOTHER_FILE = ONE, "`join`", "archive and companion are of two files of one model; also of a single file"
-    IMPOSSIBLE = (
-        ONE,
-        MAKERS,
-        "the command cannot do this to one of several files, with which nothing is wrong",
-    )
+    REVEALING = ONE, "`leaks`", "a file has findings, or texts that `--review` lists and nobody has accepted"
+    NOT_CLEAN = ONE, "`redact`", "something is left; nothing is written without `--partial`"
+    ANOTHER_FILE = ONE, "`join`, `restore`", "what is made is of two files of one model, and neither of them"
+    IMPOSSIBLE = ONE, MAKERS, "nothing is wrong with one of several files, but this cannot be done to it"
     OVER_BUDGET = ONE, "`sizes`", "a budget is exceeded"
     DIFFERS = ONE, "`diff`", "something differs that `--ignore` does not name, or only one folder has a file"
     OTHER_DIGEST = ONE, "`digest --check`", "a file has another digest than in the list"
@@ -71,14 +67,18 @@ class Cause(_Row, Enum):
     UNDONE = (
         TWO,
         "all",
-        "a file is broken, refused, not there, or cannot be checked or written; an exceeded limit",
+        "a file is broken, refused, missing or cannot be written; a limit is exceeded",
     )
-    USAGE = TWO, "all", "options, arguments or their combination are wrong"
-    BAD_BUDGET = TWO, "`sizes`", "a budget names an unknown label, or no file"
-    LOST_OUTPUT = TWO, "all", "standard output is closed, or its disk is full"
+    USAGE = TWO, "all", "options or arguments are wrong, or do not go together"
+    BAD_BUDGET = TWO, "`sizes`", "a budget names a label that does not exist, or fits no file"
+    LOST_OUTPUT = TWO, "all", "the disk of standard output is full"
     FAULT = ExitStatus.INTERNAL, "all", "a fault of this program"
     INTERRUPTED = ExitStatus.INTERRUPTED, "all", "Ctrl-C or SIGTERM"
-    CLOSED_PIPE = ExitStatus.CLOSED_PIPE, "all", "the reader of the output has closed the pipe"
+    CLOSED_PIPE = (
+        ExitStatus.CLOSED_PIPE,
+        "all",
+        "the reader of the output has closed the pipe",
+    )
 
     def when(self, holds: object) -> ExitStatus:
         """The status where something holds, and else 0."""
@@ -89,9 +89,9 @@ def status_of(outcome: Outcome[Any, Any]) -> ExitStatus:
     """What a file counts for, by what came of it; findings about it are the command's."""
     from archive.batches.outcome import OutcomeKind  # noqa: PLC0415 (whoever has an outcome has imported it)
 
-    if outcome.kind is OutcomeKind.FAILED:
+    if outcome.has_failed:
         return (Cause.FAULT if outcome.is_internal else Cause.UNDONE).status
-    return max(
-        Cause.IMPOSSIBLE.when(outcome.kind is OutcomeKind.IMPOSSIBLE),
-        Cause.NOT_CLEAN.when(not outcome.is_clean),
-    )
+    if outcome.kind is OutcomeKind.IMPOSSIBLE:
+        return Cause.IMPOSSIBLE.status
+    unclean = Cause.ANOTHER_FILE if hasattr(outcome.facts, "another") else Cause.NOT_CLEAN
+    return unclean.when(not outcome.is_clean)

@@ -168,10 +168,10 @@ class _Verification:
         """The last line: how many files came out how."""
         counts = self._files
         warned = f" ({self._warned:,} with warnings or notes)" if self._warned else ""
-        faults = counts[ExitStatus.INTERNAL]
+        faults, findings = counts[Cause.FAULT.status], counts[Cause.INCONSISTENT.status]
         return (
             f"{counted(counts.total(), 'file')}: {counts[ExitStatus.WELL]:,} well{warned}, "
-            f"{counts[ExitStatus.FINDINGS]:,} with findings, {counts[ExitStatus.FAILED]:,} not checked"
+            f"{findings:,} with findings, {counts[Cause.UNDONE.status]:,} not checked"
             + (f", {faults:,} with internal errors" if faults else "")
         )
 
