@@ -125,10 +125,6 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     stands for any folders.
     A file that is named twice is found once, and counts as given itself if it was. Links to folders are not
     followed, since they may lead in circles: a search of a folder yields the link itself.
-
-    Args:
-        inputs: files, folders to search, and globs.
-        skipped: folders that are not searched, without links.
     """
     inputs = list(inputs)
     known, given_itself = set[str](), {absolute(given) for given in inputs if not is_glob(given)}

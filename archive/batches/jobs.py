@@ -50,12 +50,8 @@ class KnownTargets(NamedTuple):
     """What a manifest says of a job's targets.
 
     Attributes:
-        verb: what was done.
-        options: with which options.
-        sources: the files that were read, then.
         targets: the files that were written; None for a target that is not in its line.
         is_whole: whether its line names no other files.
-        clean: whether the targets hold nothing that should not be there.
     """
 
     verb: str
@@ -71,9 +67,7 @@ class Job(InputFile):
     """The paths of one file's work.
 
     Attributes:
-        out: the output.
         companion: the second input or output, as ``use`` says.
-        use: whether the companion is read or written.
         streamed: whether the output is written to standard output; ``out`` is its name then.
         known: what the manifest says of the targets; None where it has no line about the input.
     """
@@ -105,9 +99,6 @@ class FilePlan:
     """All that a batch has to do.
 
     Attributes:
-        jobs: one job a file.
-        many: whether several files, a folder or a glob were given.
-        out: the target, or the folder of all targets.
         manifest: the file in which the outcomes are noted; "" of a single file, whose outcome is not.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """

@@ -80,11 +80,8 @@ class ManifestLine(NamedTuple):
     """A line about files that were written.
 
     Attributes:
-        verb: what was done.
-        options: with which options.
         sources: the files that were read, then.
         outputs: the files that were written, with their paths from the manifest's folder.
-        clean: whether they hold nothing that should not be there.
     """
 
     verb: str
@@ -142,12 +139,7 @@ def path_from(folder: str, path: str) -> str:
 
 
 class Growing:
-    """A remote file that grows by lines. It is uploaded again now and then, and at the end.
-
-    Args:
-        url: its URL.
-        data: what is in it.
-    """
+    """A remote file that grows by lines. It is uploaded again now and then, and at the end."""
 
     def __init__(self, url: str, data: bytes) -> None:
         self._place = Location(url)
@@ -180,14 +172,6 @@ class LineFile(Generic[LineT]):
     """A manifest: a file of lines that grows, inside a ``with`` statement; it and its folder are made.
 
     What a line is about stands in its ``input``, and the last one about a file counts.
-
-    Args:
-        path: the file.
-        read_only: read it, and leave everything as it is.
-
-    Attributes:
-        path: as given.
-        folder: the one that it is in.
     """
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
@@ -244,12 +228,7 @@ class LineFile(Generic[LineT]):
 
 
 class Manifest(LineFile[ManifestLine]):
-    """The manifest of a batch.
-
-    Args:
-        path: the file.
-        task: what is done to the files. A dry run reads the manifest, and leaves everything as it is.
-    """
+    """The manifest of a batch; a dry run reads it, and leaves everything as it is."""
 
     parsed = staticmethod(parsed)
 

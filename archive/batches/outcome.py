@@ -158,9 +158,6 @@ def outcomes(
         workers: the number of processes on this machine; 1 works in this one.
         notes: says what is known of each file, and has each outcome as soon as it is there.
         executor: does the work in the place of processes of this machine.
-
-    Yields:
-        What came of each file, in their order.
     """
     with notes or nullcontext():
         known = jobs if notes is None else [replace(job, known=notes.known(job)) for job in jobs]

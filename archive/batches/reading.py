@@ -55,14 +55,7 @@ def listing(
     *,
     mapped: bool = True,
 ) -> FoundFiles:
-    """The files that are given, and those of some kinds in folders and of globs.
-
-    Args:
-        inputs: files, and folders and globs to search.
-        kinds: of files in folders and of globs that are wanted.
-        skipped: folders that are not searched.
-        mapped: whether files are mapped to recognise them.
-    """
+    """The files that are given, and those of some kinds in folders and of globs."""
     if "" in inputs:
         raise ArchiveError(expected="a path", found="an empty one")
     files, others = recognised(inputs, skipped, kinds.__contains__, mapped=mapped)

@@ -56,13 +56,8 @@ class Task:
     """What is done to each file. It can be pickled.
 
     Attributes:
-        verb: the name of what is done.
         call: the function, which takes a job's paths, ``force``, ``limits`` and the options.
-        options: what it is called with.
         noted: the same for the manifest: other options make another file.
-        limits: what a hostile file may cost.
-        force: replace existing files.
-        mapped: map the files that are read.
         dry_run: write nothing, and say what would be written.
         many: whether outcomes are noted in a manifest, which has digests.
     """
@@ -208,11 +203,7 @@ class _Work(NamedTuple):
     # What is done
 
     def replacing(self, contents: Sequence[set[Fingerprint]]) -> Made:
-        """Write targets in the place of files that have one of some contents in that moment, too.
-
-        Raises:
-            ExistsError: another file has a target's name by now.
-        """
+        """Write targets in the place of files that have one of some contents in that moment, too."""
         replaced = dict(zip(self.job.targets, contents, strict=True))
 
         def check(target: str) -> None:
@@ -226,9 +217,6 @@ class _Work(NamedTuple):
         """Take targets that no manifest has as done, if they would be written so; write those that lack.
 
         Targets that are as an earlier run noted are written, too: a run may be killed between two targets.
-
-        Raises:
-            ExistsError: another file has a target's name.
         """
         made = self.measured()
         is_lacking, contents = False, self.noted_contents()

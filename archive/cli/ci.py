@@ -33,7 +33,6 @@ class Annotations:
     """The annotations of a command, which prints them after all else.
 
     Args:
-        active: whether they are wanted.
         aside: whether they go to standard error, since standard output is JSON. GitHub reads both.
     """
 

@@ -33,7 +33,6 @@ class CommandEntry(NamedTuple):
 
     Attributes:
         module: the module whose ``command`` it is; a module of several has it by its name.
-        summary: its line in the group's help.
     """
 
     module: str
@@ -163,11 +162,7 @@ add_options(group)
 @group.result_callback()
 @click.pass_context
 def leave(context: click.Context, status: ExitStatus) -> None:
-    """Let click give back the status that the command returned.
-
-    Raises:
-        Exit: always.
-    """
+    """Let click give back the status that the command returned."""
     context.exit(status)
 
 

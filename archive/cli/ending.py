@@ -28,11 +28,7 @@ LAST_STANDARD_DESCRIPTOR = 2
 
 
 class Held(Exception):  # noqa: N818 (no error, but the way of one)
-    """Carries an exception through click, which would give it an exit status of click's own.
-
-    Attributes:
-        error: the exception.
-    """
+    """Carries an exception through click, which would give it an exit status of click's own."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -41,11 +37,7 @@ class Held(Exception):  # noqa: N818 (no error, but the way of one)
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Carry Ctrl-C and a closed pipe past click.
-
-    Raises:
-        Held: one of them ended the block.
-    """
+    """Carry Ctrl-C and a closed pipe past click."""
     try:
         yield
     except (KeyboardInterrupt, BrokenPipeError) as error:

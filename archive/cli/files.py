@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from archive import __version__
 from archive.base.facts import dataclass
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
+from archive.cli.forms import SARIF
 from archive.cli.progress import Tracker, tracker
+from archive.cli.showing import showing
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.urls import is_url
+from archive.render.ci import sarif
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -73,19 +77,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """The options of every command about files.
-
-    Attributes:
-        jobs: the number of processes, if it is given.
-        mapped: whether files are mapped.
-        limits: what a hostile file may cost.
-        as_json: whether facts are printed, in whichever form.
-    """
+    """The options of every command about files; ``as_json`` is whether facts are printed, in any form."""
 
     jobs: int | None
     mapped: bool
     limits: Limits
     as_json: bool
+
+    @property
+    def as_sarif(self) -> bool:
+        """Whether findings are printed as SARIF, for code scanners."""
+        return showing.form == SARIF
 
     def show(
         self,
@@ -96,9 +98,9 @@ class FileOptions:
         *,
         others: Mapping[FileKind, int],
         more: Iterable[Row] = (),
+        rules: Mapping[str, str] | None = None,
         text: printing.FactsText | None = None,
         totals: Callable[[], Totals | None] = lambda: None,
-        results: list[SarifResult] | None = None,
     ) -> ExitStatus:
         """Print a row of each file, in their order, as soon as it is there.
 
@@ -109,22 +111,23 @@ class FileOptions:
             row_of: gives the row of a file.
             others: files in folders that no command takes, which are counted in a note.
             more: rows that are of no file.
+            rules: kinds of findings, and a sentence about each; for SARIF.
             text: the form that ``--format`` asks for, if not every command has it.
             totals: gives the sums of all files, once they are read; for JSON.
-            results: takes findings, if these are printed and no rows.
 
         Returns:
             The gravest status of a row.
         """
         status = ExitStatus.WELL
         document = printing.facts_document(text) if self.as_json else None
+        results: list[SarifResult] = []
 
         def write(row: Row, beside_bar: Tracker) -> None:
             nonlocal status
             status = max(status, row.status)
             for line in row.notes:
                 (beside_bar.tell if row.status >= Cause.UNDONE.status else beside_bar.note)(line)
-            if results is not None:
+            if self.as_sarif:
                 results.extend(row.results)
             elif document is not None:
                 if row.facts is not None:
@@ -139,18 +142,16 @@ class FileOptions:
                 for line in row.lines:
                     beside_bar.write_line(line)
 
-        is_document = self.as_json or results is not None
-        with (
-            sigterm_as_ctrl_c(),
-            closing(outcomes),
-            tracker(doing, count, as_json=is_document) as beside_bar,
-        ):
+        is_document = self.as_json or self.as_sarif
+        with sigterm_as_ctrl_c(), closing(outcomes), tracker(doing, count, as_json=is_document) as beside_bar:
             for outcome in beside_bar.track(outcomes):
                 write(row_of(outcome), beside_bar)
         note_left_out(others)
         for row in more:
             write(row, Tracker(None, doing, 0))
-        if document is not None:
+        if self.as_sarif:
+            printing.write_json(sarif(__version__, rules or {}, results))
+        elif document is not None:
             document.end(totals())
         return status
 

@@ -79,11 +79,8 @@ class FileMaker(FileOptions):
     """The options of every command that makes files out of files.
 
     Attributes:
-        inputs: the files, folders and globs.
         out: the target, or the folder of targets.
         companion: the same for companions, which are read or written.
-        force: replace existing files.
-        dry_run: print what would be written, and write nothing.
         dask: address of the Dask scheduler whose workers do the work of several files; None for this machine.
         manifest: the file that notes the work on several files; None for the usual one.
     """

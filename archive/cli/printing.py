@@ -59,12 +59,7 @@ def write_json(facts: object) -> None:
 
 
 def write_document(*files: object, aside: bool = False) -> None:
-    """Write the document of a command whose facts are all there; see :class:`JsonDocument`.
-
-    Args:
-        files: the facts of each file.
-        aside: write to standard error, since standard output takes a file.
-    """
+    """Write the document of a command whose facts are all there; see :class:`JsonDocument`."""
     document = facts_document(aside=aside)
     for facts in files:
         document.add(facts)
@@ -163,13 +158,7 @@ def _put_aside(text: str) -> None:
 
 
 def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> None:
-    """Print tables and lines to standard output, or aside to standard error.
-
-    Args:
-        printed: lines and tables.
-        aside: print to standard error, since standard output takes a file.
-        may_page: show them in a pager if they are longer than the terminal.
-    """
+    """Print tables and lines to standard output, or aside to standard error."""
     from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)
 
     stream = sys.stderr if aside else sys.stdout
@@ -182,12 +171,7 @@ def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> Non
 
 
 def show_lines(lines: Iterable[tuple[str, str]], *, may_page: bool = True) -> None:
-    """Print lines with their styles, which only a terminal shows; there wide lines become several.
-
-    Args:
-        lines: each with its style.
-        may_page: show them in a pager if they are longer than the terminal.
-    """
+    """Print lines with their styles, which only a terminal shows; there wide lines become several."""
     if sys.stdout.isatty():
         from archive.render.fitted_table import hanging  # noqa: PLC0415 (terminals only)
 

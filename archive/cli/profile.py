@@ -266,22 +266,14 @@ def _show_saved(
 
 
 def _stock() -> ModuleType:
-    """The module that runs archives in stock PyTorch.
-
-    Raises:
-        UsageError: PyTorch cannot be imported.
-    """
+    """The module that runs archives in stock PyTorch."""
     with options.importing_pytorch("profile"):
         from archive.backend.stock import running  # noqa: PLC0415 (imports PyTorch)
     return running
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 (any argument)
-    """An argument: a tensor by sizes and type, or a value as JSON.
-
-    Raises:
-        BadParameter: it is neither.
-    """
+    """An argument: a tensor by sizes and type, or a value as JSON."""
     match = TENSOR.fullmatch(text)
     if match:
         sizes = [int(size) for size in (match["sizes"] or match["floats"] or "").split("x") if size]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 from functools import partial, wraps
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from archive import __version__
 from archive.base.facts import dataclass
-from archive.cli import printing
 from archive.cli.ci import Annotations, annotations_of, annotations_option
 from archive.cli.files import FileOptions, jobs_option
-from archive.cli.forms import SARIF, facts_options
+from archive.cli.forms import facts_options
 from archive.cli.options import limit_option, no_map_option
-from archive.cli.showing import showing
+from archive.cli.showing import TEXT, showing
 from archive.io.mapped import source_of
-from archive.render.ci import sarif
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from archive import Limits
     from archive.batches.inputs import InputFile
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from archive.cli.status import ExitStatus
     from archive.io.mapped import Source
     from archive.reader.recognition import FileKind
-    from archive.render.ci import SarifResult
-    from archive.render.documents import Totals
 
 FactsT = TypeVar("FactsT")
 FEW = 32
@@ -39,20 +34,14 @@ FEW = 32
 
 @dataclass(frozen=True, slots=True)
 class FileReader(FileOptions):
-    """The options of every command that reads files.
-
-    Attributes:
-        annotations: take what a CI shows beside files.
-        form: of facts that are printed: JSON, CSV and so on.
-    """
+    """The options of every command that reads files; ``annotations`` take what a CI shows beside files."""
 
     annotations: Annotations
-    form: str
 
     @property
-    def as_sarif(self) -> bool:
-        """Whether findings are printed as SARIF."""
-        return self.form == SARIF
+    def form(self) -> str:
+        """That of facts: JSON, CSV and so on."""
+        return showing.form
 
     def source(self, file: str) -> Source:
         """What a file's bytes are read from."""
@@ -78,11 +67,8 @@ class FileReader(FileOptions):
         doing: str,
         row_of: Callable[[Reading[FactsT]], Row],
         *,
-        more: Iterable[Row] = (),
-        rules: Mapping[str, str] | None = None,
-        text: printing.FactsText | None = None,
         notes: Notes | None = None,
-        totals: Callable[[], Totals | None] = lambda: None,
+        **shown: Any,  # noqa: ANN401 (as `show` takes it)
     ) -> ExitStatus:
         """Read files, and print a row of each: :meth:`FileOptions.show`.
 
@@ -91,11 +77,8 @@ class FileReader(FileOptions):
             read: gives the facts of a file; it and they can be pickled.
             doing: the progress bar's text.
             row_of: gives the row of a file; it is called in this process.
-            more: rows that are of no file.
-            rules: kinds of findings, and a sentence about each; for SARIF.
-            text: the form that ``--format`` asks for, if not every command has it.
             notes: where facts are noted, and taken from.
-            totals: gives the sums of all files, once they are read; for JSON.
+            shown: what else ``show`` takes.
         """
         from archive.batches.reading import readings  # noqa: PLC0415 (a single file does without)
 
@@ -107,21 +90,7 @@ class FileReader(FileOptions):
             from archive.batches.noted import noted_readings  # noqa: PLC0415 (few note what they read)
 
             outcomes = noted_readings(read, files.files, workers, notes)
-        results: list[SarifResult] | None = [] if self.as_sarif else None
-        status = self.show(
-            outcomes,
-            count,
-            doing,
-            row_of,
-            others=files.others,
-            more=more,
-            text=text,
-            totals=totals,
-            results=results,
-        )
-        if results is not None:
-            printing.write_json(sarif(__version__, rules or {}, results))
-        return status
+        return self.show(outcomes, count, doing, row_of, others=files.others, **shown)
 
 
 def takes_reader(
@@ -129,11 +98,7 @@ def takes_reader(
 ) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
     """Let a command take the options of :class:`FileReader` as one ``reader``; the innermost decorator.
 
-    Args:
-        forms: what ``--format`` prints that not every command has.
-        annotations: whether there is ``--annotations``.
-        sarif: whether there is ``--sarif``.
-        mapped: whether there is ``--no-map``.
+    The flags say which options there are, and ``forms`` what ``--format`` prints that not every command has.
     """
     options = [jobs_option("read", f"number of CPUs; 1 for up to {FEW} files")]
     options += [annotations_option] * annotations + [no_map_option] * mapped + [limit_option]
@@ -149,9 +114,8 @@ def takes_reader(
             annotations: str | None = None,
             **others: object,
         ) -> ExitStatus:
-            form = showing.form
-            notes = annotations_of(annotations, aside=as_json or form == SARIF)
-            return command(**others, reader=FileReader(jobs, mapped, limits, as_json, notes, form))
+            notes = annotations_of(annotations, aside=showing.form != TEXT)
+            return command(**others, reader=FileReader(jobs, mapped, limits, as_json, notes))
 
         with_options = facts_options(*forms, sarif=sarif)(with_reader)
         for option in reversed(options):

@@ -130,11 +130,7 @@ class _Writing:
         return ExitStatus.WELL
 
     def several(self, names: tuple[str, ...]) -> ExitStatus:
-        """Write a page of each file, and one that lists them.
-
-        Raises:
-            UsageError: a companion or a single page is named, or two files would have one page.
-        """
+        """Write a page of each file, and one that lists them."""
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")
         if self.out.lower().endswith(PAGE_ENDINGS) and not is_folder(self.out):

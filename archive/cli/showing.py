@@ -24,8 +24,6 @@ class Showing:
 
     Attributes:
         quiet: standard error has only errors, no notes and no progress.
-        verbose: an error comes with its traceback.
-        color: when styles are written.
         paged: whether a pager may show what is longer than the terminal.
         form: what facts are printed in: see :mod:`archive.cli.forms`.
     """
@@ -91,12 +89,7 @@ DECLARATIONS: list[tuple[list[str], dict[str, Any]]] = [
 
 
 def add_options(command: click.Command, *, hidden: bool = False) -> click.Command:
-    """Give a command, and those below it, the options that they lack.
-
-    Args:
-        command: the command.
-        hidden: whether its help is without them.
-    """
+    """Give a command, and those below it, the options that they lack."""
     own = {word for parameter in command.params for word in parameter.opts}
     for words, settings in DECLARATIONS:
         option = click.Option(words, expose_value=False, callback=_noted, hidden=hidden, **settings)

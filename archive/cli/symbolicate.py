@@ -6,21 +6,21 @@ import os
 import re
 import sys
 from itertools import takewhile
-from os.path import exists, isdir
+from os.path import exists
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 import archive
 from archive.base.errors import counted, shown
-from archive.base.facts import dataclass
 from archive.cli import options, printing
+from archive.cli.asked import Asked
 from archive.cli.forms import facts_options
 from archive.cli.handles import Lookups
 from archive.cli.status import Cause
 from archive.debuginfo.symbolicate import Style
 from archive.io.mapped import source_of
-from archive.io.urls import is_server, is_url, name_of
+from archive.io.urls import is_url, name_of
 from archive.page.shown import Shown
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.symbolicate import symbolication_facts
@@ -40,14 +40,7 @@ CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
-    """The handles of each argument after the files.
-
-    Args:
-        is_one: whether they are asked of one file.
-
-    Raises:
-        BadParameter: an argument has none.
-    """
+    """The handles of each argument after the files."""
     for value in words:
         if not HANDLE_CHAIN.fullmatch(value):
             if not is_one:
@@ -138,6 +131,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     type=click.Choice([style.value for style in Style]),
     default=Style.CURRENT.value,
     show_default=True,
+    callback=lambda _, __, style: Style(style),
     help="Print errors as PyTorch 1.10 to 2.13 does, or as 1.9 does.",
 )
 @click.option(
@@ -203,121 +197,54 @@ def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStat
     if not words and store is None:
         raise click.UsageError("give FILE, or --store STORE")
     files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
-    asked = _Asked(files, words[len(files) :], store, **given)
+    asked = Asked(files, words[len(files) :], store, **given)
     if asked.page is None and (asked.force or Shown(asked.show) is not Shown.FULL):
         raise click.UsageError("--source and --force are for --html: all else shows the source")
-    task = asked.task()
+    task = _task(asked)
     if any(asked.has(name) for name in task.refused):
         raise click.UsageError(task.why)
     return task.run(asked)
 
 
-# --- what is asked
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The files, what is wanted of them, and the options."""
-
-    files: Sequence[str]
-    wanted: Sequence[str]
-    store: str | None
-    places: Sequence[tuple[str, int]]
-    companion: str | None
-    log: str | None
-    ids: str | None
-    names: str | None
-    top: int | None
-    style: str
-    shipper: str | None
-    page: str | None
-    show: str
-    force: bool
-    mapped: bool
-    limits: Limits
-    as_json: bool
-
-    @property
-    def is_one(self) -> bool:
-        """Whether the files are one model, and neither a folder nor a server."""
-        return len(self.files) == 1 and not isdir(self.files[0]) and not is_server(self.files[0])  # noqa: PTH112 (pathlib costs start-up)
-
-    def has(self, name: str) -> bool:
-        """Whether an option is given."""
-        value = getattr(self, name)
-        return value is not None and value is not False and value not in ((), [])
-
-    def task(self) -> _Task:
-        """What is done."""
-        if self.shipper is not None:
-            return FILTERING
-        are_handles = all(map(HANDLE_CHAIN.fullmatch, self.wanted))
-        if self.is_one and not are_handles and _has_nodes(self.files[0], self.limits, mapped=self.mapped):
-            return NAMES
-        return HANDLES if self.wanted or self.places else LOG
+# --- tasks
 
 
 class _Task(NamedTuple):
     """One of the things that the command does, and the options that it refuses, in words."""
 
-    run: Callable[[_Asked], ExitStatus]
+    run: Callable[[Asked], ExitStatus]
     refused: Sequence[str] = ()
     why: str = ""
 
 
-def _names(asked: _Asked) -> ExitStatus:
+def _names(asked: Asked) -> ExitStatus:
     """Print the source of nodes, kernels and instructions."""
     from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
+    (file,), limits = asked.files, asked.limits
     return print_nodes(
-        asked.files[0],
-        asked.companion,
-        asked.wanted,
-        asked.limits,
-        mapped=asked.mapped,
-        as_json=asked.as_json,
+        file, asked.companion, asked.wanted, limits, mapped=asked.mapped, as_json=asked.as_json
     )
 
 
-def _log(asked: _Asked) -> ExitStatus:
+def _log(asked: Asked) -> ExitStatus:
     """Explain a log, or the records of a log shipper."""
     if asked.log is None and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
-    from archive.cli.explain import LogTask, answer_messages, explain_log  # noqa: PLC0415 (not needed for handles)
+    from archive.cli.explain import answer_messages, explain_log  # noqa: PLC0415 (not needed for handles)
 
-    task = LogTask(
-        asked.log,
-        asked.store,
-        Style(asked.style),
-        asked.ids,
-        asked.names,
-        asked.top,
-        asked.as_json,
-        asked.limits,
-        asked.mapped,
-        asked.page,
-        Shown(asked.show),
-        asked.force,
-    )
-    explain = explain_log if asked.shipper is None else answer_messages
-    return explain(task, asked.files, asked.companion, is_one=asked.is_one)
+    return explain_log(asked) if asked.shipper is None else answer_messages(asked)
 
 
-def _lookups(asked: _Asked) -> ExitStatus:
+def _lookups(asked: Asked) -> ExitStatus:
     """Print the source of handles and of positions in generated code."""
     handles, unread = _handles(asked.wanted, is_one=asked.is_one), False
     if asked.is_one:
-        model = archive.open(
-            asked.files[0],
-            companion=asked.companion,
-            mapped=asked.mapped,
-            limits=asked.limits,
-            kinds=READ_KINDS,
-        )
+        model = asked.opened()
     else:
         model, unread = _named_by(handles, asked.files, asked.store, asked.limits)
     with model as opened:
-        answers = Lookups(opened, Style(asked.style))
+        answers = Lookups(opened, asked.style)
         symbolications = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in asked.places]
         if asked.as_json:
@@ -347,6 +274,16 @@ FILTERING = _Task(
     ("wanted", "places", "as_json", "log", "top", "page"),
     "--filter answers a log shipper: it goes with FILEs, --store, --id, --model and --style",
 )
+
+
+def _task(asked: Asked) -> _Task:
+    """What is done."""
+    if asked.shipper is not None:
+        return FILTERING
+    are_handles = all(map(HANDLE_CHAIN.fullmatch, asked.wanted))
+    if asked.is_one and not are_handles and _has_nodes(asked.files[0], asked.limits, mapped=asked.mapped):
+        return NAMES
+    return HANDLES if asked.wanted or asked.places else LOG
 
 
 def _named_by(

@@ -47,11 +47,7 @@ CONVERT = Verb("convert", "converting", making.convert_text, making.size_line)
 
 
 def _check_max(layout: object, level: object) -> None:
-    """Refuse ``--max`` where nothing is compressed.
-
-    Raises:
-        UsageError: the companion is a mapped one.
-    """
+    """Refuse ``--max`` where nothing is compressed."""
     if level == MAX_LEVEL and layout != "packed":
         raise click.UsageError("--max is for packed companions; a mapped one is not compressed")
 

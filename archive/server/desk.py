@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from archive.server.problems import HttpProblem
     from archive.server.settings import Settings
     from archive.server.spool import Spool, SpoolFile
     from archive.server.work import Explained
@@ -47,7 +48,7 @@ class Desk:
         request: Request,
         media_type: str,
         headers: Callable[[Explained | None, Path], dict[str, str]],
-        task: Callable[..., Explained | None],
+        task: Callable[..., Explained | HttpProblem | None],
         *arguments: object,
     ) -> Response:
         """What a worker makes of a request's body.
@@ -74,7 +75,7 @@ class Desk:
             return _SpooledAnswer(answer, headers(explained, answer.path), media_type, stack.pop_all())
 
     async def _worked(
-        self, request: Request, task: Callable[..., Explained | None], *arguments: object
+        self, request: Request, task: Callable[..., Explained | HttpProblem | None], *arguments: object
     ) -> Explained | None:
         """What a worker says, unless the client leaves before."""
         working = asyncio.ensure_future(self._workers.run(task, *arguments))

@@ -59,11 +59,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
 
 
 def _saved(model: example.Example, folder: Path, *, force: bool) -> DemoStep:
-    """Save the lowered model for the lite interpreter and for TorchScript.
-
-    Raises:
-        ClaimError: another part of it is lowered, too, or none.
-    """
+    """Save the lowered model for the lite interpreter and for TorchScript."""
     saved = {name: save_lowered(model.host, folder / name, force=force) for name in (LITE_FILE, SCRIPT_FILE)}
     with archive.open(folder / LITE_FILE) as opened:
         lowered = {path.partition(".")[0]: state.backend for path, state in opened.lowered.items()}
@@ -102,11 +98,7 @@ def _ran(*runs: StockRun) -> DemoStep:
 
 
 def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
-    """The lines that the lite interpreter shows, of which TorchScript shows the last one, too.
-
-    Raises:
-        ClaimError: TorchScript shows another line, or the last one isn't a line of the model's source.
-    """
+    """The lines that the lite interpreter shows, of which TorchScript shows the last one, too."""
     lines, others = shown_lines(lite.error), shown_lines(script.error)
     check(lines and others and lines[-1] == others[-1], "lite interpreter and TorchScript show the same line")
     last = lines[-1]
@@ -116,11 +108,7 @@ def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
 
 
 def _delegated(delegate: Delegate, model: example.Example, expected: list[MarkedLine]) -> DemoStep:
-    """Make the lowered part fail in this process, too.
-
-    Raises:
-        ClaimError: it gives another result with the good image, or fails at other lines with the bad one.
-    """
+    """Make the lowered part fail in this process, too."""
     difference = float((delegate(model.image) - model.features).abs().max())
     check_same(difference, f"the result of `{delegate.path}` by Delegate")
     try:
@@ -152,11 +140,7 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Marked
 
 
 def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force: bool) -> DemoStep:
-    """Profile a run of the lowered part, and save it as a trace.
-
-    Raises:
-        ClaimError: an operation does not lead to the model's source, or the trace lacks one.
-    """
+    """Profile a run of the lowered part, and save it as a trace."""
     with delegate.recording(memory=True) as recording:
         delegate(model.image)
     profile = delegate.profile(recording)
@@ -195,11 +179,7 @@ def _split(folder: Path, *, force: bool) -> DemoStep:
 
 
 def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:
-    """Explain the device's error by the companion.
-
-    Raises:
-        ClaimError: the text differs from stock PyTorch's for the archive with debug info.
-    """
+    """Explain the device's error by the companion."""
     with archive.open(folder / COMPANION_FILE) as companion:
         explainer = LogExplainer.of(companion)
         said = b"".join(explainer.explain([device.error.encode()])).decode()

@@ -21,14 +21,7 @@ class ClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """A step that has been done.
-
-    Attributes:
-        name: the key of its facts in the demo's JSON.
-        title: one line above its text.
-        text: its result, for people.
-        facts: its result, for programs.
-    """
+    """A step that has been done."""
 
     name: str
     title: str
@@ -37,11 +30,7 @@ class DemoStep:
 
 
 def check(holds: object, claim: str) -> None:
-    """Check a claim.
-
-    Raises:
-        ClaimError: it does not hold.
-    """
+    """Check a claim."""
     if not holds:
         raise ClaimError(f"this does not hold: {claim}")
 

@@ -34,15 +34,7 @@ FAILURES = (ClaimError,)
 
 
 def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
-    """Do one step after the other, each when it is asked for.
-
-    Args:
-        folder: takes the files that are made.
-        force: replace existing files.
-
-    Raises:
-        ClaimError: a claim does not hold.
-    """
+    """Do one step after the other, each when it is asked for."""
     for name in (MODEL_FILE, LOG_FILE):
         with replacing(folder / name, force=force) as out:
             out.write((HERE / name).read_bytes())
@@ -54,11 +46,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
 
 
 def _model(folder: Path) -> DemoStep:
-    """Say what the archive is.
-
-    Raises:
-        ClaimError: ``verify`` finds something.
-    """
+    """Say what the archive is."""
     path = folder / MODEL_FILE
     diagnostics = archive.verify(path)
     check(not diagnostics, f"{MODEL_FILE} is well")
@@ -80,11 +68,7 @@ def _has_source(found: Symbolication) -> bool:
 
 
 def _split(folder: Path, *, force: bool) -> DemoStep:
-    """Split the debug info off, as ``debug-archive split`` does and prints it.
-
-    Raises:
-        ClaimError: the small file and the companion do not make the original again.
-    """
+    """Split the debug info off, as ``debug-archive split`` does and prints it."""
     names = (MODEL_FILE, DEVICE_FILE, COMPANION_FILE)
     # With the handles as they are, PyTorch prints of the small file what the log has.
     made = archive.split(*(folder / name for name in names), handles="keep", force=force)
@@ -100,11 +84,7 @@ def _split(folder: Path, *, force: bool) -> DemoStep:
 
 
 def _failure(folder: Path) -> DemoStep:
-    """Show what PyTorch printed about a failure of the small file.
-
-    Raises:
-        ClaimError: it shows a line of source, or names no handle.
-    """
+    """Show what PyTorch printed about a failure of the small file."""
     said = (folder / LOG_FILE).read_text("utf-8")
     handles = handles_in(said)
     check("<--- HERE" not in said, f"PyTorch shows no source for {DEVICE_FILE}")
@@ -115,11 +95,7 @@ def _failure(folder: Path) -> DemoStep:
 
 
 def _explained(folder: Path) -> DemoStep:
-    """Explain that by the companion.
-
-    Raises:
-        ClaimError: the text differs from PyTorch's own for the archive with debug info.
-    """
+    """Explain that by the companion."""
     log = (folder / LOG_FILE).read_bytes()
     with archive.open(folder / COMPANION_FILE) as companion:
         explainer = LogExplainer.of(companion)
@@ -135,11 +111,7 @@ def _explained(folder: Path) -> DemoStep:
 
 
 def _joined(folder: Path, *, force: bool) -> DemoStep:
-    """Put both halves together again.
-
-    Raises:
-        ClaimError: the result is not the original.
-    """
+    """Put both halves together again."""
     made = archive.join(folder / DEVICE_FILE, folder / COMPANION_FILE, folder / JOINED_FILE, force=force)
     same = (folder / JOINED_FILE).read_bytes() == (folder / MODEL_FILE).read_bytes()
     check(same and made.exact, f"{JOINED_FILE} is {MODEL_FILE}, byte for byte")
