@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
-from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
+from archive.cli.demo.claims import ClaimError, DemoStep, check, explained, handles_in, split_step
 from archive.cli.demo.stock import check_same, is_same, run_stock, shown_lines
 from archive.debuginfo.profiles.profile import duration
-from archive.failures.explainer import LogExplainer
-from archive.render.making import Sized, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +47,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
     delegate = Delegate.load(folder / LITE_FILE)
     yield _delegated(delegate, model, lines)
     yield _profiled(delegate, model, folder, force=force)
-    yield _split(folder, force=force)
+    yield split_step(folder, LITE_FILE, DEVICE_FILE, COMPANION_FILE, "The debug info split off", force=force)
     (device,) = run_stock(folder, [DEVICE_FILE], calls)
     check(handles_in(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
     check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
@@ -166,24 +164,10 @@ def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force
     return DemoStep("profile", f"A run, profiled: {duration(profile.total_ns)} in operations", text, facts)
 
 
-def _split(folder: Path, *, force: bool) -> DemoStep:
-    """Split the debug info off, as ``debug-archive split`` does and prints it."""
-    made = archive.split(folder / LITE_FILE, folder / DEVICE_FILE, folder / COMPANION_FILE, force=force)
-    sizes = (
-        Sized(LITE_FILE, made.size),
-        Sized(DEVICE_FILE, made.out_size),
-        Sized(COMPANION_FILE, made.companion_size),
-    )
-    facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
-    return DemoStep("split", "The debug info split off", table(split_text(made, *sizes)), facts)
-
-
 def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:
     """Explain the device's error by the companion."""
-    with archive.open(folder / COMPANION_FILE) as companion:
-        explainer = LogExplainer.of(companion)
-        said = b"".join(explainer.explain([device.error.encode()])).decode()
-    same = said == lite.error and (explainer.explained, explainer.unknown) == (1, 0)
+    said = explained(folder / COMPANION_FILE, device.error.encode())
+    same = said == lite.error
     check(same, f"{COMPANION_FILE} makes of it what stock PyTorch says with the source at hand")
     text = f"{said.rstrip()}\n\nThat is, to the byte, what stock PyTorch says of {LITE_FILE}."
     facts = {"same_text": same, "lines": [line._asdict() for line in shown_lines(said)], "text": said}

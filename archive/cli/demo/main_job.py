@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
-from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
-from archive.failures.explainer import LogExplainer
+from archive.cli.demo.claims import ClaimError, DemoStep, check, explained, handles_in, split_step, table
 from archive.io.output import replacing
 from archive.reader.recognition import FileKind
-from archive.render.making import Sized, join_text, split_text
+from archive.render.making import Sized, join_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +38,9 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
         with replacing(folder / name, force=force) as out:
             out.write((HERE / name).read_bytes())
     yield _model(folder)
-    yield _split(folder, force=force)
+    # With the handles as they are, PyTorch prints of the small file what the log has.
+    title = "The debug info split off (--handles keep), before it is shipped"
+    yield split_step(folder, MODEL_FILE, DEVICE_FILE, COMPANION_FILE, title, handles="keep", force=force)
     yield _failure(folder)
     yield _explained(folder)
     yield _joined(folder, force=force)
@@ -67,22 +68,6 @@ def _has_source(found: Symbolication) -> bool:
     return any(frame.range is not None and not frame.range.source.is_null for frame in found.frames)
 
 
-def _split(folder: Path, *, force: bool) -> DemoStep:
-    """Split the debug info off, as ``debug-archive split`` does and prints it."""
-    names = (MODEL_FILE, DEVICE_FILE, COMPANION_FILE)
-    # With the handles as they are, PyTorch prints of the small file what the log has.
-    made = archive.split(*(folder / name for name in names), handles="keep", force=force)
-    check(made.exact, f"{DEVICE_FILE} and {COMPANION_FILE} make {MODEL_FILE} again")
-    sizes = map(Sized, names, (made.size, made.out_size, made.companion_size))
-    facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
-    return DemoStep(
-        "split",
-        "The debug info split off (--handles keep), before it is shipped",
-        table(split_text(made, *sizes)),
-        facts,
-    )
-
-
 def _failure(folder: Path) -> DemoStep:
     """Show what PyTorch printed about a failure of the small file."""
     said = (folder / LOG_FILE).read_text("utf-8")
@@ -97,13 +82,11 @@ def _failure(folder: Path) -> DemoStep:
 def _explained(folder: Path) -> DemoStep:
     """Explain that by the companion."""
     log = (folder / LOG_FILE).read_bytes()
+    said = explained(folder / COMPANION_FILE, log)
     with archive.open(folder / COMPANION_FILE) as companion:
-        explainer = LogExplainer.of(companion)
-        said = b"".join(explainer.explain([log])).decode()
         found = companion.symbolicate(handles_in(log.decode()))
     same = said == (HERE / SOURCE_FILE).read_text("utf-8")
-    counted = (explainer.explained, explainer.unknown) == (1, 0)
-    check(same and counted, f"{COMPANION_FILE} makes of it what PyTorch prints with the source at hand")
+    check(same, f"{COMPANION_FILE} makes of it what PyTorch prints with the source at hand")
     check(not found.missing, f"{COMPANION_FILE} knows the handles")
     text = f"{said.rstrip()}\n\nThat is, to the byte, what PyTorch 2.13 printed for {MODEL_FILE}."
     facts = {"same_text": same, "module_hierarchy": found.module_hierarchy, "text": said}
