@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO, Self
 
     from archive.batches.jobs import Job
+    from archive.batches.outcome import Outcome
     from archive.batches.working import Made, Task
 
 LineT = TypeVar("LineT")
@@ -183,6 +184,14 @@ class LineFile(Generic[LineT]):
 
     def parsed(self, line: bytes) -> tuple[str, LineT] | None:
         """The input that a line is about, and what counts; None of a line that is broken, or another's."""
+        raise NotImplementedError
+
+    def known(self, job: Any) -> Any | None:  # noqa: ANN401 (each manifest has its facts)
+        """What it says about a file; None where no line about it counts."""
+        raise NotImplementedError
+
+    def add(self, outcome: Outcome[Any, Any]) -> None:
+        """Note what came of a file, unless that is there already."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
@@ -21,9 +21,8 @@ from archive.batches.pool import Lost, in_order, results, results_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from concurrent.futures import Executor
-    from types import TracebackType
-    from typing import Self
 
+    from archive.batches.manifest import LineFile
     from archive.io.places import Fingerprint
 
 JobT = TypeVar("JobT", bound=InputFile)
@@ -127,27 +126,11 @@ def attempt(do: Callable[[JobT], Outcome[JobT, FactsT]], job: JobT) -> Outcome[J
         return Outcome(job, OutcomeKind.FAILED, reason, is_internal=problem.is_internal)
 
 
-class Notes(Protocol[JobT]):
-    """A manifest, inside a ``with`` statement."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def known(self, job: JobT) -> Any | None:  # noqa: ANN401 (each manifest has its facts)
-        """What it says about a file; None where it has no line about it, or that doesn't count."""
-
-    def add(self, outcome: Outcome[JobT, Any]) -> None:
-        """Note what came of a file, unless that is there already."""
-
-
 def outcomes(
     do: Callable[[JobT], Outcome[JobT, FactsT]],
     jobs: Sequence[JobT],
     workers: int,
-    notes: Notes[JobT] | None = None,
+    notes: LineFile[Any] | None = None,
     executor: Executor | None = None,
 ) -> Generator[Outcome[JobT, FactsT]]:
     """Do the work on each file; one that fails, or kills its process, hinders no other.
@@ -156,7 +139,7 @@ def outcomes(
         do: the work; it can be pickled, as its results can.
         jobs: the files, here or remote.
         workers: the number of processes on this machine; 1 works in this one.
-        notes: says what is known of each file, and has each outcome as soon as it is there.
+        notes: the manifest, which says what is known of a file, and has its outcome as soon as it is there.
         executor: does the work in the place of processes of this machine.
     """
     with notes or nullcontext():

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from archive.render.fitted_table import Printed
 
 
-class Verb(NamedTuple):
-    """What a command does, and its texts.
+class VerbTexts(NamedTuple):
+    """What a command does, and what it prints.
 
     Attributes:
-        name: as the table of the library has it: ``archive.app.verbs.VERBS``.
+        verb: what is done, a row of :data:`archive.app.verbs.VERBS`.
         doing: the progress bar's text.
         text: facts and sizes of a single file → its summary.
         line: facts and sizes of one of several files → one line.
@@ -62,7 +62,7 @@ class Verb(NamedTuple):
         planned_line: the same of one of several files, in one line.
     """
 
-    name: str
+    verb: str
     doing: str
     text: Callable[..., Printed]
     line: Callable[..., str]
@@ -93,14 +93,14 @@ class FileMaker(FileOptions):
     dask: str | None = None
     manifest: str | None = None
 
-    def run(self, verb: Verb, **options: object) -> ExitStatus:
+    def run(self, texts: VerbTexts, **options: object) -> ExitStatus:
         """Do one thing to the files, by the options of the library's function; print what came of it."""
-        use, kinds = VERBS[verb.name].use, VERBS[verb.name].kinds
+        use, kinds = VERBS[texts.verb].use, VERBS[texts.verb].kinds
         planned = plan(
             self.inputs, self.out, self.companion, use, kinds, manifest=self.manifest, mapped=self.mapped
         )
         task = task_of(
-            verb.name,
+            texts.verb,
             options,
             limits=self.limits,
             force=self.force,
@@ -108,24 +108,24 @@ class FileMaker(FileOptions):
             dry_run=self.dry_run,
             many=planned.many,
         )
-        return self.do(planned, task, verb)
+        return self.do(planned, task, texts)
 
-    def do(self, planned: FilePlan, task: Task, verb: Verb) -> ExitStatus:
+    def do(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Do all that is planned, and print what came of it."""
         if planned.many:
-            return self._several(planned, task, verb)
+            return self._several(planned, task, texts)
         if self.dask is not None:
             raise ArchiveError("--dask is for several files", file=planned.jobs[0].label)
         with sigterm_as_ctrl_c():
-            return self._single(planned, task, verb)
+            return self._single(planned, task, texts)
 
-    def _single(self, planned: FilePlan, task: Task, verb: Verb) -> ExitStatus:
+    def _single(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Work on a single file and print its summary or facts; an error is raised."""
         job = planned.jobs[0]
         streamed = job.streamed and not task.dry_run
         if streamed and sys.stdout.isatty():
             raise ArchiveError("refusing to write a binary model to a terminal", file=STANDARD_OUTPUT)
-        bar = nullcontext() if streamed else working(f"{verb.doing} {job.label}")
+        bar = nullcontext() if streamed else working(f"{texts.doing} {job.label}")
         naming = printing.naming(STANDARD_OUTPUT) if streamed else nullcontext()
         try:
             with bar, naming:  # what is streamed is written once it is complete; its summary goes aside
@@ -135,36 +135,36 @@ class FileMaker(FileOptions):
             if self.as_json:
                 kind = OutcomeKind.IMPOSSIBLE if isinstance(error, ImpossibleError) else OutcomeKind.FAILED
                 refused: document_facts.Made = {"file": job.label, "outcome": kind, "reason": str(error)}
-                printing.write_document(refused | _own_facts(facts, verb), aside=streamed)
+                printing.write_document(refused | _own_facts(facts, texts), aside=streamed)
             elif task.dry_run and isinstance(error, ImpossibleError):
-                _print_plan(facts, job.label, verb)
+                _print_plan(facts, job.label, texts)
             raise
         if self.as_json:
-            printing.write_document(_facts(outcome, verb), aside=streamed)
+            printing.write_document(_facts(outcome, texts), aside=streamed)
         elif self.dry_run:
-            _print_plan(outcome.facts, outcome.job.label, verb)
+            _print_plan(outcome.facts, outcome.job.label, texts)
             for line in _targets(outcome):
                 printing.write_line(line)
         elif outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
             printing.show(making.copied_text(outcome.reason, *_sizes(outcome)), aside=streamed)
         else:
-            printing.show(verb.text(outcome.facts, *_sizes(outcome)), aside=streamed)
+            printing.show(texts.text(outcome.facts, *_sizes(outcome)), aside=streamed)
         return status_of(outcome)
 
-    def _several(self, planned: FilePlan, task: Task, verb: Verb) -> ExitStatus:
+    def _several(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Work on several files: a line each in their order, and the total."""
         finished: list[Made] = []
 
         def row(outcome: Made) -> Row:
             finished.append(outcome)
             notes = [f"{_name(outcome)}: {outcome.reason}"] if outcome.has_failed else []
-            facts = _facts(outcome, verb) if self.as_json else None
-            return Row(status_of(outcome), facts, self._lines(outcome, verb), notes=notes)
+            facts = _facts(outcome, texts) if self.as_json else None
+            return Row(status_of(outcome), facts, self._lines(outcome, texts), notes=notes)
 
         with nullcontext() if self.dask is None else dask_executor(self.dask) as executor:
             workers = self.jobs or os.cpu_count() or 1
             made = outcomes_of(planned, task, workers, executor)
-            status = self.show(made, len(planned.jobs), verb.doing, row, others=planned.others)
+            status = self.show(made, len(planned.jobs), texts.doing, row, others=planned.others)
         if not self.as_json:
             kinds = Counter(outcome.kind for outcome in finished)
             sizes = [outcome.sizes for outcome in finished if outcome.sizes]
@@ -173,12 +173,12 @@ class FileMaker(FileOptions):
             printing.write_line(making.total_line(len(finished), counts, *sums))
         return status
 
-    def _lines(self, outcome: Made, verb: Verb) -> Iterator[str]:
+    def _lines(self, outcome: Made, texts: VerbTexts) -> Iterator[str]:
         """A file of several, in one line; an error has its own place."""
         if not outcome.has_failed:
-            yield self._line(outcome, verb)
+            yield self._line(outcome, texts)
 
-    def _line(self, outcome: Made, verb: Verb) -> str:
+    def _line(self, outcome: Made, texts: VerbTexts) -> str:
         """A file of several, in one line."""
         if outcome.kind is OutcomeKind.SAME:
             return f"{_name(outcome)}: {outcome.kind}"
@@ -188,20 +188,20 @@ class FileMaker(FileOptions):
         again = f"; {outcome.reason}" if made and outcome.reason else ""
         if self.dry_run:
             targets = list(_targets(outcome))
-            if outcome.facts is not None and verb.planned_line is not None:
-                targets.insert(0, verb.planned_line(outcome.facts, outcome.job.label))
+            if outcome.facts is not None and texts.planned_line is not None:
+                targets.insert(0, texts.planned_line(outcome.facts, outcome.job.label))
             else:
                 targets[0] = f"{_name(outcome)}: {targets[0]}"
             return "; ".join(targets) + again
         if outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
             return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}; copied"
-        return verb.line(outcome.facts, *_sizes(outcome)) + again
+        return texts.line(outcome.facts, *_sizes(outcome)) + again
 
 
-def _print_plan(facts: object, file: str, verb: Verb) -> None:
+def _print_plan(facts: object, file: str, texts: VerbTexts) -> None:
     """Print the steps that are planned, where that is more than the targets."""
-    if facts is not None and verb.planned is not None:
-        printing.show(verb.planned(facts, file))
+    if facts is not None and texts.planned is not None:
+        printing.show(texts.planned(facts, file))
 
 
 def _targets(outcome: Made) -> Iterator[str]:
@@ -224,18 +224,18 @@ def _sizes(outcome: Made) -> list[Sized]:
     return [Sized(name_of(path), size) for path, size in zip(paths, outcome.sizes, strict=False)]
 
 
-def _facts(outcome: Made, verb: Verb) -> Mapping[str, object]:
+def _facts(outcome: Made, texts: VerbTexts) -> Mapping[str, object]:
     """An outcome for JSON."""
     paths = dict(zip(("file", "out", "companion"), (file.name for file in _sizes(outcome)), strict=False))
     made: dict[str, object] = {"file": outcome.job.label, **paths, "outcome": outcome.kind}
     if outcome.reason:
         made["reason"] = outcome.reason
-    return made | _own_facts(outcome.facts, verb)
+    return made | _own_facts(outcome.facts, texts)
 
 
-def _own_facts(facts: object, verb: Verb) -> dict[str, Any]:
+def _own_facts(facts: object, texts: VerbTexts) -> dict[str, Any]:
     """The keys of a command's own result."""
-    return {} if facts is None else verb.facts(facts)
+    return {} if facts is None else texts.facts(facts)
 
 
 # --- options

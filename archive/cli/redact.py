@@ -9,7 +9,7 @@ import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.cli import making, printing
-from archive.cli.making import Verb
+from archive.cli.making import VerbTexts
 from archive.cli.reviewing import check_review, review_options
 from archive.cli.status import Cause
 from archive.privacy.redact.result import AnyRedaction
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TimeChoice,
     )
 
-REDACT = Verb(
+REDACT = VerbTexts(
     "redact",
     "redacting",
     texts.redact_text,
@@ -38,9 +38,13 @@ REDACT = Verb(
     planned=texts.redact_plan_text,
     planned_line=texts.redact_plan_line,
 )
-COMPANION = Verb("redact_companion", "redacting", texts.companion_redaction_text, texts.alone_redaction_line)
-METADATA = Verb("redact_metadata", "redacting", texts.metadata_redaction_text, texts.alone_redaction_line)
-CHECKPOINT = Verb(
+COMPANION = VerbTexts(
+    "redact_companion", "redacting", texts.companion_redaction_text, texts.alone_redaction_line
+)
+METADATA = VerbTexts(
+    "redact_metadata", "redacting", texts.metadata_redaction_text, texts.alone_redaction_line
+)
+CHECKPOINT = VerbTexts(
     "redact_checkpoint", "redacting", texts.checkpoint_redaction_text, texts.alone_redaction_line
 )
 NOT_REDACTED = {

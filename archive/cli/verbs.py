@@ -11,7 +11,7 @@ import click
 
 from archive.cli.making import (
     MAX_LEVEL,
-    Verb,
+    VerbTexts,
     companion_option,
     handles_options,
     kinds_options,
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from archive.cli.making import FileMaker
     from archive.cli.status import ExitStatus
 
-SPLIT = Verb("split", "splitting", making.split_text, making.split_line)
-JOIN = Verb("join", "joining", making.join_text, making.join_line)
-SHRINK = Verb("shrink", "shrinking", making.shrink_text, making.size_line)
-RESTORE = Verb("restore", "restoring", making.join_text, making.join_line)
-MIGRATE = Verb(
+SPLIT = VerbTexts("split", "splitting", making.split_text, making.split_line)
+JOIN = VerbTexts("join", "joining", making.join_text, making.join_line)
+SHRINK = VerbTexts("shrink", "shrinking", making.shrink_text, making.size_line)
+RESTORE = VerbTexts("restore", "restoring", making.join_text, making.join_line)
+MIGRATE = VerbTexts(
     "migrate",
     "migrating",
     migrating.migration_text,
@@ -41,9 +41,9 @@ MIGRATE = Verb(
     migrating.plan_text,
     migrating.plan_line,
 )
-LITE = Verb("lite", "converting", making.lite_text, making.size_line)
-CANONICALISE = Verb("canonicalise", "converting", making.canonical_text, making.size_line)
-CONVERT = Verb("convert", "converting", making.convert_text, making.size_line)
+LITE = VerbTexts("lite", "converting", making.lite_text, making.size_line)
+CANONICALISE = VerbTexts("canonicalise", "converting", making.canonical_text, making.size_line)
+CONVERT = VerbTexts("convert", "converting", making.convert_text, making.size_line)
 
 
 def _check_max(layout: object, level: object) -> None:

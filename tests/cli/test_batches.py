@@ -233,7 +233,7 @@ from pathlib import Path
 from archive import ArchiveError
 from archive.batches.jobs import plan
 from archive.batches.working import Task
-from archive.cli.making import FileMaker, Verb
+from archive.cli.making import FileMaker, VerbTexts
 from archive.base.limits import DEFAULT_LIMITS
 
 def failing(file, out, **_):
@@ -248,9 +248,9 @@ if __name__ == "__main__":
     *inputs, out, workers = sys.argv[1:]
     for file in inputs:
         Path(file).write_bytes(b"four")
-    verb = Verb("fail", "working", None, lambda *_: "done")
+    texts = VerbTexts("fail", "working", None, lambda *_: "done")
     maker = FileMaker(int(workers), True, DEFAULT_LIMITS, False)
-    sys.exit(maker.do(plan(inputs, out), Task("fail", failing, {}, {}, many=True), verb))
+    sys.exit(maker.do(plan(inputs, out), Task("fail", failing, {}, {}, many=True), texts))
 """
 SLOW = """
 import os, sys, time
@@ -259,7 +259,7 @@ from archive.io.output import replacing
 from archive.batches.jobs import plan
 from archive.batches.working import Task
 from archive.cli.ending import status_of
-from archive.cli.making import FileMaker, Verb
+from archive.cli.making import FileMaker, VerbTexts
 from archive.base.limits import DEFAULT_LIMITS
 
 def slow(file, out, *, force, limits):
@@ -269,13 +269,13 @@ def slow(file, out, *, force, limits):
             time.sleep(0.01)
 
 if __name__ == "__main__":
-    verb = Verb("wait", "waiting", None, None)
+    texts = VerbTexts("wait", "waiting", None, None)
     maker = FileMaker(2, True, DEFAULT_LIMITS, False)
     work = plan(sys.argv[1:-1], sys.argv[-1])
     for job in work.jobs:
         Path(job.name).touch()
     task = Task("wait", slow, {}, {}, many=True)
-    sys.exit(status_of(lambda: maker.do(work, task, verb)))
+    sys.exit(status_of(lambda: maker.do(work, task, texts)))
 """
 
 
