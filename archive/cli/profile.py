@@ -142,7 +142,8 @@ def command(
         raise click.UsageError(why)
     if run is None:
         profile = read_profile(file, file)
-        return _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
+        _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
+        return ExitStatus.WELL
     if before is not None and view == SOURCE:
         raise click.UsageError("--base compares rows, not source")
     for output in given["outputs"]:  # refused before anything runs
@@ -158,8 +159,8 @@ def command(
     status = Cause.NO_DEBUG_INFO.when(is_lacking)
     if before is not None:
         shown = view or made.views[0]
-        return _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
-    if as_json:
+        _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
+    elif as_json:
         printing.write_document({"file": name_of(file), **facts})
     elif view == SOURCE:
         printing.show_lines((line, "") for line in (made.listing() or NO_TEXT).split("\n"))
@@ -247,7 +248,7 @@ ARCHIVE = Runner(
 
 def _show_saved(
     file: str, profile: SavedProfile, before: SavedProfile | None, view: str, rows: int, *, as_json: bool
-) -> ExitStatus:
+) -> None:
     """Print a saved profile, or what changed since another one."""
     if before is None:
         shown, facts = (
@@ -262,7 +263,6 @@ def _show_saved(
         printing.write_document({"file": name_of(file), **facts})
     else:
         printing.show(shown)
-    return ExitStatus.WELL
 
 
 def _stock() -> ModuleType:

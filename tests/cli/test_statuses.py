@@ -33,9 +33,13 @@ def cut(folder: Path) -> Path:
     return folder
 
 
-def no_debug_info(_: Path) -> int:
-    dumps = FIXTURES / "executorch"
-    return run("profile", dumps / "fork.etdp", "-c", dumps / "fork.etrecord").returncode
+def no_debug_info(folder: Path) -> int:
+    dumps, before = FIXTURES / "executorch", folder / "before.json"
+    words = ["profile", dumps / "fork.etdp", "-c", dumps / "fork.etrecord"]
+    done = run(*words, "--json")
+    before.write_bytes(done.stdout)
+    assert run(*words, "--base", before).returncode == done.returncode
+    return done.returncode
 
 
 def another_file(folder: Path) -> int:
