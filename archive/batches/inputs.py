@@ -76,12 +76,7 @@ def recognised(
 ) -> tuple[list[InputFile], Counter[FileKind]]:
     """The files that are given, and those in folders and of globs that are of a wanted kind.
 
-    Args:
-        inputs: files, folders to search, and globs.
-        skipped: folders that are not searched.
-        is_wanted: whether files of a kind are wanted, of those in folders and of globs. Others that should
-            be models are taken, too: reading them is an error.
-        mapped: whether files are mapped to recognise them.
+    Others that should be models are taken, too: reading them is an error.
 
     Returns:
         The files, without the shards of models whose index is among them, but with each index, whatever

@@ -20,9 +20,6 @@ class ExitStatus(IntEnum):
     """The result of a command.
 
     Attributes:
-        WELL: all was done, and nothing is wrong.
-        FINDINGS: all was done, and something is wrong.
-        FAILED: something could not be done.
         INTERNAL: a fault of this program; ``EX_SOFTWARE`` of sysexits.h.
         INTERRUPTED: Ctrl-C or SIGTERM ended it; 128 + SIGINT, as shells have it.
         CLOSED_PIPE: the reader of its output has closed the pipe; 128 + SIGPIPE.

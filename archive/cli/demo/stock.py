@@ -44,7 +44,6 @@ class StockRun(NamedTuple):
     """An archive's run in stock PyTorch.
 
     Attributes:
-        file: the archive's name.
         difference: the largest difference from the result of eager mode; None if the shapes differ.
         error: the error's text with the bad input; "" if it does not fail.
     """
