@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from archive.app.verbs import VERBS, task_of
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.batches.jobs import plan
-from archive.batches.working import outcomes_of
+from archive.batches.manifest import outcomes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

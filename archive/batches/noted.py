@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from archive.base.errors import ArchiveError
-from archive.batches.manifest import LineFile, built, path_from
+from archive.batches.line_file import LineFile, built, path_from
 from archive.batches.outcome import Outcome, OutcomeKind, outcomes
 from archive.formats.schema.json import DictOf, JsonClass, ListOf, checked
 from archive.io.mapped import placed

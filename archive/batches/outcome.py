@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from concurrent.futures import Executor
 
-    from archive.batches.manifest import LineFile
+    from archive.batches.line_file import LineFile
     from archive.io.places import Fingerprint
 
 JobT = TypeVar("JobT", bound=InputFile)

@@ -25,8 +25,7 @@ from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Job
-from archive.batches.manifest import Manifest
-from archive.batches.outcome import Outcome, OutcomeKind, outcomes, reason_of
+from archive.batches.outcome import Outcome, OutcomeKind, reason_of
 from archive.io import places
 from archive.io.mapped import in_memory, source_of
 from archive.io.output import EXISTS, REPLACES, check_target, is_path, replacing_only
@@ -39,10 +38,8 @@ from archive.reader.recognition import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-    from concurrent.futures import Executor
+    from collections.abc import Callable, Mapping, Sequence
 
-    from archive.batches.jobs import FilePlan
     from archive.io.output import Sink
 
 Made = Outcome[Job, Any]
@@ -71,13 +68,6 @@ class Task:
     mapped: bool = True
     dry_run: bool = False
     many: bool = False
-
-
-def outcomes_of(
-    planned: FilePlan, task: Task, workers: int, executor: Executor | None = None
-) -> Generator[Made]:
-    """Do all that is planned; the manifest has each outcome as soon as it is there."""
-    return outcomes(partial(work, task), planned.jobs, workers, Manifest(planned.manifest, task), executor)
 
 
 # --- the work on one file

@@ -19,9 +19,10 @@ from archive.app.verbs import VERBS, task_of
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.facts import dataclass
 from archive.batches.jobs import plan
+from archive.batches.manifest import outcomes_of
 from archive.batches.outcome import OutcomeKind
 from archive.batches.pool import dask_executor
-from archive.batches.working import outcomes_of, perform
+from archive.batches.working import perform
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.files import FileOptions, Row, jobs_option

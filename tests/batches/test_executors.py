@@ -20,8 +20,9 @@ from distributed import Client, LocalCluster
 import archive
 from archive import ArchiveError
 from archive.batches.jobs import CompanionUse, plan
+from archive.batches.manifest import outcomes_of
 from archive.batches.pool import SCHEDULER_GONE, dask_executor
-from archive.batches.working import Task, outcomes_of
+from archive.batches.working import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
 from tests.support.processes import PATIENCE, becomes

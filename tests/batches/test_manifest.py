@@ -15,7 +15,8 @@ import archive
 from archive import ArchiveError
 from archive.app.verbs import VERBS
 from archive.batches.jobs import CompanionUse, plan
-from archive.batches.working import Task, outcomes_of
+from archive.batches.manifest import outcomes_of
+from archive.batches.working import Task
 from archive.rewrite.shrink import ShrinkLevel
 from tests.support.commands import called, files, process
 from tests.support.corpus import KINDS

@@ -13,7 +13,8 @@ import pytest
 import archive
 from archive.app.verbs import VERBS
 from archive.batches.jobs import CompanionUse, plan
-from archive.batches.working import Task, outcomes_of
+from archive.batches.manifest import outcomes_of
+from archive.batches.working import Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.corpus import KINDS
 from tests.support.exported import EXPORTED
