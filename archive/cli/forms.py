@@ -1,7 +1,7 @@
 """The forms in which commands print facts, and their options: ``--format``, ``--json`` and ``--sarif``.
 
-A new form for every command has a line in ``FORMS``, its document in ``printing.DOCUMENTS``, and a name in
-``FOR_ALL``. One that only some commands have is a :class:`~archive.cli.printing.FactsText` of each of them.
+A new form for every command has its words in ``FORMS``, its name in ``FOR_ALL``, and its document in
+``printing.DOCUMENTS``. One of some commands is a :class:`~archive.cli.printing.FactsText` of each of them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from archive.cli.status import ExitStatus
 
 CSV, HTML, FOLDED, SPEEDSCOPE, SARIF = "csv", "html", "folded", "speedscope", "sarif"
-FOR_ALL = [TEXT, JSON]
-"""Forms that every command has which prints facts."""
+FOR_ALL = [JSON]
+"""The forms of facts that every command has which prints some."""
 FORMS = {
+    JSON: "JSON as --json does",
     CSV: "rows of CSV under a line of headings",
     HTML: "a page of the inventory for a browser",
     FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
     SPEEDSCOPE: "the same for speedscope.app",
 }
-"""What ``--format`` prints besides tables and JSON."""
+"""What ``--format`` prints besides tables and lines."""
 sarif_option = click.option(
     "--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners."
 )
@@ -43,15 +44,19 @@ def facts_options(
         sarif: whether there is ``--sarif``, which is a form of ``showing``, too.
         words: the help of ``--json``.
     """
-    *first, last = ["JSON as --json does", *(FORMS[form] for form in own)]
-    listed = f"{'; '.join(first)}; or {last}" if first else f"or {last}"
+    printed = ["tables and lines", *(FORMS[form] for form in FOR_ALL)]
+    if own:
+        *first, last = (FORMS[form] for form in own)
+        printed.append("; ".join([*first, f"or {last}"]))
+    else:
+        printed[-1] = f"or {printed[-1]}"
     format_option = click.option(
         "--format",
         "form",
-        type=click.Choice([*FOR_ALL, *own]),
+        type=click.Choice([TEXT, *FOR_ALL, *own]),
         default=TEXT,
         show_default=True,
-        help=f"Print tables and lines, {listed}.",
+        help=f"Print {', '.join(printed)}.",
     )
     json_option = click.option("--json", "as_json", is_flag=True, help=words)
 
@@ -60,7 +65,7 @@ def facts_options(
         def with_form(*, as_json: bool, form: str, as_sarif: bool = False, **others: object) -> ExitStatus:
             if as_sarif and as_json:
                 raise click.UsageError("use either --sarif or --json, not both")
-            if form in FORMS and (as_json or as_sarif):
+            if form not in {TEXT, JSON} and (as_json or as_sarif):
                 raise click.UsageError(
                     f"--format {form}, --json and --sarif are three forms: give one of them"
                 )
