@@ -22,7 +22,7 @@ _PUBLIC = {
     "app.install": ("Hooks", "install"),
     "base.errors": ("ArchiveError", "LimitError"),
     "base.limits": ("Limits",),
-    "batches.jobs": ("Outcome", "OutcomeKind"),
+    "batches.outcome": ("Outcome", "OutcomeKind"),
     "check.verify": ("Diagnostic", "verify"),
     "compare.diff": ("Change", "Diff", "Level", "TensorChange", "TextChange", "diff"),
     "compare.digest": ("Digest", "digest"),

@@ -9,8 +9,8 @@ from archive.app.install import install as install
 from archive.base.errors import ArchiveError as ArchiveError
 from archive.base.errors import LimitError as LimitError
 from archive.base.limits import Limits as Limits
-from archive.batches.jobs import Outcome as Outcome
-from archive.batches.jobs import OutcomeKind as OutcomeKind
+from archive.batches.outcome import Outcome as Outcome
+from archive.batches.outcome import OutcomeKind as OutcomeKind
 from archive.check.verify import Diagnostic as Diagnostic
 from archive.check.verify import verify as verify
 from archive.compare.diff import Change as Change

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from archive.batches.working import Made
+
 WORKERS = 2
 PATIENT = {"distributed.comm.timeouts.tcp": "10 minutes", "distributed.comm.timeouts.connect": "10 minutes"}
 """On a machine that is busy with other things, too, connections are not given up after half a minute."""
@@ -64,7 +66,7 @@ def kept(folder: Path) -> int:
     return sum(path.is_file() and path.name != MANIFEST for path in (folder / "out").rglob("*"))
 
 
-def clustered(folder: Path, count: int) -> list[archive.Outcome]:
+def clustered(folder: Path, count: int) -> list[Made]:
     """Split the archives on a cluster that loses a worker in the middle."""
     settings = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with (
@@ -88,12 +90,12 @@ def kill_one(cluster: LocalCluster, path: Path, least: int) -> None:
     print(f"killed: worker process {pid}, once {least:,} archives were told")
 
 
-def split(folder: Path, out: str, companions: str, **settings: Any) -> list[archive.Outcome]:  # noqa: ANN401 (of batch)
+def split(folder: Path, out: str, companions: str, **settings: Any) -> list[Made]:  # noqa: ANN401 (of batch)
     """Split the archives."""
     return archive.batch("split", folder / "models", folder / out, folder / companions, **settings)
 
 
-def timed(what: str, run: Callable[[], list[archive.Outcome]]) -> list[archive.Outcome]:
+def timed(what: str, run: Callable[[], list[Made]]) -> list[Made]:
     """Run something, and print how long it takes an archive."""
     before, spent = time.perf_counter(), time.process_time()
     found = run()

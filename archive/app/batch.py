@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from archive.app.verbs import VERBS, task_of
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.batches.batch import outcomes
 from archive.batches.jobs import plan
+from archive.batches.manifest import outcomes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Executor
 
-    from archive.batches.jobs import Outcome
+    from archive.batches.jobs import Job
+    from archive.batches.outcome import Outcome
     from archive.io.output import Target
 
 
@@ -32,7 +33,7 @@ def batch(
     mapped: bool = True,
     limits: Limits = DEFAULT_LIMITS,
     **options: Any,  # noqa: ANN401 (those of the verb)
-) -> list[Outcome]:
+) -> list[Outcome[Job, Any]]:
     """Do one thing to many files, as the command of that name does it.
 
     What is done is noted in a manifest, from which another run goes on. Archives for which there is nothing
@@ -76,4 +77,4 @@ def batch(
         mapped=mapped,
         several=True,
     )
-    return list(outcomes(work, task, jobs or os.cpu_count() or 1, executor))
+    return list(outcomes_of(work, task, jobs or os.cpu_count() or 1, executor))

@@ -80,8 +80,6 @@ def changed(
     """An event with other texts in it: a copy where one is another, so that its owner's own stays.
 
     Args:
-        value: the event, or a value in it.
-        text: gives another text for a text.
         error: is called for each error, and for the one that is being handled where ``exc_info`` is true.
         deepest: how deep values may be inside one another.
 

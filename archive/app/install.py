@@ -27,12 +27,7 @@ REPR = re.compile("%[-#0 +.*0-9]*[ra]")
 
 
 class Place(NamedTuple):
-    """Where Python looks for what to call.
-
-    Attributes:
-        get: gives what stands there.
-        put: puts something there.
-    """
+    """Where Python looks for what to call."""
 
     get: Callable[[], Call]
     put: Callable[[Call], object]
@@ -94,11 +89,7 @@ class Hooks:
         self._taken.append((place, ours, before))
 
     def _explaining(self, error_in: Call) -> Callable[[Call], Call]:
-        """What explains an error before another hook gets it.
-
-        Args:
-            error_in: gives the error, of the hook's arguments; or None.
-        """
+        """What explains an error before another hook gets it."""
 
         def around(before: Call) -> Call:
             def hook(*arguments: object, **named: object) -> object:

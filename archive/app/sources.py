@@ -98,8 +98,6 @@ def store_at(source: str | os.PathLike[str], *, limits: Limits, waiting: Waiting
     """A store by its folder, by the URL of its bucket, or by the address of its server.
 
     Args:
-        source: the folder, the URL, or the address.
-        limits: what a companion may cost.
         waiting: how long a process that changes the folder is waited for; by default 60 s, without a message.
     """
     if is_url(source) and source.lower().startswith(("http://", "https://")):
@@ -116,14 +114,7 @@ def own_store(
     limits: Limits = DEFAULT_LIMITS,
     waiting: Waiting | None = None,
 ) -> Store | Bucket:
-    """A store that is at hand itself, by its folder or the URL of its bucket.
-
-    Args:
-        source: the folder, or the URL.
-        create: make one where there is none.
-        limits: as of :func:`store_at`.
-        waiting: likewise.
-    """
+    """A store that is at hand itself, by its folder or the URL of its bucket."""
     if is_url(source):
         from archive.store.bucket import Bucket  # noqa: PLC0415 (files of fsspec, which others do without)
 

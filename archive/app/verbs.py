@@ -21,13 +21,7 @@ FOR_ALL = {"force", "limits", "dry_run"}
 
 
 class Verb(NamedTuple):
-    """A function of the library that makes a file out of a file.
-
-    Attributes:
-        home: its module, which is imported when a task needs it.
-        use: whether it reads or writes companions.
-        kinds: the kinds of files that it takes from folders.
-    """
+    """A function of the library that makes a file out of a file, and the kinds that it takes from folders."""
 
     home: str
     use: CompanionUse = CompanionUse.NONE
@@ -51,13 +45,7 @@ VERBS = {
 
 
 def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # noqa: ANN401 (the fields of Task)
-    """The task of a verb.
-
-    Args:
-        verb: its name.
-        given: its options by name; the others are as usual.
-        settings: further fields of the task.
-    """
+    """The task of a verb."""
     if verb not in VERBS:
         raise ArchiveError(expected=f"a verb: {', '.join(VERBS)}", found=verb)
     call = getattr(importlib.import_module(VERBS[verb].home), verb)

@@ -12,6 +12,8 @@ from archive.base.errors import LONGEST_CAUSE, ArchiveError, ExhaustedError, sho
 
 TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 """The environment variable that shows the traceback of an internal error."""
+NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""Errors of a disk or quota without space."""
 PACKAGE = __name__.partition(".")[0]
 
 

@@ -6,11 +6,13 @@ import os
 import re
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.tensor_files.hugging_face import read_index
 from archive.io import places
@@ -23,6 +25,7 @@ from archive.reader.recognition.kinds import claims_falsely
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
@@ -37,23 +40,35 @@ def is_manifest(name: str) -> bool:
     return name == MANIFEST_NAME or name.endswith(f".{MANIFEST_NAME}")
 
 
-class InputFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class InputFile:
     """A file that is read, given itself or found.
 
     Attributes:
         name: its path, as given or found.
         relative: its path below the folder that was searched; its last part where it was given itself.
         searched: whether it was found, by a folder or a glob, or given itself.
+        known: what a manifest says about it.
     """
 
     name: str
     relative: str
     searched: bool = False
+    known: Any = None
 
     @property
     def label(self) -> str:
         """Its path for messages: of a URL, without what may be secret."""
         return name_of(self.name)
+
+    @property
+    def targets(self) -> list[str]:
+        """The files that are written."""
+        return []
+
+    def absolute(self) -> Self:
+        """The same with absolute paths, for processes that work in another folder."""
+        return replace(self, name=absolute(self.name))
 
 
 def recognised(
@@ -61,12 +76,7 @@ def recognised(
 ) -> tuple[list[InputFile], Counter[FileKind]]:
     """The files that are given, and those in folders and of globs that are of a wanted kind.
 
-    Args:
-        inputs: files, folders to search, and globs.
-        skipped: folders that are not searched.
-        is_wanted: whether files of a kind are wanted, of those in folders and of globs. Others that should
-            be models are taken, too: reading them is an error.
-        mapped: whether files are mapped to recognise them.
+    Others that should be models are taken, too: reading them is an error.
 
     Returns:
         The files, without the shards of models whose index is among them, but with each index, whatever
@@ -110,10 +120,6 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     stands for any folders.
     A file that is named twice is found once, and counts as given itself if it was. Links to folders are not
     followed, since they may lead in circles: a search of a folder yields the link itself.
-
-    Args:
-        inputs: files, folders to search, and globs.
-        skipped: folders that are not searched, without links.
     """
     inputs = list(inputs)
     known, given_itself = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
@@ -123,7 +129,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
             place = absolute(file.name)  # two links to one file are two files
             if place not in known:
                 known.add(place)
-                yield file._replace(searched=False) if place in others else file
+                yield replace(file, searched=False) if place in others else file
 
 
 def is_glob(given: str) -> bool:
@@ -159,7 +165,7 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[InputFile]:
         if not any(Path(resolved(match)).is_relative_to(folder) for folder in inner):
             for file in _below(match, skipped):
                 relative = Path(os.path.relpath(file.name, fixed)).as_posix()
-                yield file._replace(relative=relative, searched=True)
+                yield replace(file, relative=relative, searched=True)
 
 
 def _below(top: str, skipped: Collection[str]) -> Iterator[InputFile]:

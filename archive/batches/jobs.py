@@ -1,14 +1,11 @@
-"""Plans which files a batch reads and writes, and checks the plan before anything is written.
-
-A job is one file's work; an outcome is what came of it.
-"""
+"""Plans which files a batch reads and writes, and checks the plan before anything is written."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from dataclasses import replace
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, several
@@ -16,6 +13,7 @@ from archive.base.facts import dataclass
 from archive.batches.inputs import (
     KNOWN_KINDS,
     MANIFEST_NAME,
+    InputFile,
     is_false_model,
     names_several,
     other_files,
@@ -52,12 +50,8 @@ class KnownTargets(NamedTuple):
     """What a manifest says of a job's targets.
 
     Attributes:
-        verb: what was done.
-        options: with which options.
-        sources: the files that were read, then.
         targets: the files that were written; None for a target that is not in its line.
         is_whole: whether its line names no other files.
-        clean: whether the targets hold nothing that should not be there.
     """
 
     verb: str
@@ -69,33 +63,25 @@ class KnownTargets(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(InputFile):
     """The paths of one file's work.
 
     Attributes:
-        file: the input.
-        name: the input's path below the folder that was searched.
-        out: the output.
         companion: the second input or output, as ``use`` says.
-        use: whether the companion is read or written.
-        searched: whether the input was found in a folder or by a glob, or given itself.
         streamed: whether the output is written to standard output; ``out`` is its name then.
         known: what the manifest says of the targets; None where it has no line about the input.
     """
 
-    file: str
-    name: str
-    out: str
-    companion: str
-    use: CompanionUse
-    searched: bool = False
-    streamed: bool = False
     known: KnownTargets | None = None
+    out: str = ""
+    companion: str = ""
+    use: CompanionUse = CompanionUse.NONE
+    streamed: bool = False
 
     @property
     def sources(self) -> list[str]:
         """The files that are read."""
-        return [self.file, self.companion] if self.use is CompanionUse.READ else [self.file]
+        return [self.name, self.companion] if self.use is CompanionUse.READ else [self.name]
 
     @property
     def targets(self) -> list[str]:
@@ -104,74 +90,8 @@ class Job:
 
     def absolute(self) -> Job:
         """The same with absolute paths, for processes that work in another folder."""
-        file, out, companion = map(places.absolute, (self.file, self.out, self.companion))
-        return replace(self, file=file, out=out, companion=companion)
-
-
-class OutcomeKind(StrEnum):
-    """What came of a file.
-
-    Attributes:
-        DONE: its targets are written.
-        TO_DO: of a dry run: they would be written.
-        SAME: its targets are there already, made of this very file with these options, as the manifest says.
-        NOTHING_TO_DO: the file is already what the verb would make of it, and was copied.
-        IMPOSSIBLE: nothing is wrong with the file, but the verb cannot do this to it; nothing is written.
-        FAILED: the file is broken, cannot be read, or a target cannot be written; nothing is written.
-    """
-
-    DONE = "done"
-    TO_DO = "to do"
-    SAME = "same"
-    NOTHING_TO_DO = "nothing to do"
-    IMPOSSIBLE = "impossible"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one file.
-
-    Attributes:
-        job: its paths.
-        kind: what came of the file.
-        reason: why, on one line; "" where the file was done as usual.
-        facts: the result of the library's function, like :class:`archive.Split`; None without one.
-        sources: the files that were read: size, and of several files the digest.
-        outputs: the files that were written: the same; of a dry run those that would be.
-        is_internal: whether it failed by a fault of this program.
-    """
-
-    job: Job
-    kind: OutcomeKind
-    reason: str = ""
-    facts: Any = None
-    sources: tuple[Fingerprint, ...] = ()
-    outputs: tuple[Fingerprint, ...] = ()
-    is_internal: bool = False
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether what was made holds nothing that it should not hold."""
-        return bool(getattr(self.facts, "is_clean", True))
-
-    @property
-    def file(self) -> str:
-        """The path of the input."""
-        return self.job.file
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The paths of the targets that are there now, or would be: the output first, then a companion."""
-        return tuple(self.job.targets[: len(self.outputs)])
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Bytes of the input, of the output, and of a companion; () where nothing was made."""
-        if not self.outputs:
-            return ()
-        (file, *read), (out, *made) = self.sources, self.outputs
-        return (file.size, out.size, *(companion.size for companion in (*read, *made)))
+        name, out, companion = map(places.absolute, (self.name, self.out, self.companion))
+        return replace(self, name=name, out=out, companion=companion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +99,6 @@ class FilePlan:
     """All that a batch has to do.
 
     Attributes:
-        jobs: one job a file.
-        many: whether several files, a folder or a glob were given.
-        out: the target, or the folder of all targets.
         manifest: the file in which the outcomes are noted; "" of a single file, whose outcome is not.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
@@ -250,7 +167,8 @@ def plan(
         debug = (file.name if use is CompanionUse.READ else target) + COMPANION_SUFFIX
         if companion is not None:
             debug = _target(companion, file.relative + COMPANION_SUFFIX, many=many)
-        jobs.append(Job(file.name, file.relative, target, debug, use, file.searched, streamed))
+        job = Job(file.name, file.relative, file.searched, None, target, debug, use, streamed)
+        jobs.append(job)
     unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
     planned = FilePlan(jobs, many, out, noted_in, unknown)
     _check_jobs(planned, inputs, wanted, others)
@@ -291,14 +209,7 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
 def _check_jobs(
     planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind], others: Mapping[FileKind, int]
 ) -> None:
-    """Refuse a plan in which there is nothing to do, or something would be overwritten.
-
-    Args:
-        planned: the plan.
-        inputs: as they were given.
-        wanted: the kinds of files that have jobs.
-        others: the numbers of all other files, by their kind.
-    """
+    """Refuse a plan in which there is nothing to do, or something would be overwritten."""
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:
         what = "archive" if ARCHIVE_KINDS.issubset(wanted) else " or ".join(sorted(wanted))
@@ -306,7 +217,7 @@ def _check_jobs(
     if all(
         job.searched and job.use is CompanionUse.READ and not places.exists(job.companion) for job in jobs
     ):
-        kinds = {name_of(job.file): listed_kind(job.file) for job in jobs}
+        kinds = {job.label: listed_kind(job.name) for job in jobs}
         false = [file for file, kind in kinds.items() if kind is not None and is_false_model(file, kind)]
         named = f"; should be models, and aren't: {several(false)}" if false else ""
         raise ArchiveError(f"no archive with a companion in it{named}", file=where)
@@ -323,10 +234,10 @@ def _check_jobs(
             if manifest and place == places.resolved(manifest):
                 raise ArchiveError("is the manifest's name; nothing is written", file=name_of(target))
             if place in written:
-                files = " and ".join(dict.fromkeys((written[place], job.file)))
-                twins = written[place] != job.file
+                files = " and ".join(dict.fromkeys((written[place], job.name)))
+                twins = written[place] != job.name
                 way_out = "; a folder above both keeps their names apart" if twins else ""
                 raise ArchiveError(
                     f"would be written twice, for {files}; nothing is written{way_out}", file=name_of(target)
                 )
-            written[place] = job.file
+            written[place] = job.name

@@ -3,47 +3,29 @@
 A line is an outcome in one JSON object, ``LINE``; where they are known, it has the ``archive_id``, too, and
 of a migration ``from``, the release that wrote the input.
 
-The last line about an input counts, and only as long as its files have the digests in it. A line goes to the
-end of the file in one call, so that several processes may add to one manifest. A manifest is a regular file;
-links, devices and pipes are refused.
-
-Remote files do not grow, so a remote manifest is uploaded whole every ten seconds, and at the end. One
-process adds to it; what it could not add any more, a second run finds done (see ``working``).
+The last line about an input counts, and only as long as its files have the digests in it.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import stat
-import time
-from contextlib import closing, suppress
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.errors import ArchiveError, escaped, named, one_line
+from archive.base.errors import ArchiveError, escaped, one_line
 from archive.batches.jobs import KnownTargets
+from archive.batches.line_file import LineFile, built, path_from
+from archive.batches.outcome import outcomes
+from archive.batches.working import work
 from archive.formats.schema.json import DictOf, JsonClass, ListOf, UpTo, checked
-from archive.io import places
-from archive.io.location import Location
-from archive.io.output import KINDS
 from archive.io.places import Fingerprint
-from archive.io.urls import is_url, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from types import TracebackType
-    from typing import BinaryIO, Self
+    from collections.abc import Generator, Iterable, Mapping
+    from concurrent.futures import Executor
 
-    from archive.batches.jobs import Job, Outcome
-    from archive.batches.working import Task
-
-PUT_EVERY = 10.0
-"""Seconds between two uploads of a remote manifest."""
-
-
-# --- lines
+    from archive.batches.jobs import FilePlan, Job
+    from archive.batches.working import Made, Task
 
 FILE = JsonClass(
     {"path": "str", "bytes": UpTo((1 << 63) - 1), "digest": "str"},
@@ -79,11 +61,8 @@ class ManifestLine(NamedTuple):
     """A line about files that were written.
 
     Attributes:
-        verb: what was done.
-        options: with which options.
         sources: the files that were read, then.
         outputs: the files that were written, with their paths from the manifest's folder.
-        clean: whether they hold nothing that should not be there.
     """
 
     verb: str
@@ -113,11 +92,6 @@ def _fingerprint(file: Mapping[str, Any]) -> Fingerprint:
     return Fingerprint(file["bytes"], file["digest"])
 
 
-def built(name: str, facts: Mapping[str, object]) -> bytes:
-    """A line about an input, with its end."""
-    return json.dumps({"input": escaped(name), **facts}, ensure_ascii=False).encode() + b"\n"
-
-
 def _files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str) -> list[dict[str, object]]:
     """Files as a line has them; paths are those from a folder."""
     return [
@@ -126,151 +100,31 @@ def _files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: st
     ]
 
 
-def path_from(folder: str, path: str) -> str:
-    """A path from a folder, as a line has it."""
-    if is_url(path) or is_url(folder):
-        return escaped(name_of(path).removeprefix(name_of(folder)))
-    try:
-        path = os.path.relpath(path, folder)
-    except ValueError:  # of another drive
-        path = os.path.abspath(path)  # noqa: PTH100 (links stay)
-    return escaped(Path(path).as_posix())
+class Manifest(LineFile[ManifestLine]):
+    """The manifest of a batch; a dry run reads it, and leaves everything as it is."""
 
-
-# --- the file
-
-
-class Growing:
-    """A remote file that grows by lines. It is uploaded again now and then, and at the end.
-
-    Args:
-        url: its URL.
-        data: what is in it.
-    """
-
-    def __init__(self, url: str, data: bytes) -> None:
-        self._place = Location(url)
-        self._place.check_writable()
-        self._data = bytearray(data)
-        self._put_at = time.monotonic()
-        self._is_put = True
-
-    def write(self, line: bytes, /) -> int:
-        """Add a line."""
-        self._data += line
-        self._is_put = False
-        if time.monotonic() - self._put_at > PUT_EVERY:
-            self._put()
-        return len(line)
-
-    def close(self) -> None:
-        """Put what was added."""
-        if not self._is_put:
-            self._put()
-
-    def _put(self) -> None:
-        data = bytes(self._data)
-        with self._place.naming_errors("written"):
-            self._place.ask("pipe_file", self._place.path, data, moved=len(data))
-        self._put_at, self._is_put = time.monotonic(), True
-
-
-class LineFile:
-    """A file of lines that grows, inside a ``with`` statement; it and its folder are made if need be.
-
-    Args:
-        path: the file.
-        read_only: read it, and leave everything as it is.
-
-    Attributes:
-        path: as given.
-        folder: the one that it is in.
-        lines: those that it had before; the last may be cut, where a run was interrupted.
-    """
-
-    def __init__(self, path: str, *, read_only: bool = False) -> None:
-        self.path = path
-        self.folder = places.folder_of(path)
-        self.lines: list[bytes] = []
-        self._read_only = read_only
-        self._file: BinaryIO | Growing | None = None
-
-    def __enter__(self) -> Self:
-        is_elsewhere, path = is_url(self.path), Path(self.path)
-        if not is_elsewhere:
-            # What is read of a link or a special file, or written to it, may have no end.
-            with suppress(FileNotFoundError):
-                kind = stat.S_IFMT(path.lstat().st_mode)
-                if kind not in (stat.S_IFREG, stat.S_IFDIR):  # the system refuses a folder, and says so
-                    raise ArchiveError(
-                        f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file",
-                        file=str(path),
-                    )
-        before = b""
-        if places.exists(self.path):
-            before = places.content(self.path) if is_elsewhere else path.read_bytes()
-        self.lines = before.split(b"\n")
-        if not self._read_only:
-            if is_elsewhere:
-                self._file = Growing(self.path, before)
-            else:
-                places.make_folder_of(self.path)
-                self._file = path.open("ab", buffering=0)
-            if self.lines[-1]:  # the next entry needs its own line
-                self.write(b"\n")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            with closing(self._file) as file, named(name_of(self.path)):
-                if not isinstance(file, Growing):
-                    os.fsync(file.fileno())
-
-    def write(self, line: bytes) -> None:
-        """Add a line, with its end."""
-        assert self._file is not None  # noqa: S101 (inside of the with statement)
-        with named(name_of(self.path)):
-            if self._file.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-class Manifest(LineFile):
-    """A manifest, inside a ``with`` statement.
-
-    Args:
-        path: the file; it and its folder are made if they are missing.
-        task: what is done to the files. A dry run reads the manifest, and leaves everything as it is.
-    """
+    parsed = staticmethod(parsed)
 
     def __init__(self, path: str, task: Task) -> None:
         super().__init__(path, read_only=task.dry_run)
         self._task = task
-        self._known: dict[str, ManifestLine] = {}
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self._known = dict(filter(None, map(parsed, self.lines)))
-        self.lines = []
-        return self
 
     def known(self, job: Job) -> KnownTargets | None:
-        """What the manifest says of a job's targets; None where it has no line about the input."""
-        line = self._known.get(escaped(job.name))
-        if line is None:
+        """What it says of a job's targets; None where it has no line about the input, or nothing counts."""
+        line = self._lines.get(escaped(job.relative))
+        if line is None or self._task.force:
             return None
         outputs = dict(line.outputs)
         targets = tuple(outputs.pop(path_from(self.folder, target), None) for target in job.targets)
         return KnownTargets(line.verb, line.options, line.sources, targets, not outputs, line.clean)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Made) -> None:
         """Add a line about a file, unless the manifest has the same already."""
         job = outcome.job
         paths = [path_from(self.folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))
         line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
-        if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
+        if self._file is None or (outcome.outputs and self._lines.get(escaped(job.relative)) == line):
             return
         facts: dict[str, object] = {
             "verb": line.verb,
@@ -282,8 +136,17 @@ class Manifest(LineFile):
         }
         if not line.clean:
             facts["clean"] = False
-        if hasattr(outcome.facts, "archive_id"):
-            facts["archive_id"] = outcome.facts.archive_id
-        if hasattr(outcome.facts, "origin"):
-            facts["from"] = str(outcome.facts.origin)
-        self.write(built(job.name, facts))
+        made = outcome.facts
+        if hasattr(made, "archive_id"):
+            facts["archive_id"] = made.archive_id
+        if hasattr(made, "origin"):
+            facts["from"] = str(made.origin)
+        self.write(built(job.relative, facts))
+
+
+def outcomes_of(
+    planned: FilePlan, task: Task, workers: int, executor: Executor | None = None
+) -> Generator[Made]:
+    """Do all that is planned; the manifest has each outcome as soon as it is there."""
+    do, manifest = partial(work, task), Manifest(planned.manifest, task)
+    return outcomes(do, planned.jobs, workers, manifest, executor)

@@ -46,11 +46,7 @@ INSTALL = "pip install debug-archive[fleet]"
 
 
 class Lost(NamedTuple):
-    """An item whose work never ended.
-
-    Attributes:
-        reason: what is known of it.
-    """
+    """An item whose work never ended."""
 
     reason: str
 
@@ -348,11 +344,7 @@ def _cluster_executor(client: Client) -> Executor:
 
 @contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
-    """The executor of a Dask cluster, for the time of the block.
-
-    Args:
-        address: of the scheduler: ``tcp://host:8786``.
-    """
+    """The executor of a Dask cluster, for the time of the block."""
     try:
         from distributed import Client  # noqa: PLC0415 (an extra)
     except ImportError as error:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.base.problems import problem_of
 from archive.batches.inputs import (
-    InputFile,
     found,
     is_manifest,
     names_several,
@@ -19,13 +17,16 @@ from archive.batches.inputs import (
     recognised,
     shards_of,
 )
-from archive.batches.pool import Lost, in_order, results
+from archive.batches.outcome import Outcome, OutcomeKind, outcomes
 from archive.io.places import absolute, last_part
 from archive.io.urls import is_url, name_of
 from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+
+    from archive.batches.inputs import InputFile
+    from archive.batches.outcome import Reading
 
 FactsT = TypeVar("FactsT")
 INDEX_ENDING = ".index.json"
@@ -47,23 +48,6 @@ class FoundFiles:
     others: Mapping[FileKind, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[FactsT]):
-    """What came of reading a file.
-
-    Attributes:
-        file: the file.
-        facts: what was read; None if it failed.
-        error: why it failed; "" if it did not.
-        is_internal: whether it failed by a fault of this program.
-    """
-
-    file: InputFile
-    facts: FactsT | None = None
-    error: str = ""
-    is_internal: bool = False
-
-
 def listing(
     inputs: Sequence[str],
     kinds: Collection[FileKind],
@@ -71,14 +55,7 @@ def listing(
     *,
     mapped: bool = True,
 ) -> FoundFiles:
-    """The files that are given, and those of some kinds in folders and of globs.
-
-    Args:
-        inputs: files, and folders and globs to search.
-        kinds: of files in folders and of globs that are wanted.
-        skipped: folders that are not searched.
-        mapped: whether files are mapped to recognise them.
-    """
+    """The files that are given, and those of some kinds in folders and of globs."""
     if "" in inputs:
         raise ArchiveError(expected="a path", found="an empty one")
     files, others = recognised(inputs, skipped, kinds.__contains__, mapped=mapped)
@@ -115,24 +92,9 @@ def _is_no_file(path: str) -> bool:
 def readings(
     read: Callable[[InputFile], FactsT], files: Sequence[InputFile], workers: int
 ) -> Generator[Reading[FactsT]]:
-    """Read files in a pool of processes; one that fails, or kills its process, hinders no other.
-
-    Args:
-        read: a function that can be pickled, as its results can.
-        files: the files.
-        workers: the number of processes; 1 works in this one.
-
-    Yields:
-        What came of each file, in their order.
-    """
-    for place, reading in enumerate(in_order(results(partial(attempt, read), files, workers))):
-        yield Reading(files[place], error=reading.reason) if isinstance(reading, Lost) else reading
+    """Read files in a pool of processes: :func:`archive.batches.outcome.outcomes`."""
+    return outcomes(partial(_read, read), files, workers)
 
 
-def attempt(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
-    """Read a file and catch its errors. They become texts, since not every error can be pickled."""
-    try:
-        return Reading(file, read(file))
-    except Exception as error:  # noqa: BLE001 (the other files still count)
-        problem = problem_of(error)
-        return Reading(file, error=problem.text, is_internal=problem.is_internal)
+def _read(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
+    return Outcome(file, OutcomeKind.DONE, facts=read(file))

@@ -20,13 +20,12 @@ from archive.base.errors import (
     ImpossibleError,
     NothingToDoError,
     UnfitOptionsError,
-    one_line,
 )
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.problems import problem_of
 from archive.batches.inputs import is_false_model
-from archive.batches.jobs import CompanionUse, Outcome, OutcomeKind
+from archive.batches.jobs import CompanionUse, Job
+from archive.batches.outcome import Outcome, OutcomeKind, reason_of
 from archive.io import places
 from archive.io.mapped import in_memory, source_of
 from archive.io.output import EXISTS, REPLACES, check_target, is_path, replacing_only
@@ -41,8 +40,10 @@ from archive.reader.recognition import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from archive.batches.jobs import Job
     from archive.io.output import Sink
+
+Made = Outcome[Job, Any]
+"""What came of a file of which another is made."""
 
 # --- tasks
 
@@ -52,13 +53,8 @@ class Task:
     """What is done to each file. It can be pickled.
 
     Attributes:
-        verb: the name of what is done.
         call: the function, which takes a job's paths, ``force``, ``limits`` and the options.
-        options: what it is called with.
         noted: the same for the manifest: other options make another file.
-        limits: what a hostile file may cost.
-        force: replace existing files.
-        mapped: map the files that are read.
         dry_run: write nothing, and say what would be written.
         many: whether outcomes are noted in a manifest, which has digests.
     """
@@ -79,25 +75,16 @@ class Task:
 OTHER = "the file is not what the manifest says; pass --force to replace it"
 
 
-def attempt(task: Task, job: Job) -> Outcome:
-    """Do one file's work and catch its errors. They become texts, since not every error can be pickled."""
+def work(task: Task, job: Job) -> Made:
+    """Do one file's work; what the verb cannot do to it is an outcome, too."""
     try:
         return perform(task, job)
     except ImpossibleError as refusal:
-        return Outcome(job, OutcomeKind.IMPOSSIBLE, _reason(job, str(refusal)), refusal.facts)
-    except Exception as error:  # noqa: BLE001 (the other files still count)
-        problem = problem_of(error)
-        reason = _reason(job, problem.text)
-        return Outcome(job, OutcomeKind.FAILED, reason, is_internal=problem.is_internal)
+        return Outcome(job, OutcomeKind.IMPOSSIBLE, reason_of(job, str(refusal)), refusal.facts)
 
 
-def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
-    """Do one file's work.
-
-    Args:
-        task: what is done.
-        job: the file's paths, and what the manifest says of them.
-        stream: takes the output in the place of a file.
+def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Made:
+    """Do one file's work; a stream takes the output in the place of a file.
 
     Raises:
         ImpossibleError: the verb cannot do this to the file.
@@ -135,20 +122,15 @@ def _lacks_companion(task: Task, job: Job) -> bool:
     """
     if job.use is not CompanionUse.READ or not job.searched or places.exists(job.companion):
         return False
-    kind = listed_kind(job.file, limits=task.limits, mapped=task.mapped)
+    kind = listed_kind(job.name, limits=task.limits, mapped=task.mapped)
     if kind is FileKind.SPLIT:
         raise ImpossibleError(
-            f"was split, and its companion {name_of(job.companion)} is not there", file=name_of(job.file)
+            f"was split, and its companion {name_of(job.companion)} is not there", file=job.label
         )
-    if kind is None or is_false_model(job.file, kind):
-        found = recognise(source_of(job.file, mapped=task.mapped), limits=task.limits, look=False)
-        raise found.refusal(name_of(job.file))
+    if kind is None or is_false_model(job.name, kind):
+        found = recognise(source_of(job.name, mapped=task.mapped), limits=task.limits, look=False)
+        raise found.refusal(job.label)
     return True
-
-
-def _reason(job: Job, error: str) -> str:
-    """An error's text without the input's name."""
-    return one_line(error).removeprefix(f"{one_line(name_of(job.file))}: ")
 
 
 def _has_one_of(target: str, contents: set[Fingerprint]) -> bool:
@@ -210,12 +192,8 @@ class _Work(NamedTuple):
 
     # What is done
 
-    def replacing(self, contents: Sequence[set[Fingerprint]]) -> Outcome:
-        """Write targets in the place of files that have one of some contents in that moment, too.
-
-        Raises:
-            ExistsError: another file has a target's name by now.
-        """
+    def replacing(self, contents: Sequence[set[Fingerprint]]) -> Made:
+        """Write targets in the place of files that have one of some contents in that moment, too."""
         replaced = dict(zip(self.job.targets, contents, strict=True))
 
         def check(target: str) -> None:
@@ -225,13 +203,10 @@ class _Work(NamedTuple):
         with replacing_only(check):
             return self.called(self.job.targets, force=True)
 
-    def adopted(self) -> Outcome:
+    def adopted(self) -> Made:
         """Take targets that no manifest has as done, if they would be written so; write those that lack.
 
         Targets that are as an earlier run noted are written, too: a run may be killed between two targets.
-
-        Raises:
-            ExistsError: another file has a target's name.
         """
         made = self.measured()
         is_lacking, contents = False, self.noted_contents()
@@ -245,7 +220,7 @@ class _Work(NamedTuple):
             return replace(made, kind=OutcomeKind.TO_DO if is_lacking else OutcomeKind.SAME)
         return self.replacing(contents) if is_lacking else made
 
-    def planned(self, *, force: bool) -> Outcome:
+    def planned(self, *, force: bool) -> Made:
         """What would be made, after all the checks of the work itself."""
         for target in () if self.job.streamed else self.job.targets:
             check_target(target, force=force)
@@ -253,11 +228,11 @@ class _Work(NamedTuple):
         made = self.measured()
         return replace(made, kind=OutcomeKind.TO_DO) if made.kind is OutcomeKind.DONE else made
 
-    def measured(self) -> Outcome:
+    def measured(self) -> Made:
         """Do all but the writing."""
         return self.called([cast("BinaryIO", Measured()) for _ in self.job.targets], force=True)
 
-    def called(self, targets: Sequence[Sink], *, force: bool) -> Outcome:
+    def called(self, targets: Sequence[Sink], *, force: bool) -> Made:
         """Call the library's function; a file that is already what it would make is copied."""
         try:
             if len(self.sources) < len(self.job.sources):  # there is no companion to join with
@@ -286,10 +261,10 @@ class _Work(NamedTuple):
                     raise
                 options = {name: value for name, value in options.items() if name not in error.options}
 
-    def _copied(self, target: Sink, why: str, *, force: bool) -> Outcome:
+    def _copied(self, target: Sink, why: str, *, force: bool) -> Made:
         """Copy a file that is already what would be made of it."""
-        places.copy(self.job.file, target, force=force)
-        reason, outputs = _reason(self.job, why), (self._fingerprint(target),)
+        places.copy(self.job.name, target, force=force)
+        reason, outputs = reason_of(self.job, why), (self._fingerprint(target),)
         return Outcome(self.job, OutcomeKind.NOTHING_TO_DO, reason, None, self.sources, outputs)
 
     def _fingerprint(self, target: Sink) -> Fingerprint:

@@ -33,7 +33,6 @@ class Annotations:
     """The annotations of a command, which prints them after all else.
 
     Args:
-        active: whether they are wanted.
         aside: whether they go to standard error, since standard output is JSON. GitHub reads both.
     """
 
@@ -104,7 +103,4 @@ annotations_option = click.option(
     type=click.Choice([GITHUB, NONE]),
     show_default=f"github where {RUNS_ON_GITHUB} is true",
     help="Print findings again, as lines that GitHub shows beside the files; on standard error with --json.",
-)
-sarif_option = click.option(
-    "--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners."
 )

@@ -32,8 +32,7 @@ class CommandEntry(NamedTuple):
     """A command that is imported when it is run.
 
     Attributes:
-        module: the module whose ``command`` it is.
-        summary: its line in the group's help.
+        module: the module whose ``command`` it is; a module of several has it by its name.
     """
 
     module: str
@@ -53,25 +52,23 @@ COMMANDS = {
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
     "diff": CommandEntry("archive.cli.diff", "What differs between two files, from model to line."),
     "digest": CommandEntry("archive.cli.digest", "Digests of models, whoever saved them."),
-    "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
-    "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
-    "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
-    "restore": CommandEntry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
+    "split": CommandEntry("archive.cli.verbs", "The debug info out of archives, into companion files."),
+    "join": CommandEntry("archive.cli.verbs", "Archives and their companions made one file each again."),
+    "shrink": CommandEntry("archive.cli.verbs", "Smaller archives that PyTorch runs as before."),
+    "restore": CommandEntry("archive.cli.verbs", "Archives as they were before `shrink --level embed`."),
     "redact": CommandEntry("archive.cli.redact", "Paths and source text out of debug info, with proof."),
     "migrate": CommandEntry(
-        "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
+        "archive.cli.verbs", "Archives as another PyTorch release writes and reads them."
     ),
     "lite": CommandEntry(
-        "archive.cli.lite",
+        "archive.cli.verbs",
         "Lite archives with all call stacks; needs PyTorch.",
     ),
     "profile": CommandEntry(
         "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."
     ),
     "store": CommandEntry("archive.cli.store", "Companions of many models in one folder, found by a log."),
-    "convert": CommandEntry(
-        "archive.cli.convert", "Companions in another layout, programs in canonical form."
-    ),
+    "convert": CommandEntry("archive.cli.verbs", "Companions in another layout, programs in canonical form."),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry("archive.cli.demo.command", "The main job on a small real model, step by step."),
     "help": CommandEntry("archive.cli.help", "The help of a command, as `--help` shows it."),
@@ -88,7 +85,8 @@ class _Lazy(click.Group):
         if name not in COMMANDS:
             return None
         with _one_matrix_thread():
-            command = importlib.import_module(COMMANDS[name].module).command
+            module = vars(importlib.import_module(COMMANDS[name].module))
+        command = module.get("command") or module[name]
         assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
         add_options(command, hidden=True)
         return command
@@ -164,11 +162,7 @@ add_options(group)
 @group.result_callback()
 @click.pass_context
 def leave(context: click.Context, status: ExitStatus) -> None:
-    """Let click give back the status that the command returned.
-
-    Raises:
-        Exit: always.
-    """
+    """Let click give back the status that the command returned."""
     context.exit(status)
 
 

@@ -11,8 +11,9 @@ import archive
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
 from archive.cli import options, printing
-from archive.cli.reading import Row, problem_line, status_of, takes_reader
-from archive.cli.status import ExitStatus
+from archive.cli.files import Row
+from archive.cli.reading import takes_reader
+from archive.cli.status import Cause, ExitStatus, status_of
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.io.mapped import source_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Diff, Limits
     from archive.batches.inputs import InputFile
-    from archive.batches.reading import Reading
+    from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.render.document_facts import DiffFacts
 
@@ -106,12 +107,12 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
     """Compare the files of the same relative paths, and list those that only one folder has."""
 
     def row(reading: Reading[Diff | None]) -> Row:
-        name, diff = reading.file.relative, reading.facts
-        if reading.error:
-            unread = Unread(file=name, error=reading.error)
-            return Row(status_of(reading), unread, notes=[problem_line(reading)])
+        name, diff = reading.job.relative, reading.facts
+        if reading.has_failed:
+            unread = Unread(file=name, error=reading.problem)
+            return Row(status_of(reading), unread, notes=[reading.problem])
         if diff is None:
-            return Row(ExitStatus.FINDINGS, {"file": name, "status": "gone"}, [f"{name}: gone"])
+            return Row(Cause.DIFFERS.status, {"file": name, "status": "gone"}, [f"{name}: gone"])
         facts: DiffFacts = {"file": name, **_facts(diff)}
         if stat or not diff.changes:
             return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
@@ -132,13 +133,13 @@ def _added(file: InputFile, reader: FileReader) -> Row:
     if kind is not None and is_false_model(file.name, kind):
         refusal = recognise(reader.source(file.name), limits=reader.limits).refusal(file.label)
         why = one_line(str(refusal))
-        return Row(ExitStatus.FAILED, Unread(file=file.relative, error=why), notes=[why])
+        return Row(Cause.UNDONE.status, Unread(file=file.relative, error=why), notes=[why])
     name = file.relative
-    return Row(ExitStatus.FINDINGS, {"file": name, "status": "added"}, [f"{name}: added"])
+    return Row(Cause.DIFFERS.status, {"file": name, "status": "added"}, [f"{name}: added"])
 
 
 def _status(diff: Diff) -> ExitStatus:
-    return ExitStatus.FINDINGS if diff.changes else ExitStatus.WELL
+    return Cause.DIFFERS.when(diff.changes)
 
 
 def _facts(diff: Diff) -> DiffFacts:

@@ -13,8 +13,9 @@ from archive.base.errors import ArchiveError, counted, shown
 from archive.batches.inputs import InputFile
 from archive.batches.reading import FoundFiles
 from archive.cli import printing
-from archive.cli.reading import Row, problem_line, status_of, takes_reader
-from archive.cli.status import ExitStatus
+from archive.cli.files import Row
+from archive.cli.reading import takes_reader
+from archive.cli.status import Cause, status_of
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
 from archive.io.mapped import read_whole, source_of
@@ -23,8 +24,9 @@ from archive.render.digest import parts_table
 
 if TYPE_CHECKING:
     from archive import Digest, Limits
-    from archive.batches.reading import Reading
+    from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
+    from archive.cli.status import ExitStatus
     from archive.compare.digest import Of
     from archive.render.document_facts import DigestFacts
     from archive.render.fitted_table import Printed
@@ -103,12 +105,12 @@ def command(
 
     def row(reading: Reading[Digest]) -> Row:
         nonlocal wrong
-        digest, name = reading.facts, reading.file.label
+        digest, name = reading.facts, reading.job.label
         facts: DigestFacts = {"file": name}
         lines, notes = [], []
         on_terminal: Printed = []
         if digest is None:
-            notes = [problem_line(reading)]
+            notes = [reading.problem]
             facts["error"] = notes[0]
         else:
             facts |= {"of": digest.of, "digest": str(digest)}
@@ -124,7 +126,7 @@ def command(
                 on_terminal = [*lines, parts_table(digest.parts), ""]
                 lines += [f"{value}  {part}" for part, value in digest.parts.items()]
         if expected:
-            value = expected[reading.file.name].value
+            value = expected[reading.job.name].value
             same = digest is not None and str(digest) == value
             wrong += digest is not None and not same
             facts |= {"expected": value, "same": same}
@@ -137,7 +139,7 @@ def command(
     status = reader.several(listing, work, "hashing", row)
     if wrong:
         printing.note(f"{counted(wrong, 'file')} of another digest than in the list")
-    return max(status, ExitStatus.FINDINGS if wrong else ExitStatus.WELL)
+    return max(status, Cause.OTHER_DIGEST.when(wrong))
 
 
 def _digest(

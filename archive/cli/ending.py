@@ -6,7 +6,6 @@ that is opened later takes the place of standard output or standard error.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from contextlib import contextmanager
@@ -16,28 +15,20 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import ArchiveError, for_terminal, one_line
-from archive.base.problems import problem_of
+from archive.base.problems import NO_SPACE, problem_of
 from archive.cli import printing
 from archive.cli.showing import showing
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause
 from archive.io.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-"""Errors of a disk or quota without space."""
 LAST_STANDARD_DESCRIPTOR = 2
-OF_OUTPUT = {ExitStatus.WELL, ExitStatus.FINDINGS}
-"""Statuses of commands that have printed what they were asked for."""
 
 
 class Held(Exception):  # noqa: N818 (no error, but the way of one)
-    """Carries an exception through click, which would give it an exit status of click's own.
-
-    Attributes:
-        error: the exception.
-    """
+    """Carries an exception through click, which would give it an exit status of click's own."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -46,11 +37,7 @@ class Held(Exception):  # noqa: N818 (no error, but the way of one)
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Carry Ctrl-C and a closed pipe past click.
-
-    Raises:
-        Held: one of them ended the block.
-    """
+    """Carry Ctrl-C and a closed pipe past click."""
     try:
         yield
     except (KeyboardInterrupt, BrokenPipeError) as error:
@@ -82,7 +69,7 @@ def status_of(run: Callable[[], int]) -> int:
         printing.flush()
     except BaseException as error:  # noqa: BLE001 (the same)
         printing.drop(sys.stdout)
-        return _told(error) if status in OF_OUTPUT else status
+        return _told(error) if status < Cause.UNDONE.status else status
     return status
 
 
@@ -105,16 +92,18 @@ def _told(error: BaseException) -> int:
         case Held():
             return _told(error.error)
         case SystemExit():
-            return error.code if isinstance(error.code, int) else ExitStatus.FAILED
+            return error.code if isinstance(error.code, int) else Cause.UNDONE.status
         case KeyboardInterrupt() | click.Abort():
             printing.tell("interrupted")
-            return ExitStatus.INTERRUPTED
+            return Cause.INTERRUPTED.status
         case BrokenPipeError():
-            return ExitStatus.CLOSED_PIPE
+            return Cause.CLOSED_PIPE.status
         case click.ClickException():
             _show_usage(error)
-            return ExitStatus.FAILED
-    if isinstance(error, OSError) and error.errno in FULL and not error.filename:
+            return Cause.USAGE.status
+    cause = Cause.UNDONE
+    if isinstance(error, OSError) and error.errno in NO_SPACE and not error.filename:
+        cause = Cause.LOST_OUTPUT
         error.filename = STANDARD_OUTPUT  # files that are written have names
     problem = problem_of(error)
     printing.tell(problem.text)
@@ -122,7 +111,7 @@ def _told(error: BaseException) -> int:
         import traceback  # noqa: PLC0415 (only then needed)
 
         printing.complain(for_terminal("".join(traceback.format_exception(error))))
-    return ExitStatus.INTERNAL if problem.is_internal else ExitStatus.FAILED
+    return (Cause.FAULT if problem.is_internal else cause).status
 
 
 def _show_usage(error: click.ClickException) -> None:

@@ -11,28 +11,26 @@ from select import select
 from stat import S_ISCHR
 from typing import TYPE_CHECKING
 
-import archive
 from archive.app.explaining import explainer_of
 from archive.app.sources import models_at, models_in
 from archive.base.errors import ArchiveError, counted
-from archive.base.facts import dataclass
 from archive.cli import printing
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.models import Models
 from archive.failures.rsyslog import MessageFilter
 from archive.io.output import replacing
-from archive.reader.recognition import READ_KINDS
+from archive.page.shown import Shown
 from archive.render.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    from archive import Archive, Limits
-    from archive.debuginfo.symbolicate import Style
-    from archive.page.shown import Shown
+    from archive import Archive
+    from archive.cli.asked import Asked
+    from archive.cli.status import ExitStatus
     from archive.render.document_facts import LogCauses
 
 PIECE = 1 << 16
@@ -43,54 +41,14 @@ PAUSE = 0.5
 """Seconds without a byte, after which a failure that may be complete is explained."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogTask:
-    """A log to be explained, and how.
-
-    Attributes:
-        file: its path; None for standard input.
-        store: the store, by its folder or its server's address, whose models explain it; None for files.
-        style: the release whose words are used.
-        ids: the pattern of an id, or None.
-        names: the pattern of a model's name, or None.
-        top: how many causes are printed in the place of the log, 0 for all; None for the log.
-        as_json: whether causes are printed as JSON.
-        limits: what files and explanations may cost.
-        mapped: whether the models' files are mapped.
-        page: where a page of the causes is written, in the place of the log; None for none.
-        shown: how much of the models' source the page shows.
-        force: whether the page may replace a file.
-    """
-
-    file: str | None
-    store: str | None
-    style: Style
-    ids: str | None
-    names: str | None
-    top: int | None
-    as_json: bool
-    limits: Limits
-    mapped: bool
-    page: str | None
-    shown: Shown
-    force: bool
-
-
-def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
-    """Print a log with its failures explained, or their causes; or write a page of these.
-
-    Args:
-        log: the log.
-        files: archives, companions, folders of some, stores and servers; none where the log has a store.
-        companion: the companion of the only file, where it was split off; else None.
-        is_one: whether the files are one model, and neither a folder nor a server.
-    """
+def explain_log(log: Asked) -> ExitStatus:
+    """Print a log with its failures explained, or their causes; or write a page of these."""
     broken: list[ArchiveError] = []
     with ExitStack() as stack:
         page = None if log.page is None else stack.enter_context(replacing(log.page, force=log.force))
-        asked, new = _asked(log, files, companion, stack, is_one=is_one)
+        asked, new = _models(log, stack)
         models, explainer = asked if isinstance(asked, Models) else None, new()
-        source = sys.stdin.buffer if log.file is None else stack.enter_context(_opened(log.file))
+        source = sys.stdin.buffer if log.log is None else stack.enter_context(_opened(log.log))
         if page is not None:
             explainer.causes.room = MOST_TEXTS
         for piece in explainer.explain(_arriving(source, broken)):
@@ -99,11 +57,11 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
         if page is not None:
             from archive.page.failures import failures_page  # noqa: PLC0415 (few logs get a page)
 
-            name = "standard input" if log.file is None else Path(log.file).name
-            page.write(failures_page(explainer, asked, name, log.shown))
+            name = "standard input" if log.log is None else Path(log.log).name
+            page.write(failures_page(explainer, asked, name, Shown(log.show)))
     if log.as_json:
         many = 1 if models is None else len(models)
-        causes: LogCauses = {"file": log.file or "-", **causes_facts(explainer, log.top or None, many)}
+        causes: LogCauses = {"file": log.log or "-", **causes_facts(explainer, log.top or None, many)}
         printing.write_document(causes)
     elif log.top is not None:
         printing.show(causes_text(explainer, log.top or None))
@@ -114,10 +72,10 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
     return status
 
 
-def answer_messages(log: LogTask, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
-    """Answer the messages that rsyslog writes to standard input: arguments as of :func:`explain_log`."""
+def answer_messages(log: Asked) -> ExitStatus:
+    """Answer the messages that rsyslog writes to standard input."""
     with ExitStack() as stack:
-        asked, new = _asked(log, files, companion, stack, is_one=is_one)
+        asked, new = _models(log, stack)
         new()  # patterns are refused before rsyslog's first message
         messages = MessageFilter(new, printing.note)
         for answer in messages.answers(sys.stdin.buffer):
@@ -126,23 +84,18 @@ def answer_messages(log: LogTask, files: Sequence[str], companion: str | None, *
         failures = counted(messages.explained + messages.unknown, "failure")
         unread = f", {counted(messages.unread, 'record')} not read" if messages.unread else ""
         printing.note(f"{failures}: {messages.explained:,} explained{unread}")
-        is_whole = not messages.unread and not (isinstance(asked, Models) and asked.unread)
-    return ExitStatus.WELL if is_whole and not messages.unknown else ExitStatus.FINDINGS
+        unread_models = isinstance(asked, Models) and asked.unread
+    unread_model = Cause.UNREAD_MODEL.when(messages.unread or unread_models)
+    return max(unread_model, Cause.UNEXPLAINED.when(messages.unknown))
 
 
-def _asked(
-    log: LogTask, files: Sequence[str], companion: str | None, stack: ExitStack, *, is_one: bool
-) -> tuple[Archive | Models, Callable[[], LogExplainer]]:
+def _models(log: Asked, stack: ExitStack) -> tuple[Archive | Models, Callable[[], LogExplainer]]:
     """The model or models that explain a log, closed by the stack; and what makes an explainer of a log."""
-    if is_one and not (log.ids or log.names):
-        opened = stack.enter_context(
-            archive.open(
-                files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
-            )
-        )
+    if log.is_one and not (log.ids or log.names):
+        opened = stack.enter_context(log.opened())
         return opened, partial(LogExplainer.of, opened, style=log.style)
     if log.store is None:
-        models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
+        models = models_in(log.files, companion=log.companion, limits=log.limits, mapped=log.mapped)
     else:
         models = models_at(log.store, limits=log.limits)
     stack.callback(models.close)
@@ -200,7 +153,7 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     for line in [*explainer.notes, *([explainer.caveat] if explainer.caveat else [])]:
         printing.note(line)
     if models is None:
-        return ExitStatus.FINDINGS if explainer.unknown else ExitStatus.WELL
+        return Cause.UNEXPLAINED.when(explainer.unknown)
     printing.tell_unread(models.unread)
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
@@ -209,4 +162,4 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
         f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
         + (f", {rest:,} of none of them" if rest else "")
     )
-    return ExitStatus.FINDINGS if explainer.unknown or models.unread else ExitStatus.WELL
+    return max(Cause.UNEXPLAINED.when(explainer.unknown), Cause.UNREAD_MODEL.when(models.unread))

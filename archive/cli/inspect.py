@@ -9,7 +9,9 @@ import click
 import archive
 from archive.base.errors import one_line
 from archive.cli import printing
-from archive.cli.reading import CSV, HTML, Row, files_argument, is_single, takes_reader, unread_row
+from archive.cli.files import Row, files_argument, is_single, unread_row
+from archive.cli.forms import CSV, HTML
+from archive.cli.reading import takes_reader
 from archive.cli.status import ExitStatus
 from archive.describe.inspect import inspect
 from archive.describe.listing import listed
@@ -22,7 +24,7 @@ from archive.render.inspect import contents_text, effects_lines
 
 if TYPE_CHECKING:
     from archive import Limits
-    from archive.batches.reading import Reading
+    from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.io.mapped import Source
     from archive.page.sources import SourcesFacts
@@ -59,7 +61,7 @@ LISTED_KINDS = FOLDER_KINDS["inspect"]
     type=click.Path(),
     help="Keep rows in this file, and read only files that have no row in it, or that have changed.",
 )
-@takes_reader(forms=[CSV, HTML])
+@takes_reader(CSV, HTML)
 def command(
     files: tuple[str, ...],
     *,

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, one_line
 from archive.batches.inputs import counts, is_false_model, other_files
 from archive.batches.jobs import MANIFEST_SUFFIX
-from archive.batches.reading import Reading, found_files
+from archive.batches.outcome import Outcome, OutcomeKind
+from archive.batches.reading import found_files
 from archive.cli import printing
+from archive.cli.files import Row
+from archive.cli.forms import CSV, HTML
 from archive.cli.questions import QUESTIONS
-from archive.cli.reading import CSV, HTML, Row, problem_line, status_of
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause, status_of
 from archive.describe.inventory import InventoryRow, inventoried
 from archive.describe.totals import Inventory
 from archive.io.urls import is_url, name_of
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
     from archive.batches.inputs import InputFile
     from archive.batches.noted import Notes
+    from archive.batches.outcome import Reading
     from archive.cli.printing import FactsText
     from archive.cli.reading import FileReader
+    from archive.cli.status import ExitStatus
     from archive.page.inventory import InventoryPage
     from archive.render.documents import Totals
 
@@ -59,7 +63,7 @@ def show_inventory(
     return status
 
 
-def _notes(manifest: str, question: Mapping[str, bool]) -> Notes[InventoryRow]:
+def _notes(manifest: str, question: Mapping[str, bool]) -> Notes:
     from archive import __version__  # noqa: PLC0415 (one run in many)
     from archive.batches.noted import Notes  # noqa: PLC0415 (the same)
 
@@ -102,22 +106,21 @@ class _Run:
 
     def row(self, reading: Reading[InventoryRow]) -> Row:
         """The row of a file, with the one that it is the same as."""
-        name, row = reading.file.label, reading.facts
+        name, row = reading.job.label, reading.facts
         is_other = row is not None and row.kind not in INVENTORY_KINDS
-        if row is not None and is_other and self._is_refused(reading.file, row.kind):
-            refusal = str(ArchiveError(expected="a model", found=str(row.kind), file=name))
-            reading, row = Reading(reading.file, error=refusal), None
+        if row is not None and is_other and self._is_refused(reading.job, row.kind):
+            refusal = str(ArchiveError(expected="a model", found=str(row.kind)))
+            reading, row = Outcome(reading.job, OutcomeKind.FAILED, refusal), None
         if row is None:
-            why = problem_line(reading)
+            why = reading.problem
             self._inventory.unread += 1
             if self._page is not None:
-                self._page.refuse(reading.error.removeprefix(f"{name}: "))
+                self._page.refuse(reading.reason)
             return Row(status_of(reading), self._unread(name, why), notes=[why])
-        taken = self._inventory.take(replace(row, file=name), _place(reading.file.name))
+        taken = self._inventory.take(replace(row, file=name), _place(reading.job.name))
         if taken is None:
             return Row()
-        status = ExitStatus.FAILED if taken.problems else ExitStatus.WELL
-        return Row(status, taken, lines=[f"{name}: {row_text(taken)}"])
+        return Row(Cause.UNDONE.when(taken.problems), taken, lines=[f"{name}: {row_text(taken)}"])
 
     @staticmethod
     def _is_refused(file: InputFile, kind: FileKind) -> bool:

@@ -11,9 +11,11 @@ import click
 from archive.base.errors import ArchiveError, counted
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
-from archive.cli.reading import CSV, Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.files import Row, files_argument, is_single
+from archive.cli.forms import CSV
+from archive.cli.reading import takes_reader
 from archive.cli.reviewing import check_review, review_options
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.urls import name_of
 from archive.privacy.leaks import LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns, unlisted
@@ -25,7 +27,7 @@ from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_on
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.batches.reading import Reading
+    from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.privacy.leaks import Finding, Leaks
 
@@ -55,7 +57,7 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
 @review_options("List all texts that are neither vocabulary nor accepted in this file; add them to it.")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
-@takes_reader(annotations=True, sarif=True, forms=[CSV])
+@takes_reader(CSV, annotations=True, sarif=True)
 def command(
     files: tuple[str, ...],
     *,
@@ -155,7 +157,7 @@ def _review(
         printing.show(review_text(found, path, examples))
     for problem in found.problems:
         printing.note(problem)
-    return ExitStatus.FINDINGS if found.unaccepted else ExitStatus.WELL
+    return Cause.REVEALING.when(found.unaccepted)
 
 
 class _LeakSearch:
@@ -183,17 +185,17 @@ class _LeakSearch:
 
     def row(self, reading: Reading[Leaks]) -> Row:
         """The row of a file; one that cannot be read is a finding, too."""
-        name, leaks = reading.file.label, reading.facts
+        name, leaks = reading.job.label, reading.facts
         if leaks is None:
-            why = problem_line(reading)
+            why = reading.problem
             self._reader.annotations.add("error", name, "leaks", [why])
             self._statuses.append(status_of(reading))
-            result = sarif_result(reading.file, UNREAD, "error", why)
+            result = sarif_result(reading.job, UNREAD, "error", why)
             return Row(self._statuses[-1], Unread(file=name, error=why), notes=[why], results=[result])
         shown = self._counted(name, leaks)
         results = (
             sarif_result(
-                reading.file,
+                reading.job,
                 finding.kind,
                 "warning",
                 f"{finding.kind}: {finding.text}",
@@ -214,12 +216,13 @@ class _LeakSearch:
         shown = leaks.counted(self._kinds)
         texts = [f"{finding.kind}: {finding.text}" for finding in shown]
         self._reader.annotations.add("warning", name, "leaks", texts)
-        self._statuses.append(ExitStatus.FINDINGS if shown else ExitStatus.WELL)
+        self._statuses.append(Cause.REVEALING.when(shown))
         return shown
 
     def total(self) -> str:
         """The last line: how many files had which outcome."""
-        well, findings = self._statuses.count(ExitStatus.WELL), self._statuses.count(ExitStatus.FINDINGS)
+        well = self._statuses.count(ExitStatus.WELL)
+        findings = self._statuses.count(Cause.REVEALING.status)
         failed = len(self._statuses) - well - findings
         unread = f", {failed:,} could not be read" if failed else ""
         files = counted(len(self._statuses), "file")

@@ -1,7 +1,6 @@
 """Commands that make files out of files: their options, and what is printed of one file or of several.
 
-``archive.batches`` does the work. A single file is printed as a summary, several as a line each in their
-order. ``TEXTS`` says which texts a command prints.
+``archive.batches`` does the work. A single file is printed as a summary, several as a line each.
 """
 
 from __future__ import annotations
@@ -9,33 +8,34 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from contextlib import closing, nullcontext
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import asdict, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from archive.app.verbs import VERBS, task_of
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.facts import dataclass
-from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.batches.batch import outcomes
-from archive.batches.jobs import OutcomeKind, plan
+from archive.batches.jobs import plan
+from archive.batches.manifest import outcomes_of
+from archive.batches.outcome import OutcomeKind
 from archive.batches.pool import dask_executor
 from archive.batches.working import perform
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
-from archive.cli.options import force_option, json_option, limit_option, no_map_option
-from archive.cli.progress import tracker, working
-from archive.cli.reading import note_left_out
-from archive.cli.status import ExitStatus
+from archive.cli.files import FileOptions, Row, jobs_option
+from archive.cli.forms import facts_options
+from archive.cli.options import force_option, limit_option, no_map_option
+from archive.cli.progress import working
+from archive.cli.status import status_of
 from archive.companion.build import DEFAULT_LEVEL
 from archive.io.output import STANDARD_OUTPUT
 from archive.io.places import exists
 from archive.io.urls import name_of
 from archive.reader.halves.kept import KINDS
-from archive.render import making, migrate, redact
+from archive.render import making
 from archive.render.making import Sized
 
 if TYPE_CHECKING:
@@ -43,19 +43,18 @@ if TYPE_CHECKING:
 
     from click.decorators import FC
 
-    from archive.batches.jobs import FilePlan, Outcome
-    from archive.batches.working import Task
-    from archive.render.document_facts import Made
+    from archive.batches.jobs import FilePlan
+    from archive.batches.working import Made, Task
+    from archive.cli.status import ExitStatus
+    from archive.render import document_facts
     from archive.render.fitted_table import Printed
 
-# --- texts
 
-
-@dataclass(frozen=True, slots=True)
-class CommandTexts:
-    """The texts of one command.
+class VerbTexts(NamedTuple):
+    """What a command does, and what it prints.
 
     Attributes:
+        verb: what is done, a row of :data:`archive.app.verbs.VERBS`.
         doing: the progress bar's text.
         text: facts and sizes of a single file → its summary.
         line: facts and sizes of one of several files → one line.
@@ -64,6 +63,7 @@ class CommandTexts:
         planned_line: the same of one of several files, in one line.
     """
 
+    verb: str
     doing: str
     text: Callable[..., Printed]
     line: Callable[..., str]
@@ -72,108 +72,61 @@ class CommandTexts:
     planned_line: Callable[[Any, str], str] | None = None
 
 
-TEXTS = {
-    "split": CommandTexts("splitting", making.split_text, making.split_line),
-    "join": CommandTexts("joining", making.join_text, making.join_line),
-    "shrink": CommandTexts("shrinking", making.shrink_text, making.size_line),
-    "restore": CommandTexts("restoring", making.join_text, making.join_line),
-    "redact": CommandTexts(
-        "redacting",
-        redact.redact_text,
-        redact.redact_line,
-        planned=redact.redact_plan_text,
-        planned_line=redact.redact_plan_line,
-    ),
-    "redact_companion": CommandTexts(
-        "redacting", redact.companion_redaction_text, redact.alone_redaction_line
-    ),
-    "redact_metadata": CommandTexts("redacting", redact.metadata_redaction_text, redact.alone_redaction_line),
-    "redact_checkpoint": CommandTexts(
-        "redacting", redact.checkpoint_redaction_text, redact.alone_redaction_line
-    ),
-    "migrate": CommandTexts(
-        "migrating",
-        migrate.migration_text,
-        migrate.migration_line,
-        migrate.migration_facts,
-        migrate.plan_text,
-        migrate.plan_line,
-    ),
-    "lite": CommandTexts("converting", making.lite_text, making.size_line),
-    "canonicalise": CommandTexts("converting", making.canonical_text, making.size_line),
-    "convert": CommandTexts("converting", making.convert_text, making.size_line),
-}
-
 # --- work
 
 
 @dataclass(frozen=True, slots=True)
-class FileMaker:
+class FileMaker(FileOptions):
     """The options of every command that makes files out of files.
 
     Attributes:
-        jobs: how many files are worked on at a time.
-        force: replace existing files.
-        as_json: print facts as JSON.
-        mapped: map the files that are read.
-        limits: what a hostile file may cost.
-        dry_run: print what would be written, and write nothing.
+        out: the target, or the folder of targets.
+        companion: the same for companions, which are read or written.
         dask: address of the Dask scheduler whose workers do the work of several files; None for this machine.
         manifest: the file that notes the work on several files; None for the usual one.
     """
 
-    jobs: int
-    force: bool
-    as_json: bool
-    mapped: bool = True
-    limits: Limits = DEFAULT_LIMITS
+    inputs: Sequence[str] = ()
+    out: str = ""
+    companion: str | None = None
+    force: bool = False
     dry_run: bool = False
     dask: str | None = None
     manifest: str | None = None
 
-    def run(
-        self, verb: str, inputs: Sequence[str], out: str, companion: str | None = None, /, **options: object
-    ) -> ExitStatus:
-        """Do one thing to files, folders and globs, and print what came of it.
-
-        Args:
-            verb: the name of what is done.
-            inputs: the files, folders and globs.
-            out: the target, or the folder of targets.
-            companion: the same for companions, which are read or written.
-            options: the verb's own.
-        """
-        use, kinds = VERBS[verb].use, VERBS[verb].kinds
-        work = plan(inputs, out, companion, use, kinds, manifest=self.manifest, mapped=self.mapped)
+    def run(self, texts: VerbTexts, **options: object) -> ExitStatus:
+        """Do one thing to the files, by the options of the library's function; print what came of it."""
+        use, kinds = VERBS[texts.verb].use, VERBS[texts.verb].kinds
+        planned = plan(
+            self.inputs, self.out, self.companion, use, kinds, manifest=self.manifest, mapped=self.mapped
+        )
         task = task_of(
-            verb,
+            texts.verb,
             options,
             limits=self.limits,
             force=self.force,
             mapped=self.mapped,
             dry_run=self.dry_run,
-            many=work.many,
+            many=planned.many,
         )
-        return self.do(work, task, TEXTS[verb])
+        return self.do(planned, task, texts)
 
-    def do(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
+    def do(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Do all that is planned, and print what came of it."""
-        if self.dask is not None and not work.many:
-            raise ArchiveError("--dask is for several files", file=name_of(work.jobs[0].file))
+        if planned.many:
+            return self._several(planned, task, texts)
+        if self.dask is not None:
+            raise ArchiveError("--dask is for several files", file=planned.jobs[0].label)
         with sigterm_as_ctrl_c():
-            try:
-                return self._several(work, task, texts) if work.many else self._single(work, task, texts)
-            except KeyboardInterrupt:
-                printing.tell("interrupted")
-                return ExitStatus.INTERRUPTED
+            return self._single(planned, task, texts)
 
-    def _single(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
+    def _single(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
         """Work on a single file and print its summary or facts; an error is raised."""
-        job = work.jobs[0]
+        job = planned.jobs[0]
         streamed = job.streamed and not task.dry_run
         if streamed and sys.stdout.isatty():
             raise ArchiveError("refusing to write a binary model to a terminal", file=STANDARD_OUTPUT)
-        bar = nullcontext() if streamed else working(f"{texts.doing} {name_of(job.file)}")
+        bar = nullcontext() if streamed else working(f"{texts.doing} {job.label}")
         naming = printing.naming(STANDARD_OUTPUT) if streamed else nullcontext()
         try:
             with bar, naming:  # what is streamed is written once it is complete; its summary goes aside
@@ -182,49 +135,51 @@ class FileMaker:
             facts = error.facts if isinstance(error, ImpossibleError) else None
             if self.as_json:
                 kind = OutcomeKind.IMPOSSIBLE if isinstance(error, ImpossibleError) else OutcomeKind.FAILED
-                refused: Made = {"file": name_of(job.file), "outcome": kind, "reason": str(error)}
+                refused: document_facts.Made = {"file": job.label, "outcome": kind, "reason": str(error)}
                 printing.write_document(refused | _own_facts(facts, texts), aside=streamed)
             elif task.dry_run and isinstance(error, ImpossibleError):
-                _print_plan(facts, name_of(job.file), texts)
+                _print_plan(facts, job.label, texts)
             raise
         if self.as_json:
             printing.write_document(_facts(outcome, texts), aside=streamed)
         elif self.dry_run:
-            _print_plan(outcome.facts, name_of(outcome.file), texts)
+            _print_plan(outcome.facts, outcome.job.label, texts)
             for line in _targets(outcome):
                 printing.write_line(line)
         elif outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
             printing.show(making.copied_text(outcome.reason, *_sizes(outcome)), aside=streamed)
         else:
             printing.show(texts.text(outcome.facts, *_sizes(outcome)), aside=streamed)
-        return _status_of(outcome)
+        return status_of(outcome)
 
-    def _several(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
-        """Work on several files: a line each in their order, the total or all facts at the end."""
-        finished: list[Outcome] = []
-        with (
-            nullcontext() if self.dask is None else dask_executor(self.dask) as executor,
-            closing(outcomes(work, task, self.jobs, executor)) as results,
-            tracker(texts.doing, len(work.jobs)) as lines,
-        ):
-            for outcome in lines.track(results):
-                finished.append(outcome)
-                if outcome.kind is OutcomeKind.FAILED:
-                    lines.tell(f"{_name(outcome)}: {outcome.reason}")
-                elif not self.as_json:
-                    lines.write_line(self._line(outcome, texts))
-        note_left_out(work.others)
-        if self.as_json:
-            printing.write_document(*(_facts(outcome, texts) for outcome in finished))
-        else:
+    def _several(self, planned: FilePlan, task: Task, texts: VerbTexts) -> ExitStatus:
+        """Work on several files: a line each in their order, and the total."""
+        finished: list[Made] = []
+
+        def row(outcome: Made) -> Row:
+            finished.append(outcome)
+            notes = [f"{_name(outcome)}: {outcome.reason}"] if outcome.has_failed else []
+            facts = _facts(outcome, texts) if self.as_json else None
+            return Row(status_of(outcome), facts, self._lines(outcome, texts), notes=notes)
+
+        with nullcontext() if self.dask is None else dask_executor(self.dask) as executor:
+            workers = self.jobs or os.cpu_count() or 1
+            made = outcomes_of(planned, task, workers, executor)
+            status = self.show(made, len(planned.jobs), texts.doing, row, others=planned.others)
+        if not self.as_json:
             kinds = Counter(outcome.kind for outcome in finished)
             sizes = [outcome.sizes for outcome in finished if outcome.sizes]
             sums = [sum(each[place] for each in sizes if len(each) > place) for place in range(3)]
             counts = [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]]
             printing.write_line(making.total_line(len(finished), counts, *sums))
-        return max(map(_status_of, finished))
+        return status
 
-    def _line(self, outcome: Outcome, texts: CommandTexts) -> str:
+    def _lines(self, outcome: Made, texts: VerbTexts) -> Iterator[str]:
+        """A file of several, in one line; an error has its own place."""
+        if not outcome.has_failed:
+            yield self._line(outcome, texts)
+
+    def _line(self, outcome: Made, texts: VerbTexts) -> str:
         """A file of several, in one line."""
         if outcome.kind is OutcomeKind.SAME:
             return f"{_name(outcome)}: {outcome.kind}"
@@ -235,7 +190,7 @@ class FileMaker:
         if self.dry_run:
             targets = list(_targets(outcome))
             if outcome.facts is not None and texts.planned_line is not None:
-                targets.insert(0, texts.planned_line(outcome.facts, name_of(outcome.file)))
+                targets.insert(0, texts.planned_line(outcome.facts, outcome.job.label))
             else:
                 targets[0] = f"{_name(outcome)}: {targets[0]}"
             return "; ".join(targets) + again
@@ -244,13 +199,13 @@ class FileMaker:
         return texts.line(outcome.facts, *_sizes(outcome)) + again
 
 
-def _print_plan(facts: object, file: str, texts: CommandTexts) -> None:
+def _print_plan(facts: object, file: str, texts: VerbTexts) -> None:
     """Print the steps that are planned, where that is more than the targets."""
     if facts is not None and texts.planned is not None:
         printing.show(texts.planned(facts, file))
 
 
-def _targets(outcome: Outcome) -> Iterator[str]:
+def _targets(outcome: Made) -> Iterator[str]:
     """What a dry run says of a file's targets, and why, where that is not as usual."""
     if outcome.facts is None:
         yield f"{outcome.kind}: {outcome.reason}"
@@ -259,36 +214,27 @@ def _targets(outcome: Outcome) -> Iterator[str]:
         yield making.would_text(Sized(name_of(path), output.size), replaced=replaced)
 
 
-def _name(outcome: Outcome) -> str:
-    return one_line(name_of(outcome.file))
+def _name(outcome: Made) -> str:
+    return one_line(outcome.job.label)
 
 
-def _status_of(outcome: Outcome) -> ExitStatus:
-    if outcome.is_internal:
-        return ExitStatus.INTERNAL
-    if outcome.kind is OutcomeKind.FAILED:
-        return ExitStatus.FAILED
-    well = outcome.kind is not OutcomeKind.IMPOSSIBLE and outcome.is_clean
-    return ExitStatus.WELL if well else ExitStatus.FINDINGS
-
-
-def _sizes(outcome: Outcome) -> list[Sized]:
+def _sizes(outcome: Made) -> list[Sized]:
     """Input, output, and the companion if there is one, with their sizes."""
     job = outcome.job
-    paths = (job.file, job.out, job.companion)
+    paths = (job.name, job.out, job.companion)
     return [Sized(name_of(path), size) for path, size in zip(paths, outcome.sizes, strict=False)]
 
 
-def _facts(outcome: Outcome, texts: CommandTexts) -> Mapping[str, object]:
+def _facts(outcome: Made, texts: VerbTexts) -> Mapping[str, object]:
     """An outcome for JSON."""
     paths = dict(zip(("file", "out", "companion"), (file.name for file in _sizes(outcome)), strict=False))
-    made: dict[str, object] = {"file": name_of(outcome.file), **paths, "outcome": outcome.kind}
+    made: dict[str, object] = {"file": outcome.job.label, **paths, "outcome": outcome.kind}
     if outcome.reason:
         made["reason"] = outcome.reason
     return made | _own_facts(outcome.facts, texts)
 
 
-def _own_facts(facts: object, texts: CommandTexts) -> dict[str, Any]:
+def _own_facts(facts: object, texts: VerbTexts) -> dict[str, Any]:
     """The keys of a command's own result."""
     return {} if facts is None else texts.facts(facts)
 
@@ -298,14 +244,19 @@ def _own_facts(facts: object, texts: CommandTexts) -> dict[str, Any]:
 MAX_LEVEL = 19
 """zstd's level for ``--max``. Levels above it need much memory for reading, too."""
 
-max_option = click.option(
-    "--max",
-    "strength",
-    flag_value=MAX_LEVEL,
-    type=int,
-    default=DEFAULT_LEVEL,
-    help="Compress the companion further; takes longer.",
-)
+
+def max_option(name: str) -> Callable[[FC], FC]:
+    """``--max``; the command takes it by the name that the library's function has for it."""
+    return click.option(
+        "--max",
+        name,
+        flag_value=MAX_LEVEL,
+        type=int,
+        default=DEFAULT_LEVEL,
+        help="Compress the companion further; takes longer.",
+    )
+
+
 _inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="IN...", type=click.Path())
 _output_option = click.option(
     "-o",
@@ -315,14 +266,6 @@ _output_option = click.option(
     metavar="OUT",
     type=click.Path(),
     help="File or folder to write; - for standard output, where one file is written.",
-)
-_jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=lambda: os.cpu_count() or 1,
-    show_default="number of CPUs",
-    help="How many files to work on at a time.",
 )
 _dask_option = click.option(
     "--dask",
@@ -395,18 +338,8 @@ def layout_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as cl
     )
 
 
-def check_max(layout: str, strength: int) -> None:
-    """Refuse ``--max`` where nothing is compressed.
-
-    Raises:
-        UsageError: the companion is a mapped one.
-    """
-    if strength == MAX_LEVEL and layout != "packed":
-        raise click.UsageError("--max is for packed companions; a mapped one is not compressed")
-
-
 def takes_files(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
-    """Let a command take ``IN...`` as ``inputs`` and ``--output`` as ``out``; the outermost decorator."""
+    """``IN...`` and ``--output``, which the maker has; the outermost decorator."""
     return _inputs_argument(_output_option(command))
 
 
@@ -414,20 +347,10 @@ def takes_maker(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]
     """Let a command take the options of :class:`FileMaker` as one ``maker``; the innermost decorator."""
 
     @wraps(command)
-    def with_maker(
-        *,
-        jobs: int,
-        dask: str | None,
-        manifest: str | None,
-        force: bool,
-        dry_run: bool,
-        mapped: bool,
-        limits: Limits,
-        as_json: bool,
-        **others: object,
-    ) -> ExitStatus:
-        maker = FileMaker(jobs, force, as_json, mapped, limits, dry_run, dask, manifest)
-        return command(**others, maker=maker)
+    def with_maker(**given: Any) -> ExitStatus:  # noqa: ANN401 (as click gives them)
+        own = {field.name: given.pop(field.name) for field in fields(FileMaker) if field.name in given}
+        return command(**given, maker=FileMaker(**own))
 
-    shown = no_map_option(limit_option(json_option()(with_maker)))
-    return _jobs_option(_dask_option(_manifest_option(force_option()(_dry_run_option(shown)))))
+    shown = no_map_option(limit_option(facts_options()(with_maker)))
+    shown = _dask_option(_manifest_option(force_option()(_dry_run_option(shown))))
+    return jobs_option("work on", "number of CPUs")(shown)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.base.errors import shown
 from archive.cli import printing
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause
 from archive.io.urls import name_of
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups import kernels, nodes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits
+    from archive.cli.status import ExitStatus
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
     from archive.reader.lookups.nodes import ProgramNode
@@ -74,7 +75,7 @@ def print_nodes(
             printing.note(f"{file}: {place.of_backend}")
     for note in lost:
         printing.note(note)
-    return ExitStatus.FINDINGS if lost else ExitStatus.WELL
+    return Cause.UNKNOWN.when(lost)
 
 
 def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstruction]]:

@@ -74,11 +74,6 @@ def completed_as_file(_: click.Context, __: click.Parameter, incomplete: str) ->
     return [CompletionItem(incomplete, type="file")]
 
 
-def json_option(words: str = "Print facts as JSON; docs/schemas describes it.") -> Callable[[FC], FC]:
-    """``--json``, with its help text; the command takes it as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help=words)
-
-
 def top_option(words: str, name: str = "rows", default: int | None = 20) -> Callable[[FC], FC]:
     """``-n`` or ``--top``: how many rows or texts are shown, the first or largest; 0 for all."""
     return click.option(

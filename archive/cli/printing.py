@@ -15,7 +15,7 @@ import click
 
 from archive import __version__
 from archive.base.errors import for_terminal, one_line
-from archive.cli.showing import has_styles, is_paged, showing
+from archive.cli.showing import JSON, has_styles, is_paged, showing
 from archive.io.output import STANDARD_OUTPUT, write_all
 
 if TYPE_CHECKING:
@@ -59,13 +59,8 @@ def write_json(facts: object) -> None:
 
 
 def write_document(*files: object, aside: bool = False) -> None:
-    """Write the document of a command whose facts are all there; see :class:`JsonDocument`.
-
-    Args:
-        files: the facts of each file.
-        aside: write to standard error, since standard output takes a file.
-    """
-    document = JsonDocument(aside=aside)
+    """Write the document of a command whose facts are all there; see :class:`JsonDocument`."""
+    document = facts_document(aside=aside)
     for facts in files:
         document.add(facts)
     document.end()
@@ -88,6 +83,17 @@ class JsonDocument:
     def end(self, totals: Totals | None = None) -> None:
         """Write what ends the document: the sums of all files, where there are some."""
         _put_json(self._document.end(totals), aside=self._aside)
+
+
+DOCUMENTS = {JSON: JsonDocument}
+"""What facts of any command are written to, by the form that is asked for."""
+
+
+def facts_document(text: FactsText | None = None, *, aside: bool = False) -> JsonDocument | TextDocument:
+    """What facts are written to; a form that not every command has is a text of the command."""
+    if text is None or showing.form in DOCUMENTS:
+        return DOCUMENTS.get(showing.form, JsonDocument)(aside=aside)
+    return TextDocument(text)
 
 
 class FactsText(Protocol):
@@ -152,13 +158,7 @@ def _put_aside(text: str) -> None:
 
 
 def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> None:
-    """Print tables and lines to standard output, or aside to standard error.
-
-    Args:
-        printed: lines and tables.
-        aside: print to standard error, since standard output takes a file.
-        may_page: show them in a pager if they are longer than the terminal.
-    """
+    """Print tables and lines to standard output, or aside to standard error."""
     from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)
 
     stream = sys.stderr if aside else sys.stdout
@@ -171,12 +171,7 @@ def show(printed: Printed, *, aside: bool = False, may_page: bool = True) -> Non
 
 
 def show_lines(lines: Iterable[tuple[str, str]], *, may_page: bool = True) -> None:
-    """Print lines with their styles, which only a terminal shows; there wide lines become several.
-
-    Args:
-        lines: each with its style.
-        may_page: show them in a pager if they are longer than the terminal.
-    """
+    """Print lines with their styles, which only a terminal shows; there wide lines become several."""
     if sys.stdout.isatty():
         from archive.render.fitted_table import hanging  # noqa: PLC0415 (terminals only)
 

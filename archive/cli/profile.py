@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.cli import options, printing
-from archive.cli.status import ExitStatus
+from archive.cli.forms import facts_options
+from archive.cli.status import Cause, ExitStatus
 from archive.debuginfo.profiles.profile import writer_of
 from archive.debuginfo.profiles.saved import compared, is_saved_profile, read_profile, saved_profile
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
@@ -20,9 +21,9 @@ from archive.io.urls import name_of
 from archive.render.profile import comparison_text, rows_text, run_text, runtime_notes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
     from types import ModuleType
 
-    from archive.base.limits import Limits
     from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.saved import SavedProfile
     from archive.debuginfo.profiles.timeline import View
@@ -102,24 +103,15 @@ ALL_ROWS = sys.maxsize
 )
 @options.force_option()
 @options.limit_option
-@options.json_option("Print the profile as JSON: the format of saved profiles.")
+@facts_options(words="Print the profile as JSON: the format of saved profiles.")
 def command(
     file: str,
-    *,
-    inputs: tuple[str, ...],
-    companion: str | None,
-    method: str | None,
-    lite: bool | None,
-    runs: int | None,
-    warmup: int | None,
-    tick_ns: float | None,
+    base: str | None,
     view: View | Literal["source"] | None,
     rows: int,
-    base: str | None,
-    outputs: tuple[str, ...],
-    force: bool,
-    limits: Limits,
+    *,
     as_json: bool,
+    **given: Any,  # noqa: ANN401 (as click gives them)
 ) -> ExitStatus:
     """Show the times and memory of a model's runs at its source: of a run in stock PyTorch, or ExecuTorch's.
 
@@ -145,57 +137,30 @@ def command(
       debug-archive profile run.etdp -c model.etrecord --warmup 1 -o run.speedscope.json
     """  # noqa: D301 (click reads the backspace)
     before = None if base is None else read_profile(base, base)
-    if is_saved_profile(file):
-        if inputs or outputs or view == SOURCE:
-            raise click.UsageError("a saved profile is shown as a table or compared, nothing else")
+    run, refused, views, why = SAVED if is_saved_profile(file) else _runner(file)
+    if view in views or any(given[name] not in UNGIVEN for name in refused):
+        raise click.UsageError(why)
+    if run is None:
         profile = read_profile(file, file)
-        return _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
+        _show_saved(file, profile, before, view or profile.first_view, rows, as_json=as_json)
+        return ExitStatus.WELL
     if before is not None and view == SOURCE:
         raise click.UsageError("--base compares rows, not source")
-    for output in outputs:  # refused before anything runs
+    for output in given["outputs"]:  # refused before anything runs
         writer_of(output)
-        check_target(output, force=force)
-    from archive.describe.runtime.profile import is_etdump, profile_etdump  # noqa: PLC0415 (not for saved ones)
-
-    made: Profile
-    if is_etdump(file):
-        if inputs or lite is not None or runs is not None or view == SOURCE:
-            raise click.UsageError("--input, --lite, --runs and --by source are not for ETDumps")
-        if method is not None and companion is None:
-            raise click.UsageError("--method is one of an ETRecord: -c")
-        dumped = profile_etdump(
-            file, companion, method=method, warmup=warmup or 0, tick_ns=tick_ns or 1, limits=limits
-        )
-        if view not in {None, *dumped.views}:
-            raise click.UsageError(f"--by {view} needs the ETRecord of the program that ran: -c")
-        for line in runtime_notes(dumped):
-            printing.note(line)
-        made, facts = dumped, dumped.facts()
-        is_known = companion is None or not made.unknown
-    else:
-        if tick_ns is not None or limits != DEFAULT_LIMITS or view in RUNTIME_VIEWS:
-            raise click.UsageError("--tick-ns, --limit and --by instruction or delegate are for ETDumps")
-        made = _stock().profile_archive(
-            file,
-            *map(_value, inputs),
-            companion=companion,
-            method=method or "forward",
-            lite=lite,
-            runs=runs or 1,
-            warmup=2 if warmup is None else warmup,
-        )
-        facts = made.facts() | {"runs": runs or 1}
-        is_known = not made.unknown
-    for path in outputs:
-        made.save(path, force=force)
-    if not is_known:
+        check_target(output, force=given["force"])
+    made, facts = run(file, view, given)
+    for path in given["outputs"]:
+        made.save(path, force=given["force"])
+    is_lacking = made.unknown and (run is _run_archive or given["companion"] is not None)
+    if is_lacking:
         many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
-        printing.note(many + ("" if companion else "; -c gives a companion, if it was split off"))
-    status = ExitStatus.WELL if is_known else ExitStatus.FINDINGS
+        printing.note(many + ("" if given["companion"] else "; -c gives a companion, if it was split off"))
+    status = Cause.NO_DEBUG_INFO.when(is_lacking)
     if before is not None:
         shown = view or made.views[0]
-        return _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
-    if as_json:
+        _show_saved(file, saved_profile(facts), before, shown, rows, as_json=as_json)
+    elif as_json:
         printing.write_document({"file": name_of(file), **facts})
     elif view == SOURCE:
         printing.show_lines((line, "") for line in (made.listing() or NO_TEXT).split("\n"))
@@ -204,9 +169,86 @@ def command(
     return status
 
 
+# --- what FILE may be
+
+
+class Runner(NamedTuple):
+    """What makes a profile of a kind of FILE, and what it refuses.
+
+    Attributes:
+        run: FILE, view and options → profile and facts; None for a saved profile, which is only shown.
+        refused: options, by their names in Python.
+        views: those of ``--by``.
+        why: both in words.
+    """
+
+    run: Callable[[str, str | None, Mapping[str, Any]], tuple[Profile, dict[str, Any]]] | None
+    refused: Collection[str]
+    views: Collection[str]
+    why: str
+
+
+def _runner(file: str) -> Runner:
+    from archive.describe.runtime.profile import is_etdump  # noqa: PLC0415 (not for saved ones)
+
+    return DUMP if is_etdump(file) else ARCHIVE
+
+
+def _run_dump(file: str, view: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
+    from archive.describe.runtime.profile import profile_etdump  # noqa: PLC0415 (not for saved ones)
+
+    companion, method = given["companion"], given["method"]
+    if method is not None and companion is None:
+        raise click.UsageError("--method is one of an ETRecord: -c")
+    warmup, tick_ns = given["warmup"] or 0, given["tick_ns"] or 1
+    made = profile_etdump(
+        file, companion, method=method, warmup=warmup, tick_ns=tick_ns, limits=given["limits"]
+    )
+    if view not in {None, *made.views}:
+        raise click.UsageError(f"--by {view} needs the ETRecord of the program that ran: -c")
+    for line in runtime_notes(made):
+        printing.note(line)
+    return made, made.facts()
+
+
+def _run_archive(file: str, _: str | None, given: Mapping[str, Any]) -> tuple[Profile, dict[str, Any]]:
+    runs, warmup = given["runs"] or 1, given["warmup"]
+    made: Profile = _stock().profile_archive(
+        file,
+        *map(_value, given["inputs"]),
+        companion=given["companion"],
+        method=given["method"] or "forward",
+        lite=given["lite"],
+        runs=runs,
+        warmup=2 if warmup is None else warmup,
+    )
+    return made, made.facts() | {"runs": runs}
+
+
+UNGIVEN = (None, (), DEFAULT_LIMITS)
+SAVED = Runner(
+    None, ["inputs", "outputs"], [SOURCE], "a saved profile is shown as a table or compared, nothing else"
+)
+DUMP = Runner(
+    _run_dump,
+    ["inputs", "lite", "runs"],
+    [SOURCE],
+    "--input, --lite, --runs and --by source are not for ETDumps",
+)
+ARCHIVE = Runner(
+    _run_archive,
+    ["tick_ns", "limits"],
+    RUNTIME_VIEWS,
+    "--tick-ns, --limit and --by instruction or delegate are for ETDumps",
+)
+
+
+# --- what is printed
+
+
 def _show_saved(
     file: str, profile: SavedProfile, before: SavedProfile | None, view: str, rows: int, *, as_json: bool
-) -> ExitStatus:
+) -> None:
     """Print a saved profile, or what changed since another one."""
     if before is None:
         shown, facts = (
@@ -221,26 +263,17 @@ def _show_saved(
         printing.write_document({"file": name_of(file), **facts})
     else:
         printing.show(shown)
-    return ExitStatus.WELL
 
 
 def _stock() -> ModuleType:
-    """The module that runs archives in stock PyTorch.
-
-    Raises:
-        UsageError: PyTorch cannot be imported.
-    """
+    """The module that runs archives in stock PyTorch."""
     with options.importing_pytorch("profile"):
         from archive.backend.stock import running  # noqa: PLC0415 (imports PyTorch)
     return running
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 (any argument)
-    """An argument: a tensor by sizes and type, or a value as JSON.
-
-    Raises:
-        BadParameter: it is neither.
-    """
+    """An argument: a tensor by sizes and type, or a value as JSON."""
     match = TENSOR.fullmatch(text)
     if match:
         sizes = [int(size) for size in (match["sizes"] or match["floats"] or "").split("x") if size]

@@ -20,13 +20,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Tracker:
-    """A bar on standard error, if that is a terminal, and lines that do not disturb it.
-
-    Args:
-        bar: rich's; None for no bar.
-        doing: the bar's text.
-        total: how many items there will be.
-    """
+    """A bar on standard error, if that is a terminal, and lines that do not disturb it."""
 
     def __init__(self, bar: Progress | None, doing: str, total: int) -> None:
         self._bar = bar
@@ -80,13 +74,7 @@ class Tracker:
 
 @contextmanager
 def tracker(doing: str, total: int, *, as_json: bool = False) -> Iterator[Tracker]:
-    """A bar for the time of the block.
-
-    Args:
-        doing: the bar's text.
-        total: how many items there will be.
-        as_json: whether standard output is JSON; then there is no bar where both are on one terminal.
-    """
+    """A bar for the time of the block."""
     if showing.quiet or not sys.stderr.isatty() or (as_json and sys.stdout.isatty()):
         yield Tracker(None, doing, total)
         return

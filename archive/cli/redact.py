@@ -9,14 +9,18 @@ import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.cli import making, printing
+from archive.cli.making import VerbTexts
 from archive.cli.reviewing import check_review, review_options
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause
 from archive.privacy.redact.result import AnyRedaction
 from archive.reader.recognition import SAVED_KINDS, FileKind, recognise
-from archive.render.redact import redact_refusal_text
+from archive.render import redact as texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from archive.cli.making import FileMaker
+    from archive.cli.status import ExitStatus
     from archive.privacy.redact.rules import (
         IdChoice,
         NameChoice,
@@ -26,6 +30,23 @@ if TYPE_CHECKING:
         TimeChoice,
     )
 
+REDACT = VerbTexts(
+    "redact",
+    "redacting",
+    texts.redact_text,
+    texts.redact_line,
+    planned=texts.redact_plan_text,
+    planned_line=texts.redact_plan_line,
+)
+COMPANION = VerbTexts(
+    "redact_companion", "redacting", texts.companion_redaction_text, texts.alone_redaction_line
+)
+METADATA = VerbTexts(
+    "redact_metadata", "redacting", texts.metadata_redaction_text, texts.alone_redaction_line
+)
+CHECKPOINT = VerbTexts(
+    "redact_checkpoint", "redacting", texts.checkpoint_redaction_text, texts.alone_redaction_line
+)
 NOT_REDACTED = {
     FileKind.GGUF: "`gguf-new-metadata`, of the package gguf, removes or changes keys and values",
     FileKind.ONNX: "take it out of what `onnx.load` gives, and `onnx.save` that",
@@ -129,10 +150,7 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
 )
 @making.takes_maker
 def command(
-    inputs: tuple[str, ...],
     *,
-    out: str,
-    companion: str | None,
     preset: Preset | None,
     maps: tuple[str, ...],
     paths: PathChoice | None,
@@ -209,6 +227,7 @@ def command(
       debug-archive redact in.pt -o out.pt --replace /data/ann=data
       debug-archive redact in/ -o out/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
+    inputs, companion = maker.inputs, maker.companion
     check_review(review, inputs, accept_names=accept_names, reviewer=reviewer)
     if review is not None and maker.dry_run:
         raise click.UsageError("--dry-run writes nothing, and --review keeps its file up to date")
@@ -231,23 +250,23 @@ def command(
             if is_saved:
                 why = "{} goes by itself, with -c COMPANION: with --replace, nothing else is changed"
                 _check_fit(why, preset=preset, maps=maps or None, paths=paths, text=text, **others)
-                return maker.run("redact_checkpoint", inputs, out, replace=replace, partial=partial, **looked)
+                return maker.run(CHECKPOINT, replace=replace, partial=partial, **looked)
             if kind is FileKind.SAFETENSORS:
                 _check_fit("safetensors have nothing that {} applies to", text=text, **others)
                 asked = {"preset": preset, "maps": maps, "paths": paths, "replace": replace}
-                return maker.run("redact_metadata", inputs, out, partial=partial, **asked, **looked)
+                return maker.run(METADATA, partial=partial, **asked, **looked)
             if any(choice is not None for choice in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
             if looked:
                 raise click.UsageError("--review is for models and checkpoints; " + NEEDS_COMPANION)
             try:
-                return maker.run("redact_companion", inputs, out, **choices)
+                return maker.run(COMPANION, **choices)
             except ArchiveError as problem:
                 if problem.expected != "a companion":
                     raise
                 raise click.UsageError(f"{problem.file} isn't a companion: {NEEDS_COMPANION}") from problem
         try:
-            return maker.run("redact", inputs, out, companion, **(choices | others | looked))
+            return maker.run(REDACT, **(choices | others | looked))
         except ArchiveError as problem:
             if len(inputs) > 1 or kind is not FileKind.COMPANION:
                 raise
@@ -256,12 +275,12 @@ def command(
         if not isinstance(refusal.facts, AnyRedaction):
             raise
         if not maker.as_json and not maker.dry_run:
-            printing.show(redact_refusal_text(refusal.facts), aside=True)
+            printing.show(texts.redact_refusal_text(refusal.facts), aside=True)
         printing.tell(f"{refusal.file}: not clean, so nothing is written; --partial writes it anyway")
-        return ExitStatus.FINDINGS
+        return Cause.NOT_CLEAN.status
 
 
-def _kind_of(inputs: tuple[str, ...]) -> FileKind | None:
+def _kind_of(inputs: Sequence[str]) -> FileKind | None:
     """The kind of the first file, which says how all are redacted; None for a folder, a glob or a URL."""
     return recognise(inputs[0], look=False).kind if Path(inputs[0]).is_file() else None
 

@@ -10,10 +10,10 @@ import click
 from archive.base.errors import counted, one_line
 from archive.base.facts import dataclass
 from archive.cli import options, printing
-from archive.cli.reading import Row, files_argument, is_single, takes_reader, unread_row
+from archive.cli.files import Row, files_argument, is_single, unread_row
+from archive.cli.reading import takes_reader
 from archive.cli.reviewing import check_review
 from archive.cli.status import ExitStatus
-from archive.io.mapped import source_of
 from archive.io.output import check_target, replacing
 from archive.io.places import check_folder_of, exists, is_folder, joined, make_folder_of
 from archive.page.folder import INDEX, FolderPage, page_of
@@ -22,9 +22,9 @@ from archive.page.shown import Shown
 from archive.reader.recognition.kinds import FOLDER_KINDS
 
 if TYPE_CHECKING:
-    from archive import Limits
     from archive.batches.inputs import InputFile
-    from archive.batches.reading import FoundFiles, Reading
+    from archive.batches.outcome import Reading
+    from archive.batches.reading import FoundFiles
     from archive.cli.reading import FileReader
     from archive.render.document_facts import ReportFacts
 
@@ -101,6 +101,8 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
+    """What is asked of each file, in whichever process."""
+
     out: str
     companion: str | None
     base: str | None
@@ -109,18 +111,32 @@ class _Writing:
     force: bool
     reader: FileReader
 
-    def single(self, name: str) -> ExitStatus:
+    def page(self, name: str, out: str, base: str | None) -> Report:
         """Write the page of a file."""
-        made = report(
+        companion, base_source = (
+            None if path is None else self.reader.source(path) for path in (self.companion, base)
+        )
+        return report(
             self.reader.source(name),
-            self.out,
-            companion=None if self.companion is None else self.reader.source(self.companion),
-            base=None if self.base is None else self.reader.source(self.base),
+            out,
+            companion=companion,
+            base=base_source,
             review=self.review,
             show=self.shown,
             force=self.force,
             limits=self.reader.limits,
         )
+
+    def page_of(self, file: InputFile) -> Report:
+        """Write the page of one of several files."""
+        out = joined(self.out, page_of(file.relative))
+        base = None if self.base is None else joined(self.base, file.relative)
+        make_folder_of(out)
+        return self.page(file.name, out, base if base is not None and exists(base) else None)
+
+    def single(self, name: str) -> ExitStatus:
+        """Write the page of the only file."""
+        made = self.page(name, self.out, self.base)
         if self.reader.as_json:
             printing.write_document(_facts(made, self.out))
         else:
@@ -128,11 +144,7 @@ class _Writing:
         return ExitStatus.WELL
 
     def several(self, names: tuple[str, ...]) -> ExitStatus:
-        """Write a page of each file, and one that lists them.
-
-        Raises:
-            UsageError: a companion or a single page is named, or two files would have one page.
-        """
+        """Write a page of each file, and one that lists them."""
         if self.companion is not None:
             raise click.UsageError("-c is the companion of one FILE")
         if self.out.lower().endswith(PAGE_ENDINGS) and not is_folder(self.out):
@@ -147,10 +159,7 @@ class _Writing:
         self._check(files, index)
         titles = names if self.shown.has_paths else [self.shown.file(name.rstrip("/\\")) for name in names]
         folder = FolderPage(one_line(", ".join(titles)))
-        read = _FileReport(
-            self.out, self.base, self.shown, self.force, self.reader.limits, self.reader.mapped
-        )
-        status = self.reader.several(files, read.of, "reporting", partial(self._row, folder))
+        status = self.reader.several(files, self.page_of, "reporting", partial(self._row, folder))
         make_folder_of(index)
         with replacing(index, force=self.force) as file:
             file.write(folder.page())
@@ -175,36 +184,11 @@ class _Writing:
         """The line of a file in the page that lists all."""
         made = reading.facts
         if made is None:
-            folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
+            folder.refuse(reading.reason)
             return unread_row(reading)
-        folder.report(reading.file.relative, made)
-        page = joined(self.out, page_of(reading.file.relative))
+        folder.report(reading.job.relative, made)
+        page = joined(self.out, page_of(reading.job.relative))
         return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])
-
-
-@dataclass(frozen=True, slots=True)
-class _FileReport:
-    """Writes the page of each of several files, in whichever process."""
-
-    out: str
-    base: str | None
-    shown: Shown
-    force: bool
-    limits: Limits
-    mapped: bool
-
-    def of(self, file: InputFile) -> Report:
-        page = joined(self.out, page_of(file.relative))
-        base = None if self.base is None else joined(self.base, file.relative)
-        make_folder_of(page)
-        return report(
-            source_of(file.name, mapped=self.mapped),
-            page,
-            base=source_of(base, mapped=self.mapped) if base is not None and exists(base) else None,
-            show=self.shown,
-            force=self.force,
-            limits=self.limits,
-        )
 
 
 def _line(made: Report) -> str:

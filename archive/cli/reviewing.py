@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.reading import is_single
+from archive.cli.files import is_single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,11 +37,7 @@ def review_options(words: str) -> Callable[[FC], FC]:
 def check_review(
     review: str | None, files: Sequence[str], *, accept_names: bool = False, reviewer: str | None = None
 ) -> None:
-    """Refuse what has no review to go into, a review of several files, and one that has no path.
-
-    Raises:
-        UsageError: it is one of these.
-    """
+    """Refuse what has no review to go into, a review of several files, and one that has no path."""
     if review is None and (accept_names or reviewer is not None):
         raise click.UsageError(f"{'--accept-names' if accept_names else '--reviewer'} needs --review FILE")
     if review is not None and not is_single(files):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 Color = Literal["auto", "always", "never"]
+TEXT, JSON = "text", "json"
 
 
 class Showing:
@@ -23,9 +24,8 @@ class Showing:
 
     Attributes:
         quiet: standard error has only errors, no notes and no progress.
-        verbose: an error comes with its traceback.
-        color: when styles are written.
         paged: whether a pager may show what is longer than the terminal.
+        form: what facts are printed in: see :mod:`archive.cli.forms`.
     """
 
     def __init__(self) -> None:
@@ -33,6 +33,7 @@ class Showing:
         self.verbose = False
         self.color: Color = "auto"
         self.paged = True
+        self.form = TEXT
 
     def reset(self) -> None:
         """Ask for nothing."""
@@ -88,12 +89,7 @@ DECLARATIONS: list[tuple[list[str], dict[str, Any]]] = [
 
 
 def add_options(command: click.Command, *, hidden: bool = False) -> click.Command:
-    """Give a command, and those below it, the options that they lack.
-
-    Args:
-        command: the command.
-        hidden: whether its help is without them.
-    """
+    """Give a command, and those below it, the options that they lack."""
     own = {word for parameter in command.params for word in parameter.opts}
     for words, settings in DECLARATIONS:
         option = click.Option(words, expose_value=False, callback=_noted, hidden=hidden, **settings)

@@ -11,18 +11,10 @@ from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.facts import dataclass
 from archive.batches.inputs import InputFile
 from archive.cli import options, printing
-from archive.cli.reading import (
-    CSV,
-    FOLDED,
-    SPEEDSCOPE,
-    Row,
-    files_argument,
-    is_single,
-    problem_line,
-    takes_reader,
-    unread_row,
-)
-from archive.cli.status import ExitStatus
+from archive.cli.files import Row, files_argument, is_single, unread_row
+from archive.cli.forms import CSV, FOLDED, SPEEDSCOPE
+from archive.cli.reading import takes_reader
+from archive.cli.status import Cause
 from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
@@ -37,10 +29,12 @@ from archive.render.texts import first_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.batches.reading import FoundFiles, Reading
+    from archive.batches.outcome import Reading
+    from archive.batches.reading import FoundFiles
     from archive.cli.ci import Annotations
     from archive.cli.printing import FactsText
     from archive.cli.reading import FileReader
+    from archive.cli.status import ExitStatus
     from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Judged, Measures
     from archive.render.document_facts import ChangesFacts, FileHead, SizesFacts, VerdictFacts
@@ -94,7 +88,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 @options.config_option(
     "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"
 )
-@takes_reader(annotations=True, forms=[CSV, FOLDED, SPEEDSCOPE])
+@takes_reader(CSV, FOLDED, SPEEDSCOPE, annotations=True)
 def command(
     files: tuple[str, ...],
     base: str | None,
@@ -197,8 +191,8 @@ class _Measuring:
             if judged.verdict.problem and judged.rule is None:
                 raise click.UsageError(judged.verdict.problem)
         self._gate.take(name_of(name), measures)
-        document = self._reader.document(self._text(many=False))
-        if document is not None:
+        if self._reader.as_json:
+            document = printing.facts_document(self._text(many=False))
             document.add(self._facts(measures))
             document.end()
         else:
@@ -232,9 +226,9 @@ class _Measuring:
 
     def _row(self, reading: Reading[Measures]) -> Row:
         """Take a file's sizes; only JSON has a row of it."""
-        name, measures = reading.file.label, reading.facts
+        name, measures = reading.job.label, reading.facts
         if measures is None:
-            self._reader.annotations.add("error", name, "sizes", [problem_line(reading)])
+            self._reader.annotations.add("error", name, "sizes", [reading.problem])
             return unread_row(reading)
         self._totals.add(measures)
         self._gate.take(name, measures)
@@ -258,13 +252,13 @@ class _Measuring:
                 f"several files are compared with those of a folder, and BASE isn't a folder: {name_of(base)}"
             )
         seen: dict[str, str] = {}
-        for name, relative, _ in files.files:
-            if relative in seen:
-                both = f"{seen[relative]} and {name}"
+        for file in files.files:
+            if file.relative in seen:
+                both = f"{seen[file.relative]} and {file.name}"
                 raise click.UsageError(
-                    f"{both} would be compared with the same {name_of(joined(base, relative))}"
+                    f"{both} would be compared with the same {name_of(joined(base, file.relative))}"
                 )
-            seen[relative] = name
+            seen[file.relative] = file.name
 
     def _shown(self, new: int, old: int, measures: Measures | Totals) -> FittedTable:
         view = self._asked.question.view
@@ -359,7 +353,7 @@ class _Gate:
             printing.tell(problem)
         if self._file:
             self._annotations.add("error", self._file.path, "budgets", problems)
-        return ExitStatus.FAILED if problems else ExitStatus.FINDINGS if self._over else ExitStatus.WELL
+        return max(Cause.BAD_BUDGET.when(problems), Cause.OVER_BUDGET.when(self._over))
 
     def _problems(self, *, many: bool) -> Iterator[str]:
         """Labels that no file has, and globs that fit none."""

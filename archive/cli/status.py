@@ -1,18 +1,25 @@
-"""The exit statuses of commands. A command returns one, and the group ends the process with it."""
+"""How commands end: the exit statuses, and the whole policy of what leads to which.
+
+A command names a cause, never a status: ``Cause.DIFFERS.when(diff.changes)``; ``status_of`` does it for what
+came of a file, and ``ending`` for errors. Of several causes and of several files the gravest counts, which is
+the largest number. Files that a search leaves out count for nothing.
+
+``docs/reference/statuses.md`` has the same rows, and ``tests/cli/test_statuses.py`` an example of each.
+"""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from archive.batches.outcome import Outcome
 
 
 class ExitStatus(IntEnum):
     """The result of a command.
 
     Attributes:
-        WELL: all was done, and nothing is wrong.
-        FINDINGS: all was done, and something is wrong: a handle is unknown, an archive is inconsistent, a
-            budget is exceeded, one of several files cannot be done.
-        FAILED: something could not be done: a usage error, a broken file, a file that cannot be read.
         INTERNAL: a fault of this program; ``EX_SOFTWARE`` of sysexits.h.
         INTERRUPTED: Ctrl-C or SIGTERM ended it; 128 + SIGINT, as shells have it.
         CLOSED_PIPE: the reader of its output has closed the pipe; 128 + SIGPIPE.
@@ -24,3 +31,64 @@ class ExitStatus(IntEnum):
     INTERNAL = 70
     INTERRUPTED = 130
     CLOSED_PIPE = 141
+
+
+class _Row(NamedTuple):
+    status: ExitStatus
+    commands: str
+    words: str
+
+
+ONE, TWO = ExitStatus.FINDINGS, ExitStatus.FAILED
+MAKERS = "`split`, `join`, `shrink`, `restore`, `redact`, `migrate`, `convert`, `lite`"
+
+
+class Cause(_Row, Enum):
+    """Why a command does not end with 0: the status, the commands, and the cause in words."""
+
+    UNKNOWN = ONE, "`symbolicate`", "a handle, a name or a position has no known source"
+    UNEXPLAINED = ONE, "`symbolicate`", "a failure in the log stays unexplained"
+    UNREAD_MODEL = ONE, "`symbolicate`", "one of several models, or a log shipper's record, cannot be read"
+    NO_DEBUG_INFO = ONE, "`profile`", "operations have no debug info"
+    INCONSISTENT = ONE, "`verify`", "a file has an error"
+    REVEALING = ONE, "`leaks`", "a file has findings, or texts that `--review` lists and nobody has accepted"
+    NOT_CLEAN = ONE, "`redact`", "something is left; nothing is written without `--partial`"
+    ANOTHER_FILE = ONE, "`join`, `restore`", "what is made is of two files of one model, and neither of them"
+    IMPOSSIBLE = ONE, MAKERS, "nothing is wrong with one of several files, but this cannot be done to it"
+    OVER_BUDGET = ONE, "`sizes`", "a budget is exceeded"
+    DIFFERS = ONE, "`diff`", "something differs that `--ignore` does not name, or only one folder has a file"
+    OTHER_DIGEST = ONE, "`digest --check`", "a file has another digest than in the list"
+    BAD_STORE = ONE, "`store ls`, `store check`", "a companion is broken, or something else lies in the store"
+    NO_COMPANION = ONE, "`store ls`", "no companion fits a pattern"
+    FALSE_CLAIM = ONE, "`demo`", "a claim does not hold"
+    UNDONE = (
+        TWO,
+        "all",
+        "a file is broken, refused, missing or cannot be written; a limit is exceeded",
+    )
+    USAGE = TWO, "all", "options or arguments are wrong, or do not go together"
+    BAD_BUDGET = TWO, "`sizes`", "a budget names a label that does not exist, or fits no file"
+    LOST_OUTPUT = TWO, "all", "the disk of standard output is full"
+    FAULT = ExitStatus.INTERNAL, "all", "a fault of this program"
+    INTERRUPTED = ExitStatus.INTERRUPTED, "all", "Ctrl-C or SIGTERM"
+    CLOSED_PIPE = (
+        ExitStatus.CLOSED_PIPE,
+        "all",
+        "the reader of the output has closed the pipe",
+    )
+
+    def when(self, holds: object) -> ExitStatus:
+        """The status where something holds, and else 0."""
+        return self.status if holds else ExitStatus.WELL
+
+
+def status_of(outcome: Outcome[Any, Any]) -> ExitStatus:
+    """What a file counts for, by what came of it; findings about it are the command's."""
+    from archive.batches.outcome import OutcomeKind  # noqa: PLC0415 (whoever has an outcome has imported it)
+
+    if outcome.has_failed:
+        return (Cause.FAULT if outcome.is_internal else Cause.UNDONE).status
+    if outcome.kind is OutcomeKind.IMPOSSIBLE:
+        return Cause.IMPOSSIBLE.status
+    unclean = Cause.ANOTHER_FILE if hasattr(outcome.facts, "another") else Cause.NOT_CLEAN
+    return unclean.when(not outcome.is_clean)

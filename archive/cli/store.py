@@ -13,8 +13,10 @@ import click
 from archive.app.sources import own_store, store_at
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.cli import options, printing
-from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
-from archive.cli.status import ExitStatus
+from archive.cli.files import Row, files_argument
+from archive.cli.forms import facts_options
+from archive.cli.reading import takes_reader
+from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.output import STANDARD_OUTPUT, replacing
 from archive.io.urls import is_server, is_url
 from archive.reader.recognition.kinds import FOLDER_KINDS
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from archive import Limits
     from archive.app.sources import AnyStore
     from archive.batches.inputs import InputFile
-    from archive.batches.reading import Reading
+    from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.store.entries import Addition, AnyEntry, CompanionEntry
     from archive.store.kept import Given
@@ -153,13 +155,12 @@ def add(
     counts = Counter[str]()
 
     def row(reading: Reading[Addition[AnyEntry] | None]) -> Row:
-        label, addition = reading.file.label, reading.facts
-        outcome = FAILED if reading.error else addition.outcome if addition else WITHOUT
+        label, addition = reading.job.label, reading.facts
+        outcome = FAILED if reading.has_failed else addition.outcome if addition else WITHOUT
         counts[outcome] += 1
         facts = {"file": label, "outcome": outcome}
-        if reading.error:
-            unread = facts | {"reason": reading.error}
-            return Row(status_of(reading), unread, notes=[problem_line(reading)])
+        if reading.has_failed:
+            return Row(status_of(reading), facts | {"reason": reading.problem}, notes=[reading.problem])
         if addition is None:
             note = f"{label}: no debug info in it; skipped"
             return Row(facts=facts, notes=[] if files_to_add.searched else [note])
@@ -198,7 +199,7 @@ def _opened(path: str, limits: Limits, wait: float) -> AnyStore:
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @store_option
 @options.limit_option
-@options.json_option()
+@facts_options()
 def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """List the companions of a store: all, or those that a PATTERN fits.
 
@@ -227,8 +228,8 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
         printing.write_line(entries_total(entries, 0 if patterns else contents.bases))
     if patterns and not entries:
         printing.note(f"{path}: no companion fits {' or '.join(patterns)}")
-    is_wrong = contents.unread or contents.foreign or (patterns and not entries)
-    return ExitStatus.FINDINGS if is_wrong else ExitStatus.WELL
+    bad_store = Cause.BAD_STORE.when(contents.unread or contents.foreign)
+    return max(bad_store, Cause.NO_COMPANION.when(patterns and not entries))
 
 
 def _fits(entry: CompanionEntry, patterns: tuple[str, ...]) -> bool:
@@ -248,7 +249,7 @@ def _fits(entry: CompanionEntry, patterns: tuple[str, ...]) -> bool:
 @store_option
 @options.force_option()
 @options.limit_option
-@options.json_option()
+@facts_options()
 def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> ExitStatus:
     """Write a companion to a file, as it was added, to the byte.
 
@@ -286,7 +287,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
 @command.command("check")
 @store_option
 @options.limit_option
-@options.json_option()
+@facts_options()
 def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """Read all of a store: each companion is whole and comes back to the byte, and the index agrees.
 
@@ -305,7 +306,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     elif not diagnostics:
         printing.write_line(f"{path}: {counted(len(store.entries()), 'companion')}, well")
     wrong = any(diagnostic.severity in {"error", "warning"} for diagnostic in diagnostics)
-    return ExitStatus.FINDINGS if wrong else ExitStatus.WELL
+    return Cause.BAD_STORE.when(wrong)
 
 
 # --- rm
@@ -316,7 +317,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
 @store_option
 @wait_option
 @options.limit_option
-@options.json_option()
+@facts_options()
 def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
     """Remove companions. What others have in common with them stays until `gc`.
 
@@ -342,7 +343,7 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
 @store_option
 @wait_option
 @options.limit_option
-@options.json_option()
+@facts_options()
 def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
     """Remove what is no longer needed: leftovers of removed companions and killed processes.
 

@@ -6,29 +6,32 @@ import os
 import re
 import sys
 from itertools import takewhile
-from os.path import exists, isdir
-from typing import TYPE_CHECKING
+from os.path import exists
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 import archive
 from archive.base.errors import counted, shown
 from archive.cli import options, printing
+from archive.cli.asked import Asked
+from archive.cli.forms import facts_options
 from archive.cli.handles import Lookups
-from archive.cli.status import ExitStatus
+from archive.cli.status import Cause
 from archive.debuginfo.symbolicate import Style
 from archive.io.mapped import source_of
-from archive.io.urls import is_server, is_url, name_of
+from archive.io.urls import is_url, name_of
 from archive.page.shown import Shown
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.symbolicate import symbolication_facts
 from archive.render.texts import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from archive import Archive, Limits, Symbolication
     from archive.cli.handles import Position
+    from archive.cli.status import ExitStatus
     from archive.render.document_facts import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -37,14 +40,7 @@ CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
-    """The handles of each argument after the files.
-
-    Args:
-        is_one: whether they are asked of one file.
-
-    Raises:
-        BadParameter: an argument has none.
-    """
+    """The handles of each argument after the files."""
     for value in words:
         if not HANDLE_CHAIN.fullmatch(value):
             if not is_one:
@@ -135,6 +131,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     type=click.Choice([style.value for style in Style]),
     default=Style.CURRENT.value,
     show_default=True,
+    callback=lambda _, __, style: Style(style),
     help="Print errors as PyTorch 1.10 to 2.13 does, or as 1.9 does.",
 )
 @click.option(
@@ -155,26 +152,8 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 @options.force_option()
 @options.no_map_option
 @options.limit_option
-@options.json_option()
-def command(
-    *,
-    words: tuple[str, ...],
-    places: list[tuple[str, int]],
-    companion: str | None,
-    store: str | None,
-    log: str | None,
-    ids: str | None,
-    names: str | None,
-    top: int | None,
-    style: str,
-    shipper: str | None,
-    page: str | None,
-    show: str,
-    force: bool,
-    mapped: bool,
-    limits: Limits,
-    as_json: bool,
-) -> ExitStatus:
+@facts_options()
+def command(words: tuple[str, ...], store: str | None, **given: Any) -> ExitStatus:  # noqa: ANN401 (as click gives them)
     """Print the model source of debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number, whatever files there are: one of that name is ./42. Those of one delegated failure
@@ -217,48 +196,58 @@ def command(
         store = os.environ.get(options.STORE_VARIABLE)
     if not words and store is None:
         raise click.UsageError("give FILE, or --store STORE")
-    if page is None and (force or Shown(show) is not Shown.FULL):
-        raise click.UsageError("--source and --force are for --html: all else shows the source")
     files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
-    wanted = words[len(files) :]
-    is_one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)
-    if (
-        is_one
-        and not all(map(HANDLE_CHAIN.fullmatch, wanted))
-        and _has_nodes(files[0], limits, mapped=mapped)
-    ):
-        from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
+    asked = Asked(files, words[len(files) :], store, **given)
+    if asked.page is None and (asked.force or Shown(asked.show) is not Shown.FULL):
+        raise click.UsageError("--source and --force are for --html: all else shows the source")
+    task = _task(asked)
+    if any(asked.has(name) for name in task.refused):
+        raise click.UsageError(task.why)
+    return task.run(asked)
 
-        return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)
-    handles = _handles(wanted, is_one=is_one)
-    if shipper is not None and (
-        handles or places or as_json or any(option is not None for option in (log, top, page))
-    ):
-        raise click.UsageError(
-            "--filter answers a log shipper: it goes with FILEs, --store, --id, --model and --style"
-        )
-    if not handles and not places:
-        if log is None and (sys.stdin is None or sys.stdin.isatty()):
-            raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
-        from archive.cli.explain import LogTask, answer_messages, explain_log  # noqa: PLC0415 (not needed for handles)
 
-        task = LogTask(
-            log, store, Style(style), ids, names, top, as_json, limits, mapped, page, Shown(show), force
-        )
-        explain = explain_log if shipper is None else answer_messages
-        return explain(task, files, companion, is_one=is_one)
-    if any(option is not None for option in (log, ids, names, top, page)):
-        raise click.UsageError("--log, --id, --model, --top and --html are for logs")
-    is_whole = True
-    if is_one:
-        model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits, kinds=READ_KINDS)
+# --- tasks
+
+
+class _Task(NamedTuple):
+    """One of the things that the command does, and the options that it refuses, in words."""
+
+    run: Callable[[Asked], ExitStatus]
+    refused: Sequence[str] = ()
+    why: str = ""
+
+
+def _names(asked: Asked) -> ExitStatus:
+    """Print the source of nodes, kernels and instructions."""
+    from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
+
+    (file,), limits = asked.files, asked.limits
+    return print_nodes(
+        file, asked.companion, asked.wanted, limits, mapped=asked.mapped, as_json=asked.as_json
+    )
+
+
+def _log(asked: Asked) -> ExitStatus:
+    """Explain a log, or the records of a log shipper."""
+    if asked.log is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
+    from archive.cli.explain import answer_messages, explain_log  # noqa: PLC0415 (not needed for handles)
+
+    return explain_log(asked) if asked.shipper is None else answer_messages(asked)
+
+
+def _lookups(asked: Asked) -> ExitStatus:
+    """Print the source of handles and of positions in generated code."""
+    handles, unread = _handles(asked.wanted, is_one=asked.is_one), False
+    if asked.is_one:
+        model = asked.opened()
     else:
-        model, is_whole = _named_by(handles, files, store, limits)
+        model, unread = _named_by(handles, asked.files, asked.store, asked.limits)
     with model as opened:
-        answers = Lookups(opened, Style(style))
+        answers = Lookups(opened, asked.style)
         symbolications = [answers.symbolication(chain) for chain in handles]
-        positions = [answers.position(record, byte) for record, byte in places]
-        if as_json:
+        positions = [answers.position(record, byte) for record, byte in asked.places]
+        if asked.as_json:
             texts = [None if position.span is None else answers.text(position) for position in positions]
             sources: Symbolications = {
                 "file": opened.file,
@@ -271,14 +260,36 @@ def command(
             printing.write_document(sources)
         else:
             _print_text(symbolications, positions, answers)
-        status = _note_unknown(opened, symbolications, positions)
-        return status if is_whole else ExitStatus.FINDINGS
+        is_unknown = _note_unknown(opened, symbolications, positions)
+        return max(Cause.UNKNOWN.when(is_unknown), Cause.UNREAD_MODEL.when(unread))
+
+
+OF_LOGS = ("log", "ids", "names", "top", "page")
+ARE_FOR_LOGS = "--log, --id, --model, --top and --html are for logs"
+NAMES = _Task(_names, OF_LOGS, ARE_FOR_LOGS)
+HANDLES = _Task(_lookups, OF_LOGS, ARE_FOR_LOGS)
+LOG = _Task(_log)
+FILTERING = _Task(
+    _log,
+    ("wanted", "places", "as_json", "log", "top", "page"),
+    "--filter answers a log shipper: it goes with FILEs, --store, --id, --model and --style",
+)
+
+
+def _task(asked: Asked) -> _Task:
+    """What is done."""
+    if asked.shipper is not None:
+        return FILTERING
+    are_handles = all(map(HANDLE_CHAIN.fullmatch, asked.wanted))
+    if asked.is_one and not are_handles and _has_nodes(asked.files[0], asked.limits, mapped=asked.mapped):
+        return NAMES
+    return HANDLES if asked.wanted or asked.places else LOG
 
 
 def _named_by(
     handles: Sequence[Sequence[int]], files: Sequence[str], store: str | None, limits: Limits
 ) -> tuple[Archive, bool]:
-    """The only model that unique handles name, and whether all others could be read, too.
+    """The only model that unique handles name, and whether others could not be read.
 
     Raises:
         UsageError: they name none, or several.
@@ -291,7 +302,7 @@ def _named_by(
     if len(models_named) != 1:
         many = counted(len(models), "model")
         raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")
-    return models_named[0].open(), not models.unread
+    return models_named[0].open(), bool(models.unread)
 
 
 def _print_text(
@@ -310,8 +321,8 @@ def _print_text(
 
 def _note_unknown(
     opened: Archive, symbolications: Sequence[Symbolication], positions: Sequence[Position]
-) -> ExitStatus:
-    """Note the handles and positions without source; the status says whether there are any."""
+) -> bool:
+    """Note the handles and positions without source; whether there are any."""
     missing = [handle for handle in symbolications if handle.missing]
     if missing:
         printing.note(_why_unknown(opened, missing))
@@ -322,7 +333,7 @@ def _note_unknown(
             printing.note(f"{position.record} ends at byte {record.size}; {position.byte} is past it")
         else:
             printing.note(f"no source is recorded for {position.record}, byte {position.byte}")
-    return ExitStatus.FINDINGS if missing or lost else ExitStatus.WELL
+    return bool(missing or lost)
 
 
 def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:

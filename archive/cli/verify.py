@@ -14,8 +14,9 @@ from archive.base.facts import dataclass
 from archive.check.verify import Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result
-from archive.cli.reading import Row, files_argument, is_single, takes_reader
-from archive.cli.status import ExitStatus
+from archive.cli.files import Row, files_argument, is_single
+from archive.cli.reading import takes_reader
+from archive.cli.status import Cause, ExitStatus
 from archive.io.mapped import source_of
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from archive import Limits
     from archive.base.diagnostics import Severity
     from archive.batches.inputs import InputFile
-    from archive.batches.reading import Reading
+    from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.render.ci import SarifLevel
     from archive.render.document_facts import Verified
@@ -41,6 +42,12 @@ RULES: Mapping[str, str] = {
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
+CAUSES: Mapping[Severity, Cause] = {
+    "error": Cause.INCONSISTENT,
+    "not checked": Cause.UNDONE,
+    "internal error": Cause.FAULT,
+}
+"""What diagnostics lead to."""
 LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 """Levels of severities in SARIF; that of the others is ``error``."""
 
@@ -94,12 +101,8 @@ class _Checked:
 
     @property
     def status(self) -> ExitStatus:
-        severities = {diagnostic.severity for diagnostic in self.diagnostics}
-        if "internal error" in severities:
-            return ExitStatus.INTERNAL
-        if not self.is_read or "not checked" in severities:
-            return ExitStatus.FAILED
-        return ExitStatus.FINDINGS if "error" in severities else ExitStatus.WELL
+        found = [CAUSES[one.severity].status for one in self.diagnostics if one.severity in CAUSES]
+        return max(found, default=ExitStatus.WELL) if self.is_read else Cause.UNDONE.status
 
 
 def _check_input(check: Callable[[str], _Checked], file: InputFile) -> _Checked:
@@ -145,12 +148,12 @@ class _Verification:
         checked = reading.facts
         if checked is None:
             severity: Severity = "internal error" if reading.is_internal else "not checked"
-            checked = _Checked([Diagnostic(severity, "", "", reading.error)])
-        name = reading.file.label
+            checked = _Checked([Diagnostic(severity, "", "", reading.reason)])
+        name = reading.job.label
         shown = self.take(name, checked)
         results = (
             sarif_result(
-                reading.file,
+                reading.job,
                 diagnostic.severity,
                 LEVELS.get(diagnostic.severity, "error"),
                 diagnostic.message,
@@ -165,10 +168,10 @@ class _Verification:
         """The last line: how many files came out how."""
         counts = self._files
         warned = f" ({self._warned:,} with warnings or notes)" if self._warned else ""
-        faults = counts[ExitStatus.INTERNAL]
+        faults, findings = counts[Cause.FAULT.status], counts[Cause.INCONSISTENT.status]
         return (
             f"{counted(counts.total(), 'file')}: {counts[ExitStatus.WELL]:,} well{warned}, "
-            f"{counts[ExitStatus.FINDINGS]:,} with findings, {counts[ExitStatus.FAILED]:,} not checked"
+            f"{findings:,} with findings, {counts[Cause.UNDONE.status]:,} not checked"
             + (f", {faults:,} with internal errors" if faults else "")
         )
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.diagnostics import Diagnostic
-    from archive.batches.jobs import OutcomeKind
+    from archive.batches.outcome import OutcomeKind
     from archive.compare.changes import Change
     from archive.compare.digest import Of
     from archive.debuginfo.profiles.saved import ProfileChange, SavedRow

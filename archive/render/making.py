@@ -169,15 +169,7 @@ def would_text(out: Sized, *, replaced: bool) -> str:
 
 
 def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after: int, companions: int) -> str:
-    """The last line about several files.
-
-    Args:
-        files: how many there are.
-        kinds: how many of them came to what.
-        before: bytes of the inputs of which something was made.
-        after: bytes of their outputs.
-        companions: bytes of their companions, if there are any.
-    """
+    """The last line about several files: how many came to what, and the bytes of those that were made."""
     went = f"{counted(files, 'file')}: {', '.join(f'{count:,} {kind}' for kind, count in kinds)}"
     rest = f", {companions:,} in companions" if companions else ""
     return f"{went}; {before:,} -> {after:,} bytes ({share(after, before)}){rest}" if before else went

@@ -213,8 +213,6 @@ class Companions:
         with self._spool.file() as body, self._spool.file() as answer:
             await receive(request, body, self._settings)
             result = await self._workers.run(work.add, body.path, answer.path, sent)
-            if isinstance(result, work.Refused):
-                raise HttpProblem(result.status, result.detail)
             data = await run_in_threadpool(answer.path.read_bytes)
         return Response(data, HTTPStatus.CREATED if result else HTTPStatus.OK, media_type=JSON)
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from archive.server.problems import HttpProblem
 from archive.server.spool import receive
-from archive.server.work import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from archive.server.problems import HttpProblem
     from archive.server.settings import Settings
     from archive.server.spool import Spool, SpoolFile
     from archive.server.work import Explained
@@ -49,7 +48,7 @@ class Desk:
         request: Request,
         media_type: str,
         headers: Callable[[Explained | None, Path], dict[str, str]],
-        task: Callable[..., Explained | Refused | None],
+        task: Callable[..., Explained | HttpProblem | None],
         *arguments: object,
     ) -> Response:
         """What a worker makes of a request's body.
@@ -76,7 +75,7 @@ class Desk:
             return _SpooledAnswer(answer, headers(explained, answer.path), media_type, stack.pop_all())
 
     async def _worked(
-        self, request: Request, task: Callable[..., Explained | Refused | None], *arguments: object
+        self, request: Request, task: Callable[..., Explained | HttpProblem | None], *arguments: object
     ) -> Explained | None:
         """What a worker says, unless the client leaves before."""
         working = asyncio.ensure_future(self._workers.run(task, *arguments))
@@ -85,13 +84,10 @@ class Desk:
             await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 raise ClientDisconnect
-            result = await working
+            return await working
         finally:
             for future in (working, leaving):
                 future.cancel()
-        if isinstance(result, Refused):
-            raise HttpProblem(result.status, result.detail)
-        return result
 
 
 class _SpooledAnswer(Response):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from archive.base.errors import one_line
+from archive.base.problems import NO_SPACE
 from archive.server.settings import RETRY_AFTER
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 JSON, MEDIA_TYPE = "application/json", "application/problem+json"
 GONE = 499
 """The status of requests whose clients left, as proxies log it."""
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
 
 
@@ -43,6 +42,11 @@ class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)
         self.headers = dict(headers or {})
         if self.status in BUSY:
             self.headers.setdefault("Retry-After", str(RETRY_AFTER))
+
+
+def full_disk() -> HttpProblem:
+    """The refusal where the server's disk or quota has no space."""
+    return HttpProblem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full")
 
 
 def answer_to(problem: HttpProblem) -> JSONResponse:
@@ -84,8 +88,8 @@ def answer_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(OSError)
     def _(_: Request, error: OSError) -> Response:
-        if error.errno in FULL:
-            return answer_to(HttpProblem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full"))
+        if error.errno in NO_SPACE:
+            return answer_to(full_disk())
         raise error
 
     @app.exception_handler(Exception)

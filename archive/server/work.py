@@ -8,7 +8,6 @@ A worker keeps the models of a store: it opens each once, and again when the sto
 
 from __future__ import annotations
 
-import errno
 from contextlib import contextmanager, suppress
 from functools import cached_property, wraps
 from http import HTTPStatus
@@ -21,6 +20,7 @@ from archive.app.explaining import explainer_of
 from archive.app.sources import models_of, own_store
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
 from archive.base.json_text import check_values
+from archive.base.problems import NO_SPACE
 from archive.debuginfo.symbolicate import Style
 from archive.failures.log.recoding import unpacked
 from archive.io.mapped import FileInMemory
@@ -30,6 +30,7 @@ from archive.page.shown import Shown
 from archive.render.as_json import as_json
 from archive.render.symbolicate import causes_facts, symbolication_facts
 from archive.server.forms import FormError, fields_of
+from archive.server.problems import HttpProblem, full_disk
 from archive.server.settings import (
     EXCERPT_BYTES,
     INFLATED_A_BYTE,
@@ -187,24 +188,6 @@ class Sent(NamedTuple):
     replace: bool
 
 
-class Refused(NamedTuple):
-    """What was not done, and why.
-
-    Attributes:
-        status: the status of HTTP.
-        detail: the reason.
-    """
-
-    status: int
-    detail: str
-
-
-class _Refusal(Exception):  # noqa: N818 (it becomes a Refused)
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(status, detail)
-        self.refused = Refused(status, detail)
-
-
 class _Worker:
     """What a worker keeps between requests.
 
@@ -235,22 +218,22 @@ def prepare(store: str, most: int) -> None:
         _ = models.by_id
 
 
-def _refusing(work: Callable[P, ResultT]) -> Callable[P, ResultT | Refused]:
+def _refusing(work: Callable[P, ResultT]) -> Callable[P, ResultT | HttpProblem]:
     """Work whose errors become refusals: not every error can be pickled."""
 
     @wraps(work)
-    def refusing(*arguments: P.args, **named: P.kwargs) -> ResultT | Refused:
+    def refusing(*arguments: P.args, **named: P.kwargs) -> ResultT | HttpProblem:
         try:
             return work(*arguments, **named)
-        except _Refusal as refusal:
-            return refusal.refused
+        except HttpProblem as problem:
+            return problem
         except Exception as error:  # noqa: BLE001 (the boundary of the process)
             return _refused(error)
 
     return refusing
 
 
-def _refused(error: Exception) -> Refused:
+def _refused(error: Exception) -> HttpProblem:
     match error:
         case MemoryError() | RecursionError() | ExhaustedError():
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
@@ -264,12 +247,12 @@ def _refused(error: Exception) -> Refused:
             status, detail = HTTPStatus.CONFLICT, str(error)
         case ArchiveError():
             status, detail = HTTPStatus.BAD_REQUEST, str(error)
-        case OSError(errno=errno.ENOSPC):
-            status, detail = HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full"
+        case OSError(errno=number) if number in NO_SPACE:
+            return full_disk()
         case _:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             detail = f"internal error: {type(error).__name__}: {error}"
-    return Refused(int(status), one_line(detail)[:LONGEST_DETAIL])
+    return HttpProblem(status, one_line(detail)[:LONGEST_DETAIL])
 
 
 @_refusing
@@ -304,14 +287,14 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         why = f"{place}: {first['msg']}" if place else first["msg"]
-        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{why}; {WANTED}") from None
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{why}; {WANTED}") from None
     with _worker.shelf.models() as models, answer.open("wb") as out:
         if isinstance(request, HandlesRequest):
             known = models.of_id(request.archive) if request.archive else models.named_by([request.handles])
             if len(known) != 1:
                 count = "no model has" if not known else f"{len(known)} models have"
                 what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
-                raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
+                raise HttpProblem(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
             with models.using(known[0], models, lambda archive: archive) as opened:
                 facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
                 out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
@@ -331,7 +314,7 @@ def failures_page_of(body: Path, answer: Path, content_type: str) -> Explained:
     fields = _fields(body, content_type)
     field = next((fields[name] for name in ("file", "log") if name in fields and fields[name].value), None)
     if field is None:
-        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no log: paste one, or choose a file")
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "the form has no log: paste one, or choose a file")
     shown = _shown(fields)
     with _worker.shelf.models() as models:
         explainer = explainer_of(models, ids=None, names=None)
@@ -356,7 +339,7 @@ def report_of(body: Path, answer: Path, content_type: str) -> None:
     model = fields.get("model")
     if model is None or not model.value:
         why = f"{model.file} is empty" if model and model.file else "the form has no model: choose a file"
-        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, why)
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, why)
     source = FileInMemory(model.value, model.file or "the model")
     with answer.open("wb") as out:
         report(source, out, show=_shown(fields), limits=_worker.shelf.store.limits)
@@ -367,7 +350,7 @@ def _fields(body: Path, content_type: str) -> dict[str, FormField]:
     try:
         return fields_of(body.read_bytes(), content_type)
     except FormError as error:
-        raise _Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+        raise HttpProblem(HTTPStatus.BAD_REQUEST, str(error)) from None
 
 
 def _shown(fields: dict[str, FormField]) -> Shown:
@@ -376,7 +359,7 @@ def _shown(fields: dict[str, FormField]) -> Shown:
     try:
         return Shown(asked)
     except ValueError:
-        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "source is full, basename or none") from None
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "source is full, basename or none") from None
 
 
 def parsed(content: bytes) -> HandlesRequest | LogRequest:
@@ -389,7 +372,7 @@ def parsed(content: bytes) -> HandlesRequest | LogRequest:
         check_values(content, MOST_VALUES)
         facts = from_json(content)
     except (ArchiveError, ValueError) as error:
-        raise _Refusal(HTTPStatus.BAD_REQUEST, f"no JSON: {error}; {WANTED}") from None
+        raise HttpProblem(HTTPStatus.BAD_REQUEST, f"no JSON: {error}; {WANTED}") from None
     kind = HandlesRequest if isinstance(facts, dict) and "handles" in facts else LogRequest
     return kind.model_validate(facts)
 
@@ -454,5 +437,5 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
         size += len(piece)
         if size > _worker.most:
             why = f"the log or its explanation would exceed {_worker.most:,} bytes; send the log in parts"
-            raise _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+            raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         yield piece

@@ -89,7 +89,7 @@ class Workers:
             raise HttpProblem(503, "a worker died while it started; may it use more memory?") from None
         self._free.put_nowait(pool)
 
-    async def run(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
+    async def run(self, work: Callable[..., ResultT | HttpProblem], *arguments: object) -> ResultT:
         """Let a worker do a piece of work; if that dies, another one, once.
 
         Args:
@@ -97,15 +97,18 @@ class Workers:
             arguments: its own.
 
         Raises:
-            HttpProblem: too many wait, or the time is out, or both workers died.
+            HttpProblem: the work is refused, or too many wait, or the time is out, or both workers died.
         """
         try:
-            return await self._once(work, *arguments)
+            result = await self._once(work, *arguments)
         except _DiedError:  # it may have died before, in peace
             try:
-                return await self._once(work, *arguments)
+                result = await self._once(work, *arguments)
             except _DiedError:
                 raise HttpProblem(503, DIED) from None
+        if isinstance(result, HttpProblem):
+            raise result
+        return result
 
     async def _once(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
         """Let one worker do a piece of work.

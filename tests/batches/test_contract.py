@@ -111,7 +111,7 @@ def test_globs_name_files_as_a_shell_would_and_each_file_is_done_once(bare: Path
     for number, (pattern, expected) in enumerate(names.items()):
         inputs = [f"{models}/{pattern}", models / "deep" / ".." / expected[0]]
         found = archive.batch("split", map(str, inputs), tmp_path / f"out{number}", tmp_path, jobs=1)
-        assert [one.job.name for one in found] == expected
+        assert [one.job.relative for one in found] == expected
         assert files(tmp_path / f"out{number}") == sorted(expected)
 
 

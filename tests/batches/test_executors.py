@@ -19,8 +19,8 @@ from distributed import Client, LocalCluster
 
 import archive
 from archive import ArchiveError
-from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
+from archive.batches.manifest import outcomes_of
 from archive.batches.pool import SCHEDULER_GONE, dask_executor
 from archive.batches.working import Task
 from tests.support.commands import called, files
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from archive.batches.jobs import Outcome
+    from archive.batches.working import Made
 
 
 class Losing(Executor):
@@ -109,9 +109,9 @@ def test_of_a_cluster_whose_workers_are_killed_every_archive_is_done_once(
     out, dbg = tmp_path / "out", tmp_path / "dbg"
     work = plan([str(tmp_path / "models")], str(out), str(dbg), CompanionUse.WRITTEN)
     task = Task("split", split_and_killed, {}, {}, many=True)
-    found: list[Outcome] = []
+    found: list[Made] = []
     with Client(cluster) as client:  # type: ignore[no-untyped-call]
-        working = partial(outcomes, work, task, 1, client.get_executor())
+        working = partial(outcomes_of, work, task, 1, client.get_executor())
         thread = Thread(target=lambda: found.extend(working()), daemon=True)
         thread.start()
         thread.join(PATIENCE)

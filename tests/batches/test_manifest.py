@@ -14,8 +14,8 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.app.verbs import VERBS
-from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
+from archive.batches.manifest import outcomes_of
 from archive.batches.working import Task
 from archive.rewrite.shrink import ShrinkLevel
 from tests.support.commands import called, files, process
@@ -198,7 +198,7 @@ def test_a_target_that_another_process_wrote_meanwhile_is_taken_as_done(tmp_path
         return archive.shrink(source, out, force=force, limits=limits)
 
     work = plan([str(tmp_path / "in")], str(tmp_path / "out"))
-    assert kinds(outcomes(work, Task("shrink", raced, {}, {}, many=True), 1)) == ["done"]
+    assert kinds(outcomes_of(work, Task("shrink", raced, {}, {}, many=True), 1)) == ["done"]
     assert (tmp_path / "out" / "000" / "000000.ptl").read_bytes() == Path(other.written[0]).read_bytes()
 
 

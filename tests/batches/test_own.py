@@ -12,8 +12,8 @@ import pytest
 
 import archive
 from archive.app.verbs import VERBS
-from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
+from archive.batches.manifest import outcomes_of
 from archive.batches.working import Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.corpus import KINDS
@@ -196,7 +196,7 @@ def test_what_comes_while_a_result_is_made_is_not_replaced(tmp_path: Path, *, is
         return archive.shrink(source, out, force=force, limits=limits)
 
     work = plan([str(tmp_path / "in")], str(tmp_path / "out"))
-    assert kinds(outcomes(work, Task("shrink", overtaken, {}, {}, many=True), 1)) == ["failed"]
+    assert kinds(outcomes_of(work, Task("shrink", overtaken, {}, {}, many=True), 1)) == ["failed"]
     assert place.read_bytes() == MINE
 
 

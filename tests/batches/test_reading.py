@@ -40,15 +40,16 @@ def read(file: InputFile) -> str:
 def test_files_come_in_their_order_and_none_is_lost_with_another() -> None:
     names = ["first", "b", "killed"]
     first, second, killed = readings(read, [InputFile(name, name) for name in names], 2)
-    assert [one.file.name for one in (first, second, killed)] == names
+    assert [one.file for one in (first, second, killed)] == names
     assert (first.facts, second.facts, killed.facts) == ("FIRST", "B", None)
-    assert killed.error == KILLED
+    assert killed.reason == KILLED
 
 
 def test_an_error_is_told_and_a_fault_of_the_program_is_told_apart() -> None:
     refused, wrong, last = readings(read, [InputFile(name, name) for name in ("refused", "wrong", "last")], 1)
-    assert (refused.error, refused.is_internal) == ("refused: is refused", False)
-    assert wrong.error.startswith("internal error: KeyError: ")
+    assert (refused.reason, refused.problem) == ("is refused", "refused: is refused")
+    assert not refused.is_internal
+    assert wrong.reason.startswith("internal error: KeyError: ")
     assert wrong.is_internal
     assert last.facts == "LAST"
 

@@ -233,7 +233,8 @@ from pathlib import Path
 from archive import ArchiveError
 from archive.batches.jobs import plan
 from archive.batches.working import Task
-from archive.cli.making import CommandTexts, FileMaker
+from archive.cli.making import FileMaker, VerbTexts
+from archive.base.limits import DEFAULT_LIMITS
 
 def failing(file, out, **_):
     if file == "broken.pt":
@@ -247,8 +248,8 @@ if __name__ == "__main__":
     *inputs, out, workers = sys.argv[1:]
     for file in inputs:
         Path(file).write_bytes(b"four")
-    texts = CommandTexts("working", None, lambda *_: "done")
-    maker = FileMaker(jobs=int(workers), force=False, as_json=False)
+    texts = VerbTexts("fail", "working", None, lambda *_: "done")
+    maker = FileMaker(int(workers), True, DEFAULT_LIMITS, False)
     sys.exit(maker.do(plan(inputs, out), Task("fail", failing, {}, {}, many=True), texts))
 """
 SLOW = """
@@ -257,7 +258,9 @@ from pathlib import Path
 from archive.io.output import replacing
 from archive.batches.jobs import plan
 from archive.batches.working import Task
-from archive.cli.making import CommandTexts, FileMaker
+from archive.cli.ending import status_of
+from archive.cli.making import FileMaker, VerbTexts
+from archive.base.limits import DEFAULT_LIMITS
 
 def slow(file, out, *, force, limits):
     with replacing(out, force=force):
@@ -266,12 +269,13 @@ def slow(file, out, *, force, limits):
             time.sleep(0.01)
 
 if __name__ == "__main__":
-    texts = CommandTexts("waiting", None, None)
-    maker = FileMaker(jobs=2, force=False, as_json=False)
+    texts = VerbTexts("wait", "waiting", None, None)
+    maker = FileMaker(2, True, DEFAULT_LIMITS, False)
     work = plan(sys.argv[1:-1], sys.argv[-1])
     for job in work.jobs:
-        Path(job.file).touch()
-    sys.exit(maker.do(work, Task("wait", slow, {}, {}, many=True), texts))
+        Path(job.name).touch()
+    task = Task("wait", slow, {}, {}, many=True)
+    sys.exit(status_of(lambda: maker.do(work, task, texts)))
 """
 
 

@@ -20,7 +20,7 @@ from fsspec.implementations.http import HTTPFileSystem
 import archive
 from archive.base.deadline import LateError, ending_in
 from archive.base.errors import ArchiveError
-from archive.batches.manifest import Growing
+from archive.batches.line_file import Growing
 from archive.io import patience, places
 from archive.io.location import Location
 from archive.io.patience import SECONDS, SLOWEST, Patience, SilentError

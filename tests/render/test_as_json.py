@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.strings import HeldStrings, StringView, Text
-from archive.batches.manifest import built
+from archive.batches.line_file import built
 from archive.render.as_json import as_json
 from tests.support.commands import run
 from tests.support.documents import file_of

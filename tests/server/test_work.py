@@ -12,6 +12,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.server import work
+from archive.server.problems import HttpProblem
 from archive.server.settings import LONGEST_DETAIL
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FLEET
@@ -66,14 +67,14 @@ def test_handles_are_looked_up_in_the_model_that_they_or_the_request_name(task: 
         assert task.facts["module_hierarchy"] == "top(Ranker)::<unknown>.aten::mul"
     for nobody in ({"handles": [488]}, {"handles": [488], "archive": "0" * 32}):
         refused = work.explain_json(*task.sent(json.dumps(nobody).encode()))
-        assert isinstance(refused, work.Refused)
+        assert isinstance(refused, HttpProblem)
         assert refused.status == 404
 
 
 def test_an_answer_that_is_too_long_is_refused(task: Task) -> None:
     work.prepare(str(task.store), len(LOG) + 100)
     refused = work.explain_text(*task.sent(LOG), None, None)
-    assert isinstance(refused, work.Refused)
+    assert isinstance(refused, HttpProblem)
     assert (refused.status, refused.detail) == (
         413,
         f"the log or its explanation would exceed {len(LOG) + 100:,} bytes; send the log in parts",
@@ -94,7 +95,7 @@ def test_a_companion_is_added_with_what_it_does_not_hold_itself(task: Task, tmp_
     )
     data = (tmp_path / "m.ptdbg").read_bytes()
     taken = work.add(*task.sent(data), NAMED)
-    assert isinstance(taken, work.Refused)
+    assert isinstance(taken, HttpProblem)
     assert taken.status == 409
     assert work.add(*task.sent(data), NAMED._replace(replace=True)) is True
     assert task.facts["outcome"] == "replaced"
@@ -105,7 +106,7 @@ def test_a_store_that_cannot_be_read_is_told_and_one_that_comes_back_is_used(tas
     task.store.rename(away)
     work.prepare(str(task.store), 1 << 20)
     refused = work.explain_text(*task.sent(LOG), None, None)
-    assert isinstance(refused, work.Refused)
+    assert isinstance(refused, HttpProblem)
     assert refused.status == 503
     away.rename(task.store)
     said = work.explain_text(*task.sent(LOG), None, None)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive import Limits
+    from archive.batches.working import Made
     from archive.io.output import Sink
 
 STACK = ORACLES / "plain_stack.ptl"
@@ -62,7 +63,7 @@ def manifest(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def kinds(outcomes: Iterable[archive.Outcome]) -> list[str]:
+def kinds(outcomes: Iterable[Made]) -> list[str]:
     return [str(outcome.kind) for outcome in outcomes]
 
 

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
-from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
+from archive.cli.demo.claims import ClaimError, DemoStep, check, explained, handles_in, split_step
 from archive.cli.demo.stock import check_same, is_same, run_stock, shown_lines
 from archive.debuginfo.profiles.profile import duration
-from archive.failures.explainer import LogExplainer
-from archive.render.making import Sized, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +47,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
     delegate = Delegate.load(folder / LITE_FILE)
     yield _delegated(delegate, model, lines)
     yield _profiled(delegate, model, folder, force=force)
-    yield _split(folder, force=force)
+    yield split_step(folder, LITE_FILE, DEVICE_FILE, COMPANION_FILE, "The debug info split off", force=force)
     (device,) = run_stock(folder, [DEVICE_FILE], calls)
     check(handles_in(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
     check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
@@ -59,11 +57,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
 
 
 def _saved(model: example.Example, folder: Path, *, force: bool) -> DemoStep:
-    """Save the lowered model for the lite interpreter and for TorchScript.
-
-    Raises:
-        ClaimError: another part of it is lowered, too, or none.
-    """
+    """Save the lowered model for the lite interpreter and for TorchScript."""
     saved = {name: save_lowered(model.host, folder / name, force=force) for name in (LITE_FILE, SCRIPT_FILE)}
     with archive.open(folder / LITE_FILE) as opened:
         lowered = {path.partition(".")[0]: state.backend for path, state in opened.lowered.items()}
@@ -102,11 +96,7 @@ def _ran(*runs: StockRun) -> DemoStep:
 
 
 def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
-    """The lines that the lite interpreter shows, of which TorchScript shows the last one, too.
-
-    Raises:
-        ClaimError: TorchScript shows another line, or the last one isn't a line of the model's source.
-    """
+    """The lines that the lite interpreter shows, of which TorchScript shows the last one, too."""
     lines, others = shown_lines(lite.error), shown_lines(script.error)
     check(lines and others and lines[-1] == others[-1], "lite interpreter and TorchScript show the same line")
     last = lines[-1]
@@ -116,11 +106,7 @@ def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
 
 
 def _delegated(delegate: Delegate, model: example.Example, expected: list[MarkedLine]) -> DemoStep:
-    """Make the lowered part fail in this process, too.
-
-    Raises:
-        ClaimError: it gives another result with the good image, or fails at other lines with the bad one.
-    """
+    """Make the lowered part fail in this process, too."""
     difference = float((delegate(model.image) - model.features).abs().max())
     check_same(difference, f"the result of `{delegate.path}` by Delegate")
     try:
@@ -152,11 +138,7 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Marked
 
 
 def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force: bool) -> DemoStep:
-    """Profile a run of the lowered part, and save it as a trace.
-
-    Raises:
-        ClaimError: an operation does not lead to the model's source, or the trace lacks one.
-    """
+    """Profile a run of the lowered part, and save it as a trace."""
     with delegate.recording(memory=True) as recording:
         delegate(model.image)
     profile = delegate.profile(recording)
@@ -182,28 +164,10 @@ def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force
     return DemoStep("profile", f"A run, profiled: {duration(profile.total_ns)} in operations", text, facts)
 
 
-def _split(folder: Path, *, force: bool) -> DemoStep:
-    """Split the debug info off, as ``debug-archive split`` does and prints it."""
-    made = archive.split(folder / LITE_FILE, folder / DEVICE_FILE, folder / COMPANION_FILE, force=force)
-    sizes = (
-        Sized(LITE_FILE, made.size),
-        Sized(DEVICE_FILE, made.out_size),
-        Sized(COMPANION_FILE, made.companion_size),
-    )
-    facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
-    return DemoStep("split", "The debug info split off", table(split_text(made, *sizes)), facts)
-
-
 def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:
-    """Explain the device's error by the companion.
-
-    Raises:
-        ClaimError: the text differs from stock PyTorch's for the archive with debug info.
-    """
-    with archive.open(folder / COMPANION_FILE) as companion:
-        explainer = LogExplainer.of(companion)
-        said = b"".join(explainer.explain([device.error.encode()])).decode()
-    same = said == lite.error and (explainer.explained, explainer.unknown) == (1, 0)
+    """Explain the device's error by the companion."""
+    said = explained(folder / COMPANION_FILE, device.error.encode())
+    same = said == lite.error
     check(same, f"{COMPANION_FILE} makes of it what stock PyTorch says with the source at hand")
     text = f"{said.rstrip()}\n\nThat is, to the byte, what stock PyTorch says of {LITE_FILE}."
     facts = {"same_text": same, "lines": [line._asdict() for line in shown_lines(said)], "text": said}

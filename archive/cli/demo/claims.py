@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import archive
 from archive.base.facts import dataclass
+from archive.failures.explainer import LogExplainer
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.render.fitted_table import lines_of
+from archive.render.making import Sized, split_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.reader.halves.kept import HandleChoice
     from archive.render.fitted_table import Printed
 
 TEXT_WIDTH = 100
@@ -21,14 +28,7 @@ class ClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """A step that has been done.
-
-    Attributes:
-        name: the key of its facts in the demo's JSON.
-        title: one line above its text.
-        text: its result, for people.
-        facts: its result, for programs.
-    """
+    """A step that has been done."""
 
     name: str
     title: str
@@ -37,11 +37,7 @@ class DemoStep:
 
 
 def check(holds: object, claim: str) -> None:
-    """Check a claim.
-
-    Raises:
-        ClaimError: it does not hold.
-    """
+    """Check a claim."""
     if not holds:
         raise ClaimError(f"this does not hold: {claim}")
 
@@ -56,3 +52,30 @@ def table(printed: Printed) -> str:
     """The text of tables and lines."""
     lines = ("".join(text for text, _ in line).rstrip() for line in lines_of(printed, TEXT_WIDTH))
     return "\n".join(lines)
+
+
+def split_step(
+    folder: Path,
+    file: str,
+    out: str,
+    companion: str,
+    title: str,
+    *,
+    handles: HandleChoice | None = None,
+    force: bool,
+) -> DemoStep:
+    """Split the debug info off, as ``debug-archive split`` does and prints it."""
+    names = (file, out, companion)
+    made = archive.split(*(folder / name for name in names), handles=handles, force=force)
+    check(made.exact, f"{out} and {companion} make {file} again")
+    sizes = map(Sized, names, (made.size, made.out_size, made.companion_size))
+    facts = asdict(made) | {"device": str(folder / out), "companion": str(folder / companion)}
+    return DemoStep("split", title, table(split_text(made, *sizes)), facts)
+
+
+def explained(companion: Path, log: bytes) -> str:
+    """A log of one failure, explained by a companion; "" where it is not."""
+    with archive.open(companion) as opened:
+        explainer = LogExplainer.of(opened)
+        said = b"".join(explainer.explain([log])).decode()
+    return said if (explainer.explained, explainer.unknown) == (1, 0) else ""

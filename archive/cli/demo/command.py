@@ -12,12 +12,14 @@ import click
 
 from archive.base.errors import one_line
 from archive.cli import options, printing
-from archive.cli.status import ExitStatus
+from archive.cli.forms import facts_options
+from archive.cli.status import Cause
 from archive.io.output import check_target
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from archive.cli.status import ExitStatus
     from archive.render.document_facts import DemoFacts
 
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     help="Folder for the files that are made.",
 )
 @options.force_option()
-@options.json_option()
+@facts_options()
 def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> ExitStatus:
     """Show what this project does, on a small real model, step by step.
 
@@ -116,5 +118,4 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
         )
     if problem:
         printing.tell(problem)
-        return ExitStatus.FINDINGS
-    return ExitStatus.WELL
+    return Cause.FALSE_CLAIM.when(problem)

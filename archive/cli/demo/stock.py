@@ -44,7 +44,6 @@ class StockRun(NamedTuple):
     """An archive's run in stock PyTorch.
 
     Attributes:
-        file: the archive's name.
         difference: the largest difference from the result of eager mode; None if the shapes differ.
         error: the error's text with the bad input; "" if it does not fail.
     """
@@ -76,21 +75,12 @@ def is_same(difference: float | None) -> bool:
 
 
 def check_same(difference: float | None, what: str) -> None:
-    """Check that a result is that of eager mode.
-
-    Raises:
-        ClaimError: it differs.
-    """
+    """Check that a result is that of eager mode."""
     check(is_same(difference), f"{what} is that of eager mode (largest difference: {difference})")
 
 
 def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
     """Run archives in a fresh process, which has PyTorch and not this library.
-
-    Args:
-        folder: the archives' folder.
-        names: the archives' file names.
-        calls: the inputs and the expected result, as :mod:`archive.cli.demo.stock_program` reads them.
 
     Raises:
         ClaimError: the process can import this library or fails; a result is not that of eager mode; or an

@@ -1,0 +1,70 @@
+"""What ``debug-archive symbolicate`` is asked: files, what is wanted of them, and options."""
+
+from __future__ import annotations
+
+from os.path import isdir
+from typing import TYPE_CHECKING
+
+import archive
+from archive.base.facts import dataclass
+from archive.io.urls import is_server
+from archive.reader.recognition import READ_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive import Archive, Limits
+    from archive.debuginfo.symbolicate import Style
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Arguments, and options by their names; None of an option that is not given.
+
+    Attributes:
+        files: archives, companions, folders of some, stores and servers; none where there is a store.
+        wanted: handles, or names of nodes, kernels and instructions; none for a log.
+        companion: of the only file.
+        log: its path; None for standard input.
+        top: how many causes are printed in the place of the log, 0 for all.
+        page: where a page of the causes is written, in the place of the log.
+        show: how much of the models' source the page shows.
+    """
+
+    files: Sequence[str]
+    wanted: Sequence[str]
+    store: str | None
+    places: Sequence[tuple[str, int]]
+    companion: str | None
+    log: str | None
+    ids: str | None
+    names: str | None
+    top: int | None
+    style: Style
+    shipper: str | None
+    page: str | None
+    show: str
+    force: bool
+    mapped: bool
+    limits: Limits
+    as_json: bool
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the files are one model, and neither a folder nor a server."""
+        return len(self.files) == 1 and not isdir(self.files[0]) and not is_server(self.files[0])  # noqa: PTH112 (pathlib costs start-up)
+
+    def has(self, name: str) -> bool:
+        """Whether an option is given."""
+        value = getattr(self, name)
+        return value is not None and value is not False and value not in ((), [])
+
+    def opened(self) -> Archive:
+        """The only model."""
+        return archive.open(
+            self.files[0],
+            companion=self.companion,
+            mapped=self.mapped,
+            limits=self.limits,
+            kinds=READ_KINDS,
+        )

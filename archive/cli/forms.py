@@ -1,0 +1,78 @@
+"""The forms in which commands print facts, and their options: ``--format``, ``--json`` and ``--sarif``.
+
+A new form for every command has its words in ``FORMS``, its name in ``FOR_ALL``, and its document in
+``printing.DOCUMENTS``. One of some commands is a :class:`~archive.cli.printing.FactsText` of each of them.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.cli.showing import JSON, TEXT, showing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.cli.status import ExitStatus
+
+CSV, HTML, FOLDED, SPEEDSCOPE, SARIF = "csv", "html", "folded", "speedscope", "sarif"
+FOR_ALL = [JSON]
+"""The forms of facts that every command has which prints some."""
+FORMS = {
+    JSON: "JSON as --json does",
+    CSV: "rows of CSV under a line of headings",
+    HTML: "a page of the inventory for a browser",
+    FOLDED: "stacks of bytes for flamegraph.pl (of two files with --base)",
+    SPEEDSCOPE: "the same for speedscope.app",
+}
+"""What ``--format`` prints besides tables and lines."""
+sarif_option = click.option(
+    "--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners."
+)
+
+
+def facts_options(
+    *own: str, sarif: bool = False, words: str = "Print facts as JSON; docs/schemas describes it."
+) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
+    """``--format`` and ``--json``; the command takes ``as_json``: whether facts are printed, in any form.
+
+    Args:
+        own: the forms of ``FORMS`` that the command has.
+        sarif: whether there is ``--sarif``, which is a form of ``showing``, too.
+        words: the help of ``--json``.
+    """
+    printed = ["tables and lines", *(FORMS[form] for form in FOR_ALL)]
+    if own:
+        *first, last = (FORMS[form] for form in own)
+        printed.append("; ".join([*first, f"or {last}"]))
+    else:
+        printed[-1] = f"or {printed[-1]}"
+    format_option = click.option(
+        "--format",
+        "form",
+        type=click.Choice([TEXT, *FOR_ALL, *own]),
+        default=TEXT,
+        show_default=True,
+        help=f"Print {', '.join(printed)}.",
+    )
+    json_option = click.option("--json", "as_json", is_flag=True, help=words)
+
+    def decorated(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
+        @wraps(command)
+        def with_form(*, as_json: bool, form: str, as_sarif: bool = False, **others: object) -> ExitStatus:
+            if as_sarif and as_json:
+                raise click.UsageError("use either --sarif or --json, not both")
+            if form not in {TEXT, JSON} and (as_json or as_sarif):
+                raise click.UsageError(
+                    f"--format {form}, --json and --sarif are three forms: give one of them"
+                )
+            showing.form = JSON if as_json else SARIF if as_sarif else form
+            return command(**others, as_json=showing.form not in {TEXT, SARIF})
+
+        shown = format_option(json_option(with_form))
+        return sarif_option(shown) if sarif else shown
+
+    return decorated

@@ -1,0 +1,80 @@
+"""Forms of facts: every command that has ``--json`` has ``--format``, and one document prints them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from archive.cli import printing
+from archive.cli.commands import COMMANDS, group
+from archive.cli.forms import FOR_ALL
+from archive.cli.showing import JSON, TEXT
+from tests.support.commands import called, well
+from tests.support.corpus import ORACLES, RELEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MODEL = ORACLES / "plain_stack.ptl"
+OTHER = RELEASES / "torch-2.13.0" / "nested.ptl"
+ASKED = [
+    ["inspect", MODEL],
+    ["verify", MODEL],
+    ["leaks", MODEL],
+    ["sizes", MODEL],
+    ["digest", MODEL],
+    ["diff", MODEL, OTHER],
+    ["symbolicate", MODEL, 1445],
+    ["shrink", MODEL, "-o", "{}/small.ptl", "--dry-run"],
+    ["split", MODEL, OTHER, "-o", "{}/out", "-c", "{}/companions", "--dry-run"],
+    ["store", "add", MODEL, "--store", "{}/store"],
+]
+
+
+def leaves(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """The commands below one, and itself if it has none."""
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            yield from leaves(below, f"{name} {below.name}")
+    else:
+        yield name, command
+
+
+def test_a_command_has_both_options_or_neither() -> None:
+    context = click.Context(group)
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        for path, leaf in leaves(command, name):
+            options = {word: one for one in leaf.params for word in one.opts}
+            assert ("--json" in options) == ("--format" in options), path
+            if "--format" in options:
+                choice = options["--format"].type
+                assert isinstance(choice, click.Choice)
+                assert [TEXT, *FOR_ALL] == [*choice.choices][: len(FOR_ALL) + 1]
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: words[0])
+def test_one_document_prints_the_facts_of_every_command(
+    words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counting(printing.JsonDocument):
+        def end(self, *_: object) -> None:
+            printing.write_line("counted")
+
+    given = [str(word).format(tmp_path) for word in words]
+    printed = called(*given, "--format", "json").stdout
+    assert printed.startswith('{\n  "schema": "urn:debug-archive:')
+    if words[0] != "store":  # what is added once is the same from then on
+        assert called(*given, "--json").stdout == printed
+    monkeypatch.setattr(printing, "DOCUMENTS", {JSON: Counting})
+    assert called(*given, "--json").stdout.endswith("counted\n")
+
+
+def test_two_forms_are_refused() -> None:
+    done = called("sizes", MODEL, "--json", "--format", "csv")
+    assert (done.exit_code, "give one of them" in done.stderr) == (2, True)
+    assert well("sizes", MODEL, "--format", "text") == well("sizes", MODEL)
