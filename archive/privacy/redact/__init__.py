@@ -41,6 +41,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, DATA_FOLDER, RecordKind
 from archive.io.mapped import Mapped
 from archive.privacy.leaks.sources import lines_of
+from archive.privacy.pieces.tensors_read import TensorsRead
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
@@ -297,7 +298,8 @@ def redact(
     with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
         opened, (companion_file, out_file) = work.archive, work.drafts
         opened.digests.begin()
-        changes, removed, renamed = _changes(opened, rules)
+        tensors = TensorsRead(opened.allowance)
+        changes, removed, renamed = _changes(opened, rules, tensors)
         write_redacted(out_file, opened, changes)
         with work.reopened("the result") as after:
             contents, data = companion_contents(opened, after, changes)
@@ -305,7 +307,7 @@ def redact(
             kind = opened.recognised.kind
             listing = choice.listing(rules, after.allowance)
             known = lines_of(after, kind)
-            proof = prove(after.container, removed, after.allowance, kind, known, listing)
+            proof = prove(after.container, removed, after.allowance, kind, known, listing, tensors)
             unseen = unaccepted(listing, after.container.data, choice, removed)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
@@ -319,13 +321,16 @@ def redact(
         return result
 
 
-def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed | None]:
+def _changes(opened: Archive, rules: Rules, tensors: TensorsRead) -> tuple[Changes, Removed, Renamed | None]:
     """What all rewriters make of an archive, what is gone then, and what became of its names.
 
     Records that an embedded companion stands for are not in the archive, and are not replaced.
+
+    Args:
+        tensors: takes what is found in tensors.
     """
     original, kind = opened.container.again, opened.recognised.kind
-    removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind))
+    removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind), tensors)
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records
