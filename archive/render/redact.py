@@ -9,7 +9,6 @@ from archive.base.errors import counted, one_line, shown
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
 from archive.privacy.pieces.piece import MAPPED
-from archive.privacy.redact.result import CompanionRedaction
 from archive.privacy.review.reviewed import UNACCEPTED, texts_counted
 from archive.render.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.metadata import MetadataRedaction
-    from archive.privacy.redact.result import AnyRedaction, CheckpointRedaction
+    from archive.privacy.redact.result import AnyRedaction, CheckpointRedaction, CompanionRedaction
     from archive.render.fitted_table import Printed
     from archive.render.making import Sized
 
@@ -122,9 +121,8 @@ def _rest(facts: AnyRedaction) -> Iterator[str]:
 
 def _unseen(facts: AnyRedaction) -> Iterator[str]:
     """How many texts of the result nobody has looked at, where no review has said so."""
-    counts = {} if isinstance(facts, CompanionRedaction) else facts.unaccepted
-    if counts and not any(what.endswith(UNACCEPTED) for what in facts.left):
-        yield f"nobody has looked at {texts_counted(counts)} in it: --review FILE lists them"
+    if facts.unaccepted and not any(what.endswith(UNACCEPTED) for what in facts.left):
+        yield f"nobody has looked at {texts_counted(facts.unaccepted)} in it: --review FILE lists them"
 
 
 def _too_short(facts: AnyRedaction) -> Iterator[str]:
