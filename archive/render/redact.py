@@ -152,7 +152,7 @@ def _kept(facts: AnyRedaction) -> Iterator[str]:
 
 
 def _summary(facts: Redaction) -> str:
-    others = sum(not what.startswith(tuple(facts.sought)) for what in facts.left)
+    others = len(facts.left) - sum(facts.found.values())
     return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
@@ -160,7 +160,7 @@ def _proof(facts: AnyRedaction) -> str:
     """How many of the texts that were looked for are gone, and how many are left."""
     gone, left = [], []
     for what, count in facts.sought.items():
-        remaining, noun = sum(text.startswith(f"{what} ") for text in facts.left), SOUGHT.get(what, what)
+        remaining, noun = facts.found.get(what, 0), SOUGHT.get(what, what)
         if count > remaining:
             gone.append(counted(count - remaining, noun))
         if count and remaining:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ImpossibleError, one_line, several
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.companion.contents import Contents
+    from archive.privacy.redact.promises import What
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
@@ -32,6 +34,7 @@ class AnyRedaction:
         sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
             ``line``, ``name``, ``root``, ``file``, ``user name``, ``host name``, ``address``, ``URL``,
             ``key``; ``text`` is what was replaced.
+        found: how many of these are left, by what they are.
         unsought: removed texts that the result was not searched for, each with what it is: too short, a
             common word, or part of what stays.
         left: what is still there and was to go, each with its first place: removed texts, what
@@ -48,6 +51,7 @@ class AnyRedaction:
     size: int
     out_size: int
     sought: dict[str, int]
+    found: dict[str, int]
     unsought: tuple[str, ...]
     left: tuple[str, ...]
     kept: tuple[str, ...]
@@ -181,18 +185,30 @@ def redaction(
 
 
 def proven(
-    proof: Proof, rules: Rules, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
+    proof: Proof,
+    rules: Rules,
+    removed: Removed,
+    *,
+    never_sought: Collection[str] = NEVER_SOUGHT,
+    told: Collection[bytes] = (),
 ) -> dict[str, Any]:
-    """What all results say of the search, and of what `leaks` finds in the result, as their attributes."""
+    """What all results say of the search, and of what `leaks` finds in the result, as their attributes.
+
+    Args:
+        told: what was to be replaced and stays, about which ``removed`` has sentences.
+    """
     from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
 
     judgement = judged(proof.finder, rules)
-    texts = {text for _, text in proof.left}
-    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
+    stays: list[tuple[What, bytes]] = [("text", text) for text in told]
+    found = {each: place for each, place in proof.left.items() if each not in stays}
+    texts = {text for _, text in found}
+    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in found.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
     left += [f"not searched: {record}" for record in proof.unread]
     return {
         "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
+        "found": dict(Counter(what for what, _ in {*found, *stays}.difference(proof.unsought))),
         "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
         "left": tuple(sorted(left + removed.left)),
         "unread": tuple(proof.unread),
