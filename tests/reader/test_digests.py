@@ -12,6 +12,7 @@ import archive
 from archive.base import cores
 from archive.formats.archive_id import archive_id
 from archive.reader import digests
+from archive.reader.halves import joined
 from tests.support.corpus import ORACLES
 
 if TYPE_CHECKING:
@@ -60,3 +61,20 @@ def test_on_few_cores_the_digests_take_turns_while_others_work(
         file_may_end.set()
         assert opened.digests.id == archive_id(opened.container.records)
         assert records_begun.is_set()
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 17])
+def test_what_is_written_is_compared_wherever_it_lies(size: int) -> None:
+    memory = memoryview(bytes(range(251)) * (2 * size // 251))
+    expected, equal = memory[:size], memoryview(bytes(memory[:size]))
+    for data, same in (
+        (expected, True),
+        (equal, True),
+        (memory[1 : size + 1], False),
+        (memory[: size + 1], False),
+        (memoryview(bytes(size)), False),
+    ):
+        compared = joined._Comparison(expected)
+        assert compared.write(data) == len(data)
+        assert compared.same is same
+        assert not compared.left
