@@ -388,7 +388,7 @@ class Walker:
         """
         weights = weights_span(data)
         if weights is not None:
-            yield from self._weights(data[slice(*weights)], name, kind, ShiftedPlaces([0], [weights[0]]))
+            yield from self._numbers(data[slice(*weights)], name, kind, ShiftedPlaces([0], [weights[0]]))
         with self._allowance.part() as part:
             if weights is not None:
                 part.take(len(data), "a shared object without its weights")
@@ -413,19 +413,14 @@ class Walker:
                         self._bounds.tell(inside, f"{problem}")
         yield from self._sections(data, name, kind, depth)
 
-    def _weights(
-        self, data: memoryview, name: str, kind: RecordKind, place: ShiftedPlaces
-    ) -> Iterator[FilePiece]:
-        """The weights that a compiled model has in its shared object: tensors, whose bytes are numbers."""
-        if not self._deep:
-            self.passed_over += len(data)
-        elif len(data):
-            yield from self._numbers(data, name, kind, place)
-
     def _numbers(
         self, data: memoryview, name: str, kind: RecordKind, place: Callable[[int], int] = int
     ) -> Iterator[FilePiece]:
-        """A tensor."""
+        """A tensor, or the weights that a compiled model has in its shared object."""
+        if not self._deep:
+            self.passed_over += len(data)
+        if not self._deep or not data:
+            return
         with self._allowance.part() as part:
             piece = FilePiece(name, kind, data, part, place=place, in_numbers=True)
             is_known = self._tensors is not None and self._tensors.give(piece)

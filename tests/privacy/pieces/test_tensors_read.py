@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from archive.privacy.pieces.piece import FilePiece
 
-PATH, OTHER = b"/home/annabel/models/net.py", b"/home/berenike/models/net.py"
+PATH, OTHER = b"/home/annabel/models/net.py", b"/srv/berenike/models/net.py"
 NUMBERS = np.random.default_rng(0).standard_normal(5_000, np.float32).tobytes()
 TENSOR = NUMBERS[:9_000] + PATH + bytes(4) + NUMBERS[9_000:]
 
