@@ -10,7 +10,7 @@ import pytest
 
 import archive
 from archive.base import cores
-from archive.formats.archive_id import archive_id
+from archive.formats.archive_id import archive_id, digest_of
 from archive.reader import digests
 from archive.reader.halves import joined
 from tests.support.corpus import ORACLES
@@ -41,11 +41,11 @@ def test_on_few_cores_the_digests_take_turns_while_others_work(
 ) -> None:
     """The digest of the file cannot end before that of the records has begun, unless they take turns."""
     file_may_end, records_begun = threading.Event(), threading.Event()
-    of_records, of_file = digests.digest_of, digests.Digests._of_file
+    of_file = digests.Digests._of_file
 
     def begun(pieces: Iterable[bytes | memoryview]) -> bytes:
         records_begun.set()
-        return of_records(pieces)
+        return digest_of(pieces)
 
     def held(self: digests.Digests) -> bytes:
         assert file_may_end.wait(60)
