@@ -25,11 +25,11 @@ FEWEST_BYTES = 4
 
 
 class _Found(NamedTuple):
-    """What was found in a tensor: its bytes, their strings, the words of ASCII as narrow numbers."""
+    """What was found in a tensor: its bytes, their strings, and the steps from one word of ASCII to the next."""
 
     data: memoryview
     strings: PieceStrings
-    words: np.ndarray
+    steps: np.ndarray
 
 
 class TensorsRead:
@@ -48,18 +48,19 @@ class TensorsRead:
         """Keep what was found in a tensor."""
         if piece.ascii_words is None:  # it is short, or a text
             return
-        words = piece.ascii_words.astype(np.min_scalar_type(len(piece.data)))
-        size = piece.allowance.taken - piece.ascii_words.nbytes + words.nbytes
+        steps = np.diff(piece.ascii_words, prepend=0)
+        steps = steps.astype(np.min_scalar_type(steps.max(initial=0)))
+        size = piece.allowance.taken - piece.ascii_words.nbytes + steps.nbytes
         if size <= min(self._left, len(piece.data) // FEWEST_BYTES):
             self._allowance.take(size, "strings of tensors")
             self._left -= size
-            self._found[piece.record, piece.kind] = _Found(piece.data, piece.strings, words)
+            self._found[piece.record, piece.kind] = _Found(piece.data, piece.strings, steps)
 
     def give(self, piece: FilePiece) -> bool:
         """Give a tensor what was found in the one of its name, and say whether that has the same bytes."""
         found = self._found.get((piece.record, piece.kind))
         if found is None or not same_bytes(found.data, piece.data):
             return False
-        piece.strings, piece.ascii_words = found.strings, found.words.astype(np.intp)
+        piece.strings, piece.ascii_words = found.strings, np.cumsum(found.steps, dtype=np.intp)
         piece.allowance.take(piece.ascii_words.nbytes, "words of ASCII")
         return True
