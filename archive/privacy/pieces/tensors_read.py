@@ -25,7 +25,7 @@ FEWEST_BYTES = 4
 
 
 class _Found(NamedTuple):
-    """What was found in a tensor: its bytes, their strings, and the steps from one word of ASCII to the next."""
+    """The bytes of a tensor, their strings, and the steps from one word of ASCII to the next."""
 
     data: memoryview
     strings: PieceStrings
