@@ -142,7 +142,10 @@ def _definitions(classes: list[type]) -> tuple[dict[str, Any], list[dict[str, An
     references, definitions = msgspec.json.schema_components(every, ref_template="#/$defs/{name}")
     if changes:
         definitions["DiffFacts"]["properties"]["changes"]["items"] = _any_of([*references[len(classes) :]])
-    described = {name: _described(value) for name, value in sorted(definitions.items())}
+    inherited = {class_.__name__: _words_of_bases(class_) for class_ in classes}
+    described = {
+        name: _described(value, inherited.get(name, {})) for name, value in sorted(definitions.items())
+    }
     return described, [*references[: len(classes)]]
 
 
@@ -175,12 +178,25 @@ def _complete(module: ModuleType, seen: set[str] = set()) -> None:  # noqa: B006
             _complete(sys.modules[value.__module__])
 
 
-def _described(definition: dict[str, Any]) -> dict[str, Any]:
+def _words_of_bases(class_: type) -> dict[str, str]:
+    """The words for the attributes that a class has from others."""
+    words: dict[str, str] = {}
+    for base in reversed(class_.__mro__[1:-1]):
+        words |= _parted(base.__doc__ or "")[1]
+    return words
+
+
+def _parted(doc: str) -> tuple[str, dict[str, str]]:
+    """A docstring without its attributes, and the words for each of these."""
+    text, _, attributes = inspect.cleandoc(doc).partition("\n\nAttributes:\n")
+    return text, dict(re.findall(r"^    (\w+): ((?:.|\n {8})+)", attributes, re.MULTILINE))
+
+
+def _described(definition: dict[str, Any], inherited: dict[str, str]) -> dict[str, Any]:
     """A definition with the words of its docstring where they belong, and no other keys than its own."""
     properties = definition.get("properties", {})
-    doc = inspect.cleandoc(definition.get("description", ""))
-    text, _, attributes = doc.partition("\n\nAttributes:\n")
-    words = dict(re.findall(r"^    (\w+): ((?:.|\n {8})+)", attributes, re.MULTILINE))
+    text, own = _parted(definition.get("description", ""))
+    words = inherited | own
     if text:
         definition["description"] = re.sub(r"\s+", " ", text)
     for name, value in properties.items():

@@ -216,11 +216,13 @@ class PlacedEntry:
         entry: the directory's facts.
         place: where it is; None if its local header is read later.
         stop: byte before which it must end: where the next file begins, or the directory.
+        is_checked: whether its crc32 has been compared with its bytes, if these are at hand.
     """
 
     entry: DirectoryEntry
     place: StoredSpan | None
     stop: int
+    is_checked: bool = False
 
     @property
     def end(self) -> int:

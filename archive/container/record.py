@@ -150,7 +150,9 @@ class Record:
             self._file.allowance.take(self.stored_size, "fetched records")
         if not self.entry.deflated:
             view = self.raw()
-            self._check_crc(_crc32(view))
+            if not self._placed.is_checked:
+                self._check_crc(_crc32(view))
+                self._placed.is_checked = self.is_at_hand
             return view
         self._file.allowance.take(self.size, "inflated records")
         try:

@@ -17,11 +17,12 @@ import io
 import os
 import re
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from archive.base.cores import LONG, meanwhile
 from archive.base.errors import named
 
 try:
@@ -30,6 +31,9 @@ except ImportError:  # Windows, where no open file can be removed or renamed
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
     from _typeshed import ReadableBuffer
 
 DRAFT_NAME = re.compile(r"\.debug-archive-([0-9]{1,10})-[0-9a-f]{8}\.draft")
@@ -157,6 +161,24 @@ class Draft:
         self._name = self._kept = None
 
 
+@contextmanager
+def reaching_disk(file: BinaryIO) -> Iterator[None]:
+    """Bring a large draft to the disk while the block reads it, so that :meth:`Draft.finish` waits less."""
+    file.flush()
+    raw = getattr(file, "raw", None)
+    if not isinstance(raw, _NamingFile) or os.fstat(raw.fileno()).st_size < LONG:
+        yield
+        return
+    reached = meanwhile(raw.reach_disk, LONG)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # of what is no longer wanted
+            reached()
+        raise
+    reached()
+
+
 class _NamingFile(io.FileIO):
     """A file whose errors name the target as given."""
 
@@ -167,6 +189,11 @@ class _NamingFile(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         with named(self._path):
             return super().write(data)
+
+    def reach_disk(self) -> None:
+        """Bring what was written to the disk."""
+        with named(self._path):
+            os.fsync(self.fileno())
 
 
 def _draft_of(target: Path) -> Path:

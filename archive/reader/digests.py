@@ -6,6 +6,7 @@ what was read: where the same bytes count for the archive id, the id is the same
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.container import Container
     from archive.reader.programs import Programs
+
+
+FEW_CORES = 2
+"""Cores that both digests and other work would share."""
 
 
 class Digested(Protocol):
@@ -56,11 +61,12 @@ class Digests:
         self._id: Callable[[], bytes] | None = None
         self._file: Callable[[], bytes] | None = None
 
-    def begin(self, *, file: bool = True) -> None:
+    def begin(self, *, file: bool = True, busy: bool = False) -> None:
         """Compute those of a large archive in threads of their own from now on.
 
         Args:
             file: whether that of the file is needed, too.
+            busy: whether the caller has other work to do meanwhile. On few cores, one of these is left to it.
         """
         container = self._archive.container
         if file:
@@ -68,7 +74,14 @@ class Digests:
         if not has_divided(container.records):
             with suppress(ArchiveError):  # whoever asks for the id will know
                 pieces = plain_pieces(container.records)
-                self._id = meanwhile(lambda: digest_of(pieces), container.size)
+                takes_turns = file and busy and (os.cpu_count() or 1) <= FEW_CORES
+
+                def of_records() -> bytes:
+                    if takes_turns:
+                        _ = self.file
+                    return digest_of(pieces)
+
+                self._id = meanwhile(of_records, container.size)
 
     @cached_property
     def id(self) -> bytes:

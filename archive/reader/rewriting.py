@@ -53,8 +53,10 @@ class Rewriting:
             name: what messages call it.
             embedded: read it with the companion that it may have inside.
         """
+        from archive.io.drafts import reaching_disk  # noqa: PLC0415 (only those who write files pay for it)
+
         written = Mapped(self.drafts[-1], name)
-        with self.archive.allowance.part() as part:
+        with self.archive.allowance.part() as part, reaching_disk(self.drafts[-1]):
             if embedded:
                 result = opened(written, part, self.kinds)
             else:

@@ -9,7 +9,6 @@ from archive.base.errors import counted, one_line, shown
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
 from archive.privacy.pieces.piece import MAPPED
-from archive.privacy.redact.result import CompanionRedaction
 from archive.privacy.review.reviewed import UNACCEPTED, texts_counted
 from archive.render.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.metadata import MetadataRedaction
-    from archive.privacy.redact.result import AnyRedaction, CheckpointRedaction
+    from archive.privacy.redact.result import AnyRedaction, CheckpointRedaction, CompanionRedaction
     from archive.render.fitted_table import Printed
     from archive.render.making import Sized
 
@@ -122,9 +121,8 @@ def _rest(facts: AnyRedaction) -> Iterator[str]:
 
 def _unseen(facts: AnyRedaction) -> Iterator[str]:
     """How many texts of the result nobody has looked at, where no review has said so."""
-    counts = {} if isinstance(facts, CompanionRedaction) else facts.unaccepted
-    if counts and not any(what.endswith(UNACCEPTED) for what in facts.left):
-        yield f"nobody has looked at {texts_counted(counts)} in it: --review FILE lists them"
+    if facts.unaccepted and not any(what.endswith(UNACCEPTED) for what in facts.left):
+        yield f"nobody has looked at {texts_counted(facts.unaccepted)} in it: --review FILE lists them"
 
 
 def _too_short(facts: AnyRedaction) -> Iterator[str]:
@@ -154,7 +152,7 @@ def _kept(facts: AnyRedaction) -> Iterator[str]:
 
 
 def _summary(facts: Redaction) -> str:
-    others = sum(not what.startswith(tuple(facts.sought)) for what in facts.left)
+    others = len(facts.left) - sum(facts.found.values())
     return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
@@ -162,7 +160,7 @@ def _proof(facts: AnyRedaction) -> str:
     """How many of the texts that were looked for are gone, and how many are left."""
     gone, left = [], []
     for what, count in facts.sought.items():
-        remaining, noun = sum(text.startswith(f"{what} ") for text in facts.left), SOUGHT.get(what, what)
+        remaining, noun = facts.found.get(what, 0), SOUGHT.get(what, what)
         if count > remaining:
             gone.append(counted(count - remaining, noun))
         if count and remaining:

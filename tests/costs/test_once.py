@@ -11,6 +11,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.compare.pairing import Pairing
 from archive.container import container as containers
+from archive.container import record as records
 from archive.container.container import Container
 from archive.container.directory import read_directory
 from archive.formats import python_pickle
@@ -83,6 +84,24 @@ def test_what_opens_a_file_again_finds_what_was_found_and_asks_for_its_memory_ea
             Container(first.again, Limits(memory=cost - 1).allowance(len(data)))
     assert bytes(again.records["version"].view()) == b"3\n"  # its bytes are its own
     assert read["directory", data] == 1
+
+
+def test_the_crc_of_a_stored_record_is_compared_once_and_a_wrong_one_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+    crc32 = records._crc32
+    monkeypatch.setattr(records, "_crc32", lambda view: sizes.append(len(view)) or crc32(view))
+    good, bad = zipped(*MADE), zipped(*MADE).replace(b"3\n", b"4\n")
+    with Container.open(good) as first:
+        for container in (first, Container(first.again, first.allowance)):
+            assert bytes(container.records["version"].view()) == b"3\n"
+    assert sizes == [2]
+    with Container.open(bad) as first:
+        for container in (first, first, Container(first.again, first.allowance)):
+            with pytest.raises(ArchiveError, match="crc32"):
+                container.records["version"].view()
+    assert sizes == [2] * 4
 
 
 def test_a_directory_without_a_root_is_none_for_who_wants_one() -> None:

@@ -8,14 +8,16 @@ import fcntl
 import importlib.util
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 
+from archive.base.cores import LONG
 from archive.base.errors import ArchiveError
 from archive.io import drafts
-from archive.io.drafts import DRAFT_NAME, clear_dead
+from archive.io.drafts import DRAFT_NAME, clear_dead, reaching_disk
 from archive.io.output import replacing
 from tests.support.faults import contents_of, open_files, refill, system
 
@@ -184,3 +186,53 @@ def test_a_file_system_that_renames_over_files_gets_an_empty_one_first(code: int
 def write_twice(path: Path) -> None:
     with replacing(path, force=False), replacing(path, force=False) as faster:
         faster.write(b"faster")
+
+
+def test_a_large_draft_reaches_the_disk_while_it_is_read(tmp_path: Path) -> None:
+    threads: list[threading.Thread] = []
+    with (
+        mock.patch.object(os, "fsync", side_effect=lambda _: threads.append(threading.current_thread())),
+        replacing(tmp_path / "file", force=False) as file,
+    ):
+        file.write(bytes(LONG - 1))
+        with reaching_disk(file):  # a short one is brought there at its end only
+            assert not threads
+        assert not threads
+        file.write(b"\0")
+        with reaching_disk(file):
+            pass
+        assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
+    assert threads[1:] == [threading.current_thread()]
+
+
+def test_a_disk_that_fails_meanwhile_leaves_the_target(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"former")
+    failures = [OSError(errno.EIO, os.strerror(errno.EIO)), None]  # a system reports a failure once
+    with (
+        mock.patch.object(os, "fsync", side_effect=failures),
+        pytest.raises(OSError, match="Input/output error") as raised,
+    ):
+        write_large(target)
+    assert raised.value.filename == str(target)
+    assert contents_of(tmp_path) == {"file": b"former"}
+
+
+def test_what_fails_within_the_block_is_raised_once_the_disk_is_reached(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(os, "fsync", side_effect=OSError) as sync,
+        pytest.raises(ArchiveError, match="another model"),
+    ):
+        write_large(tmp_path / "file", ArchiveError("another model"))
+    assert sync.called
+    assert contents_of(tmp_path) == {}
+
+
+def write_large(path: Path, problem: ArchiveError | None = None) -> None:
+    """Write a large file, and find a problem when it is read again."""
+    with replacing(path, force=True) as file:
+        file.write(bytes(LONG))
+        with reaching_disk(file):
+            if problem is not None:
+                raise problem

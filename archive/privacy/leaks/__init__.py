@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.leaks.words import FoundWords
     from archive.privacy.pieces.piece import FilePiece, RecordEntry
+    from archive.privacy.pieces.tensors_read import TensorsRead
 
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
@@ -103,15 +104,22 @@ def leaks(
 
 
 def leaks_in(
-    mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool, known: SourceLines | None = None
+    mapped: Mapped,
+    allowed: Allowed,
+    limits: Limits,
+    *,
+    deep: bool,
+    known: SourceLines | None = None,
+    tensors: TensorsRead | None = None,
 ) -> Leaks:
     """What a file gives away that is open already: see :func:`leaks`.
 
     Args:
         known: the lines of its source text, if they have been read.
+        tensors: takes what is found in tensors.
     """
     allowance = limits.allowance(mapped.weight)
-    walker = Walker(allowance, deep=deep)
+    walker = Walker(allowance, deep=deep, tensors=tensors)
     recognised, pieces = pieces_of(mapped, walker, allowance)
     if recognised.kind not in SCANNED_KINDS:
         raise recognised.refusal(mapped.name)

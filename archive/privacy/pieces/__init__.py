@@ -10,5 +10,6 @@ between other bytes (``layers``, ``pickle_strings``), and those of strings that 
 themselves.
 
 ``leaks`` looks for all that reveals something, the proof of ``redact`` for what was to go: both can read the
-same. ``encoded.ENCODINGS`` lists all ways to write a text that both read.
+same. What was found in a tensor is kept for a file that has the same bytes again (``tensors_read``).
+``encoded.ENCODINGS`` lists all ways to write a text that both read.
 """

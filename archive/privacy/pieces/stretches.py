@@ -105,8 +105,9 @@ def _in_ascii(words: np.ndarray, known: Ints | None) -> Ints:
         known: the numbers of words whose bytes are all below 128; None where they are not known.
     """
     if known is not None:
-        is_text = _high_where_text(words[known]) == HIGH_BITS
-        pairs: Ints = known[:-1][is_text[1:] & is_text[:-1] & (np.diff(known) == 1)]
+        pairs: Ints = known[:-1][np.diff(known) == 1]
+        for shift in (0, 1):
+            pairs = pairs[_high_where_text(words[pairs + shift]) == HIGH_BITS]
         long: Ints = pairs[_are_long(words, pairs)]
         return long
     bits = _high_where_text(words)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.privacy.pieces.strings import EncodedPart
+    from archive.privacy.pieces.tensors_read import TensorsRead
     from archive.reader.archive import Archive
 
 TENSORS_HEAD = 64
@@ -177,6 +178,7 @@ class Walker:
 
     Args:
         deep: whether the bytes of tensors are read, too.
+        tensors: has what was found in tensors of another file, and takes what is found in these.
 
     Attributes:
         entries: the records that were met.
@@ -187,9 +189,12 @@ class Walker:
         problems: what could not be read as it should, and was read as plain bytes.
     """
 
-    def __init__(self, allowance: Allowance, *, deep: bool = False) -> None:
+    def __init__(
+        self, allowance: Allowance, *, deep: bool = False, tensors: TensorsRead | None = None
+    ) -> None:
         self._allowance = allowance
         self._deep = deep
+        self._tensors = tensors
         self._bounds = UnpackBounds(allowance)
         self.entries: list[RecordEntry] = []
         self.roots: set[str] = set()
@@ -235,13 +240,10 @@ class Walker:
             if not self._deep:
                 self.passed_over += record.size
             elif record.size:
-                with self._allowance.part() as part:
-                    starts = [start for start, _ in record.spans]
-                    sizes = (stop - start for start, stop in record.spans)
-                    at = [0] if record.is_encoded else list(accumulate(sizes, initial=0))[:-1]
-                    place = ShiftedPlaces(at, starts)
-                    yield FilePiece(inside + name, kind, record.view(), part, place=place, in_numbers=True)
-                self.read += record.size
+                starts = [start for start, _ in record.spans]
+                sizes = (stop - start for start, stop in record.spans)
+                at = [0] if record.is_encoded else list(accumulate(sizes, initial=0))[:-1]
+                yield from self._numbers(record.view(), inside + name, kind, ShiftedPlaces(at, starts))
         with in_file(file.file):
             texts = list(texts_of(file, self._allowance))
         for name, kind, places, are_ids in texts:
@@ -305,9 +307,7 @@ class Walker:
             data = record.raw()
         if is_tensor:
             # A tensor's bytes begin like anything by chance: only what packs all of them counts.
-            with self._allowance.part() as part:
-                yield FilePiece(name, kind, data, part, in_numbers=True)
-            self.read += len(data)
+            yield from self._numbers(data, name, kind)
             if how := how_packed(data):
                 yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
         else:
@@ -388,7 +388,7 @@ class Walker:
         """
         weights = weights_span(data)
         if weights is not None:
-            yield from self._weights(data[slice(*weights)], name, kind, ShiftedPlaces([0], [weights[0]]))
+            yield from self._numbers(data[slice(*weights)], name, kind, ShiftedPlaces([0], [weights[0]]))
         with self._allowance.part() as part:
             if weights is not None:
                 part.take(len(data), "a shared object without its weights")
@@ -413,16 +413,21 @@ class Walker:
                         self._bounds.tell(inside, f"{problem}")
         yield from self._sections(data, name, kind, depth)
 
-    def _weights(
-        self, data: memoryview, name: str, kind: RecordKind, place: ShiftedPlaces
+    def _numbers(
+        self, data: memoryview, name: str, kind: RecordKind, place: Callable[[int], int] = int
     ) -> Iterator[FilePiece]:
-        """The weights that a compiled model has in its shared object: tensors, whose bytes are numbers."""
+        """A tensor, or the weights that a compiled model has in its shared object."""
         if not self._deep:
             self.passed_over += len(data)
-        elif len(data):
-            with self._allowance.part() as part:
-                yield FilePiece(name, kind, data, part, place=place, in_numbers=True)
-            self.read += len(data)
+        if not self._deep or not data:
+            return
+        with self._allowance.part() as part:
+            piece = FilePiece(name, kind, data, part, place=place, in_numbers=True)
+            is_known = self._tensors is not None and self._tensors.give(piece)
+            yield piece
+            if self._tensors is not None and not is_known:
+                self._tensors.keep(piece)
+        self.read += len(data)
 
     def _texts(self, piece: FilePiece, depth: int) -> Iterator[FilePiece]:
         """A piece, and what base64 and the like in it stand for, which may hold such letters again."""

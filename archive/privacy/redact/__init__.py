@@ -3,9 +3,9 @@
 ``rules`` says what is to go, and collects what went. A *rewriter* is a function ``(opened, rules, removed)``
 that gives records by name: replacements of the archive's records, or None where one goes. ``ranges`` rewrites
 TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata of exported programs,
-``compiled`` the files of compiled models, ``effects`` paths in calls that log, ``records`` sample inputs and
-extra files. No two rewrite the same record. ``names`` replaces names by hashes, which moves source ranges,
-too.
+``compiled`` the files of compiled models. Those here take out records that a model runs without, sample
+inputs and extra files, and paths in the effects of models that log or warn. No two rewrite the same record.
+``names`` replaces names by hashes, which moves source ranges, too.
 
 ``writing`` makes the redacted archive and the companion from that. The companion keeps what the archive was:
 with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
@@ -17,12 +17,6 @@ something cannot be searched, nothing is written, unless that is asked for.
 
 Companions have their own redaction (``companions``), and so do the metadata of safetensors (``metadata``) and
 texts of what ``torch.save`` wrote (``checkpoints``).
-
-Effects with other paths: a model that logs or warns names its file in them.
-
-Bytes of storages that no tensor shows: a slice is saved with all of the tensor that it was cut from.
-
-Records that a model runs without: sample inputs of exported programs, and extra files.
 """
 
 from __future__ import annotations
@@ -41,6 +35,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, DATA_FOLDER, RecordKind
 from archive.io.mapped import Mapped
 from archive.privacy.leaks.sources import lines_of
+from archive.privacy.pieces.tensors_read import TensorsRead
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
@@ -131,7 +126,10 @@ MOST_WORK = 4
 
 
 def hidden_bytes(opened: Archive) -> Iterator[str]:
-    """A sentence for each storage with bytes that no tensor shows and that are not all 0."""
+    """A sentence for each storage with bytes that no tensor shows and that are not all 0.
+
+    A slice is saved with all of the tensor that it was cut from.
+    """
     try:
         tensors = opened.tensors
         for record, names in tensors.storages.items():
@@ -296,16 +294,17 @@ def redact(
     choice.check(source, companion, out)
     with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
         opened, (companion_file, out_file) = work.archive, work.drafts
-        opened.digests.begin()
-        changes, removed, renamed = _changes(opened, rules)
+        opened.digests.begin(busy=True)
+        tensors = TensorsRead(opened.allowance)
+        changes, removed, renamed = _changes(opened, rules, tensors)
         write_redacted(out_file, opened, changes)
         with work.reopened("the result") as after:
-            contents, data = companion_contents(opened, after, changes)
-            companion_file.write(data)
             kind = opened.recognised.kind
             listing = choice.listing(rules, after.allowance)
             known = lines_of(after, kind)
-            proof = prove(after.container, removed, after.allowance, kind, known, listing)
+            proof = prove(after.container, removed, after.allowance, kind, known, listing, tensors)
+            contents, data = companion_contents(opened, after, changes)  # it waits for digests
+            companion_file.write(data)
             unseen = unaccepted(listing, after.container.data, choice, removed)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
@@ -319,13 +318,16 @@ def redact(
         return result
 
 
-def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed | None]:
+def _changes(opened: Archive, rules: Rules, tensors: TensorsRead) -> tuple[Changes, Removed, Renamed | None]:
     """What all rewriters make of an archive, what is gone then, and what became of its names.
 
     Records that an embedded companion stands for are not in the archive, and are not replaced.
+
+    Args:
+        tensors: takes what is found in tensors.
     """
     original, kind = opened.container.again, opened.recognised.kind
-    removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind))
+    removed = to_remove(original, rules, opened.limits, lambda: lines_of(opened, kind), tensors)
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records

@@ -114,8 +114,7 @@ def redact_checkpoint(
                 listing = choice.listing(Rules(), after.allowance)
                 kind = opened.recognised.kind
                 proof = prove(after.container, removed, after.allowance, kind, listing=listing)
-                for value in stays.values():  # its place is named, and why it stays
-                    proof.left.pop(("text", value.encode()), None)
+                told = {value.encode() for value in stays.values()}
                 changed = (text for text in saved.texts if text.at in texts)
                 result = CheckpointRedaction(
                     size=opened.size,
@@ -123,7 +122,7 @@ def redact_checkpoint(
                     changed=tuple(f"byte {text.at:,}{', a key' * text.is_key}" for text in changed),
                     absent=absent_in(chain(saved.texts, stays.values()), values),
                     unaccepted=unaccepted(listing, after.container.data, choice, removed),
-                    **proven(proof, Rules(times="keep"), removed),
+                    **proven(proof, Rules(times="keep"), removed, told=told),
                 )
         if not partial:
             check_clean(opened.file, result)

@@ -107,6 +107,7 @@ def redact_companion(
             out_size=len(data),
             gone=tuple(sorted(gone)),
             archive_id=companion.archive_id.hex(),
+            unaccepted={},
             **proven(proof, rules, removed),
         )
         if not partial:

@@ -29,6 +29,7 @@ from archive.privacy.leaks.entries import TELLING, entries
 from archive.privacy.leaks.paths import paths as paths_in
 from archive.privacy.leaks.vocabulary import PATHS
 from archive.privacy.pieces.joined import Joined
+from archive.privacy.pieces.tensors_read import TensorsRead
 from archive.privacy.redact.promises import goes, targets, to_remove
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.result import MetadataRedaction, check_clean, proven
@@ -104,7 +105,8 @@ def redact_metadata(
         opened, (draft,) = work.archive, work.drafts
         data = opened._source.data  # noqa: SLF001 (the whole file)
         start, header = header_of(data, opened.allowance)
-        removed = to_remove(Mapped(data, opened.file), rules, limits)
+        tensors = TensorsRead(opened.allowance)
+        removed = to_remove(Mapped(data, opened.file), rules, limits, tensors=tensors)
         removed.texts |= {value.encode() for value in values}
         before = metadata_of(header)
         metadata = _redacted(before, values, rules, removed)
@@ -117,7 +119,9 @@ def redact_metadata(
             if not is_same or not same_bytes(data[start:], made[begin:]):
                 raise ArchiveError("tensors would not be the same", file=opened.file)
             listing = choice.listing(rules, after.allowance)
-            proof = prove(after, removed, after.allowance, FileKind.SAFETENSORS, listing=listing)
+            proof = prove(
+                after, removed, after.allowance, FileKind.SAFETENSORS, listing=listing, tensors=tensors
+            )
             result = MetadataRedaction(
                 size=opened.size,
                 out_size=after.size,

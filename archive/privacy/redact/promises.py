@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.io.mapped import Mapped
     from archive.privacy.leaks import Finder, Finding
     from archive.privacy.leaks.sources import SourceLines
+    from archive.privacy.pieces.tensors_read import TensorsRead
     from archive.privacy.redact.rules import Rules
 
 What = Literal[
@@ -79,16 +80,21 @@ def goes(kind: LeakKind, text: bytes, rules: Rules) -> bool:
 
 
 def to_remove(
-    original: Mapped, rules: Rules, limits: Limits, known: Callable[[], SourceLines | None] = lambda: None
+    original: Mapped,
+    rules: Rules,
+    limits: Limits,
+    known: Callable[[], SourceLines | None] = lambda: None,
+    tensors: TensorsRead | None = None,
 ) -> Removed:
     """What a redaction must take out wherever it stands; rewriters add what they remove.
 
     Args:
         known: returns the lines of its source text, if they can be read from what is open already.
+        tensors: takes what is found in tensors.
     """
     if not rules.people and rules.paths == "keep" and not rules.maps:
         return Removed()
-    leaks = leaks_in(original, Allowed([]), limits, deep=True, known=known())
+    leaks = leaks_in(original, Allowed([]), limits, deep=True, known=known(), tensors=tensors)
     texts: dict[LeakKind, set[bytes]] = {}
     for finding in leaks.findings:
         if finding.kind in SOUGHT and goes(finding.kind, finding.data, rules):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
+    from archive.privacy.pieces.tensors_read import TensorsRead
     from archive.privacy.redact.removed import Removed
     from archive.privacy.review.listing import Listing
     from archive.reader.archive import Archive
@@ -111,6 +112,7 @@ def prove(  # noqa: PLR0917 (what a proof is of)
     kind: FileKind = FileKind.ZIP,
     known: SourceLines = NO_LINES,
     listing: Listing | None = None,
+    tensors: TensorsRead | None = None,
 ) -> Proof:
     """Search a file of a kind for all that was removed, and look at it as `leaks` does.
 
@@ -118,8 +120,9 @@ def prove(  # noqa: PLR0917 (what a proof is of)
         file: a zip, or an opened file of tensors that isn't one.
         known: the lines of its source text.
         listing: takes the same pieces, if texts that are not vocabulary are asked for.
+        tensors: has what was found in tensors of the original.
     """
-    walker = Walker(allowance, deep=True)
+    walker = Walker(allowance, deep=True, tensors=tensors)
     proof = Proof(Finder(file.file, kind, walker, known), listing)
     paths = b"\n".join(removed.kept_paths)
     lines = b"\n".join([*removed.kept_lines, paths])
@@ -168,11 +171,12 @@ def _search(
     """Search all pieces of a file, and the strings in them without escapes."""
     folded: Forms = {form.lower(): sought for form, sought in forms.items() if sought.what in IN_ANY_CASE}
     exact: Forms = {form: sought for form, sought in forms.items() if sought.what not in IN_ANY_CASE}
-    whole, small, large = Search(forms), Search(exact), Search(folded)
+    in_numbers = Search(form for form, sought in forms.items() if not _is_by_chance(form, sought))
+    small, large = Search(exact), Search(folded)
 
     def take(piece: FilePiece, data: memoryview, byte: Callable[[int], int], *, as_stored: bool) -> None:
         if piece.in_numbers:
-            _note(piece, _hits(whole.found(data, piece.ascii_words), data, forms, tensor=True), proof, byte)
+            _note(piece, _hits(in_numbers.found(data, piece.ascii_words), data, forms), proof, byte)
             return
         _note(piece, _hits(small.found(data), data, exact), proof, byte, as_stored=as_stored)
         if folded:
@@ -191,6 +195,13 @@ def _search(
     proof.unread += walker.problems
 
 
+def _is_by_chance(form: bytes, sought: Sought) -> bool:
+    """Whether a name is so short that numbers spell it."""
+    if sought.what == "name":
+        return len(form) < SHORTEST_IN_TENSORS
+    return sought.what in OF_PEOPLE and len(sought.text) < SHORTEST_IN_TENSORS
+
+
 class _Hit(NamedTuple):
     """A text that stands in some bytes, and not by chance."""
 
@@ -201,16 +212,12 @@ class _Hit(NamedTuple):
     """The longer name of which it is a part, where it names a person or a machine; else b""."""
 
 
-def _hits(
-    places: Iterable[tuple[int, bytes]], data: memoryview, forms: Forms, *, tensor: bool = False
-) -> Iterator[_Hit]:
+def _hits(places: Iterable[tuple[int, bytes]], data: memoryview, forms: Forms) -> Iterator[_Hit]:
     """The texts that were found in some bytes, without those that stand there by chance."""
     for at, form in places:
         what, text, spelling = forms[form]
         end = at + len(form)
         if what == "name":
-            if tensor and len(form) < SHORTEST_IN_TENSORS:
-                continue
             beside = bytes(data[max(at - 1, 0) : at]), bytes(data[end : end + 1])
             is_no_name = beside == (b"<", b">") and form in OF_PYTHON
             if is_no_name or any(map(LETTER.fullmatch, beside)):
@@ -220,16 +227,13 @@ def _hits(
             if BEFORE.search(before) and BEHIND.match(behind):  # a word of a sentence
                 continue
         around = b""
-        if what in OF_PEOPLE:
-            if tensor and len(text) < SHORTEST_IN_TENSORS:
+        if what in OF_PEOPLE and form.lower() == spelling.lower():
+            low = max(at - LONGEST_CARRIER, 0)
+            around = name_around(bytes(data[low : end + LONGEST_CARRIER]), at - low, len(form))
+            if not around:
                 continue
-            if form.lower() == spelling.lower():
-                low = max(at - LONGEST_CARRIER, 0)
-                around = name_around(bytes(data[low : end + LONGEST_CARRIER]), at - low, len(form))
-                if not around:
-                    continue
-                if around.lower() == spelling.lower():
-                    around = b""
+            if around.lower() == spelling.lower():
+                around = b""
         yield _Hit(at, what, text, around)
 
 

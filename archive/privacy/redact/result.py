@@ -1,7 +1,8 @@
-"""The results of redactions, as facts: of an archive, and of a companion."""
+"""The results of redactions, as facts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ImpossibleError, one_line, several
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.companion.contents import Contents
+    from archive.privacy.redact.promises import What
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
@@ -22,11 +24,42 @@ NEVER_SOUGHT = {"name", "root", "file"}
 """What only archives have."""
 
 
-class Searched:
-    """A result that was searched for what was to go."""
+@dataclass(frozen=True, slots=True)
+class AnyRedaction:
+    """A result that was searched for what was to go; sizes in bytes.
 
-    __slots__ = ()
+    Attributes:
+        size: of the file.
+        out_size: of the redacted one.
+        sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
+            ``line``, ``name``, ``root``, ``file``, ``user name``, ``host name``, ``address``, ``URL``,
+            ``key``; ``text`` is what was replaced.
+        found: how many of these are left, by what they are.
+        unsought: removed texts that the result was not searched for, each with what it is: too short, a
+            common word, or part of what stays.
+        left: what is still there and was to go, each with its first place: removed texts, what
+            :func:`archive.leaks` finds in the result, and what could not be searched.
+        kept: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
+        carriers: names of classes, files and records that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
+        unread: records of the result that could not be searched, and why.
+        read: bytes that were searched: those of the file, and what is inflated from them.
+        unaccepted: how many names, keys and values are neither vocabulary nor accepted, by role; empty where
+            they were not listed.
+    """
+
+    size: int
+    out_size: int
+    sought: dict[str, int]
+    found: dict[str, int]
+    unsought: tuple[str, ...]
     left: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
+    remedies: tuple[str, ...]
+    unread: tuple[str, ...]
+    read: int
+    unaccepted: dict[str, int]
 
     @property
     def is_clean(self) -> bool:
@@ -35,29 +68,13 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Redaction(Searched):
+class Redaction(AnyRedaction):
     """The result of a redaction; sizes in bytes.
 
     Attributes:
         asked: the choices that were made, as options of the command.
-        size: of the archive.
-        out_size: of the redacted archive.
         companion_size: of the companion.
-        sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
-            ``line``, ``name``, ``root``, ``file``, ``user name``, ``host name``, ``address``, ``URL``,
-            ``key``.
-        unsought: removed texts that the result was not searched for, each with what it is: too short, a
-            common word, or part of what stays.
-        left: what is still there and was to go, each with its first place: removed texts, what
-            :func:`archive.leaks` finds in the result, and what could not be searched.
         in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
-        unread: records of the result that could not be searched, and why.
-        read: bytes that were searched: those of the file, and what is inflated from them.
-        unaccepted: how many names, keys and values are neither vocabulary nor accepted, by role; empty where
-            they were not listed.
-        kept: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
-        carriers: names of classes, files and records that carry the name of a user or host.
-        remedies: how each kind of what is left gets out.
         stays: what these options would take out and cannot, and why.
         rewritten: records that the result has with other bytes.
         gone: records that it does not have, or only without content.
@@ -69,19 +86,8 @@ class Redaction(Searched):
     """
 
     asked: str
-    size: int
-    out_size: int
     companion_size: int
-    sought: dict[str, int]
-    unsought: tuple[str, ...]
-    left: tuple[str, ...]
     in_code: int
-    unread: tuple[str, ...]
-    read: int
-    unaccepted: dict[str, int]
-    kept: tuple[str, ...]
-    carriers: tuple[str, ...]
-    remedies: tuple[str, ...]
     stays: tuple[str, ...]
     rewritten: tuple[str, ...]
     gone: tuple[str, ...]
@@ -92,115 +98,44 @@ class Redaction(Searched):
 
 
 @dataclass(frozen=True, slots=True)
-class CompanionRedaction(Searched):
+class CompanionRedaction(AnyRedaction):
     """The result of the redaction of a companion; sizes in bytes.
 
     Attributes:
-        size: of the companion.
-        out_size: of the redacted one.
-        sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
-        unsought: removed texts that it was not searched for, each with what it is: too short, a common word,
-            or part of what stays.
-        left: what is still there and was to go, as :class:`archive.Redaction` has it.
-        kept: what ``leaks`` finds in it, and these choices keep.
-        carriers: names that carry the name of a user or host.
-        remedies: how each kind of what is left gets out.
-        unread: what could not be searched, and why.
-        read: bytes that were searched: those of the file, and what is inflated from them.
         gone: raw records that it does not have.
         archive_id: of the archive, in hex.
     """
 
-    size: int
-    out_size: int
-    sought: dict[str, int]
-    unsought: tuple[str, ...]
-    left: tuple[str, ...]
-    kept: tuple[str, ...]
-    carriers: tuple[str, ...]
-    remedies: tuple[str, ...]
-    unread: tuple[str, ...]
-    read: int
     gone: tuple[str, ...]
     archive_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataRedaction(Searched):
+class MetadataRedaction(AnyRedaction):
     """The result of a redaction of the metadata of safetensors; sizes in bytes.
 
     Attributes:
-        size: of the file.
-        out_size: of the redacted one.
         gone: keys of metadata that it does not have.
         changed: keys of metadata with other values.
         absent: what was to be replaced, and is in no text of metadata.
-        sought: how many removed texts it was searched for, by what they are, as :class:`archive.Redaction`
-            has it; ``text`` is what was replaced.
-        unsought: removed texts that it was not searched for: too short, a common word, or part of what stays.
-        left: what is still there and was to go, as :class:`archive.Redaction` has it.
-        kept: what ``leaks`` finds in it, and these choices keep.
-        carriers: names that carry the name of a user or host.
-        remedies: how each kind of what is left gets out.
-        unread: what could not be searched, and why.
-        read: bytes that were searched.
-        unaccepted: how many names, keys and values nobody has accepted that are not vocabulary, by role;
-            empty where they were not listed.
     """
 
-    size: int
-    out_size: int
     gone: tuple[str, ...]
     changed: tuple[str, ...]
     absent: tuple[str, ...]
-    sought: dict[str, int]
-    unsought: tuple[str, ...]
-    left: tuple[str, ...]
-    kept: tuple[str, ...]
-    carriers: tuple[str, ...]
-    remedies: tuple[str, ...]
-    unread: tuple[str, ...]
-    read: int
-    unaccepted: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointRedaction(Searched):
+class CheckpointRedaction(AnyRedaction):
     """The result of a replacement of texts in what ``torch.save`` wrote; sizes in bytes.
 
     Attributes:
-        size: of the file.
-        out_size: of the redacted one.
         changed: the places of the texts of its pickle, ``data.pkl``, that have changed.
         absent: what was to be replaced, and is in no text of the pickle.
-        sought: how many removed texts it was searched for, by what they are: ``text`` is what was replaced.
-        unsought: removed texts that it was not searched for: too short.
-        left: what is still there and was to go, as :class:`archive.Redaction` has it, and why.
-        kept: what ``leaks`` finds in it.
-        carriers: names that carry the name of a user or host.
-        remedies: how each kind of what is left gets out.
-        unread: what could not be searched, and why.
-        read: bytes that were searched: those of the file, and what is inflated from them.
-        unaccepted: how many names, keys and values nobody has accepted that are not vocabulary, by role;
-            empty where they were not listed.
     """
 
-    size: int
-    out_size: int
     changed: tuple[str, ...]
     absent: tuple[str, ...]
-    sought: dict[str, int]
-    unsought: tuple[str, ...]
-    left: tuple[str, ...]
-    kept: tuple[str, ...]
-    carriers: tuple[str, ...]
-    remedies: tuple[str, ...]
-    unread: tuple[str, ...]
-    read: int
-    unaccepted: dict[str, int]
-
-
-AnyRedaction = Redaction | CompanionRedaction | MetadataRedaction | CheckpointRedaction
 
 
 def redaction(
@@ -250,18 +185,30 @@ def redaction(
 
 
 def proven(
-    proof: Proof, rules: Rules, removed: Removed, never_sought: Collection[str] = NEVER_SOUGHT
+    proof: Proof,
+    rules: Rules,
+    removed: Removed,
+    *,
+    never_sought: Collection[str] = NEVER_SOUGHT,
+    told: Collection[bytes] = (),
 ) -> dict[str, Any]:
-    """What all results say of the search, and of what `leaks` finds in the result, as their attributes."""
+    """What all results say of the search, and of what `leaks` finds in the result, as their attributes.
+
+    Args:
+        told: what was to be replaced and stays, about which ``removed`` has sentences.
+    """
     from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
 
     judgement = judged(proof.finder, rules)
-    texts = {text for _, text in proof.left}
-    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
+    stays: list[tuple[What, bytes]] = [("text", text) for text in told]
+    found = {each: place for each, place in proof.left.items() if each not in stays}
+    texts = {text for _, text in found}
+    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in found.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
     left += [f"not searched: {record}" for record in proof.unread]
     return {
         "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
+        "found": dict(Counter(what for what, _ in {*found, *stays}.difference(proof.unsought))),
         "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
         "left": tuple(sorted(left + removed.left)),
         "unread": tuple(proof.unread),
@@ -278,9 +225,8 @@ def check_clean(file: str, result: AnyRedaction) -> None:
     Raises:
         ImpossibleError: something is left; its facts are the result.
     """
-    left = result.left
-    if left:
-        why = f"would be left: {several(left)}"
+    if not result.is_clean:
+        why = f"would be left: {several(result.left)}"
         advice = "pass --partial to write it anyway"
         refusal = ImpossibleError(f"{why}; {advice}", file=file, in_python="partial=True")
         refusal.facts = result

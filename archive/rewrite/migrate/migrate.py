@@ -10,7 +10,6 @@ Compares a migrated archive with its original: the same model, and the same fact
 
 from __future__ import annotations
 
-import hashlib
 import io
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -22,6 +21,7 @@ import numpy as np
 from archive.base.bounded import bounded
 from archive.base.columns import distinct_values
 from archive.base.cores import meanwhile
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, ImpossibleError, in_file
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -46,9 +46,10 @@ from archive.rewrite.migrate.plan import TO_ORIGINAL, MigrationPlan, Target
 from archive.rewrite.migrate.records import MigratedRecords, handles_in_blobs, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from archive.base.columns import Ints
+    from archive.container.write import Member, Writable
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.tables import RangeTable
     from archive.formats.stale_methods import Cut
@@ -237,8 +238,6 @@ def migrate(
         if opened.recognised.kind in (FileKind.EXPORTED, FileKind.AOTI):
             raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)
-        data = opened.container.data
-        source_digest = meanwhile(partial(_digest, data), len(data))
         if target.is_original and MIGRATED in opened.records and not aside:
             raise ArchiveError(
                 f"what it was is kept in {MIGRATED}, and --no-aside drops that", in_python="aside=False"
@@ -246,14 +245,13 @@ def migrate(
         with _original(opened, None if dry_run else out, aside=aside) as original:
             origin = provenance(original)
             records = MigratedRecords(original, target, origin)
-            restored = original is not opened
-            planned = Migration(records.plan, origin, restored, len(data), source_digest())
+            planned = partial(Migration, records.plan, origin, original is not opened, opened.size)
             if dry_run:
-                return planned
+                return planned(digest_of(opened.container.data).hex())
             try:
                 records.refuse_losses(lossy=lossy)
             except ImpossibleError as refusal:
-                refusal.facts = planned
+                refusal.facts = planned(digest_of(opened.container.data).hex())
                 raise
             return _written(work, original, records, planned, aside=aside, keep=out is None)
 
@@ -284,29 +282,45 @@ def _original(opened: Archive, out: Sink | None, *, aside: bool) -> Iterator[Arc
 
 
 def _written(
-    work: Rewriting, original: Archive, made: MigratedRecords, planned: Migration, *, aside: bool, keep: bool
+    work: Rewriting,
+    original: Archive,
+    made: MigratedRecords,
+    planned: Callable[..., Migration],
+    *,
+    aside: bool,
+    keep: bool,
 ) -> Migration:
-    """Write the result, check it, and keep its bytes if they are asked for."""
+    """Write the result, check it, and keep its bytes if they are asked for.
+
+    Args:
+        planned: makes the facts, from the digest of the source and from what the plan doesn't have.
+    """
+    container, source = original.container, work.archive.container.data
     original_record, exact = None, not made.plan.is_needed
+    if made.plan.is_needed and aside:
+        original_record, exact = made.aside()  # keeps all cores busy
+    source_digest = meanwhile(partial(digest_of, source), len(source))
+    members: list[Member] = []
     if made.plan.is_needed:
-        if aside:
-            original_record, exact = made.aside()
-        members = ordered(
-            original.container.records, made.records, made.formats, made.release, original_record
-        )
-        write_archive(work.drafts[0], original.root, members)
-    else:
-        work.drafts[0].write(original.container.data)
+        members = ordered(container.records, made.records, made.formats, made.release, original_record)
+
+    def write(file: Writable) -> None:
+        if made.plan.is_needed:
+            write_archive(file, original.root, members)
+        else:
+            file.write(container.data)
+
+    digest = meanwhile(partial(_digest_of, write), len(source))
+    write(work.drafts[0])
     with work.reopened("the migrated archive", embedded=True) as migrated:
         data = migrated.container.data
-        digest = meanwhile(partial(_digest, data), len(data))
         if made.plan.is_needed:
             check_migrated(original, migrated, made.cuts)
         refused = refusals_as_before(migrated, original)
-        return replace(
-            planned,
+        return planned(
+            source_digest().hex(),
             out_size=len(data),
-            digest=digest(),
+            digest=digest().hex(),
             aside_size=len(original_record or b""),
             exact=exact,
             data=bytes(data) if keep else b"",
@@ -314,5 +328,17 @@ def _written(
         )
 
 
-def _digest(data: memoryview) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+class _Pieces(list[bytes | memoryview]):
+    """A target for writes that keeps what it is given."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Keep some bytes."""
+        self.append(data)
+        return len(data)
+
+
+def _digest_of(write: Callable[[Writable], None]) -> bytes:
+    """The digest of what is written, while it is written elsewhere, too."""
+    pieces = _Pieces()
+    write(pieces)
+    return digest_of(*pieces)

@@ -198,6 +198,18 @@ def test_what_is_needed_is_refused_with_its_place_and_nothing_is_written(
     assert same(loaded(out.read_bytes()), loaded(file.read_bytes()))
 
 
+def test_a_text_that_stays_counts_once_wherever_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "model.pt"
+    torch.save({"berenike.a": 0, "berenike.b": 0, "by": VALUE}, file)
+    words = [word for value in ("berenike", VALUE, "0") for word in ("--replace", f"{value}=x")]
+    done = run("redact", file, "-o", tmp_path / "out.pt", *words, "--partial", "--json")
+    (facts,) = json.loads(done.stdout)["files"]
+    assert sum(what.startswith("text berenike in data.pkl") for what in facts["left"]) == 2
+    assert (facts["sought"]["text"], facts["found"]) == (2, {"text": 1})
+    done = run("redact", file, "-o", tmp_path / "other.pt", *words, "--partial")
+    assert b"Removed 1 text; 1 of 2 texts left, in " in done.stdout
+
+
 def test_what_stands_elsewhere_than_in_the_pickle_is_left(tmp_path: Path) -> None:
     file, out = tmp_path / f"{VALUE}.pt", tmp_path / "out.pt"
     torch.save({"by": VALUE}, file)
