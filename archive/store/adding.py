@@ -10,6 +10,7 @@ import os
 import re
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,8 +31,8 @@ from archive.reader.halves.companions import companion_of as split_companion_of
 from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS, kind_in
 from archive.store.files import MOST_SHARED
-from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept
-from archive.store.plain import companion_of, recipe_of
+from archive.store.kept import MOST_TIME, CompanionParts, Given, KeptNotes, build_kept, difference
+from archive.store.plain import recipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,6 +76,7 @@ class MadeCompanion(NamedTuple):
         root: the folder of all records in the archive; "" where it is not known.
         serialization_id: of the archive; "" where it is not known.
         lines: digests of the lines of each code record, concatenated; none where it has no code.
+        facts: by which failures name the companion, where it was opened to make this.
     """
 
     companion: bytes
@@ -82,6 +84,7 @@ class MadeCompanion(NamedTuple):
     root: str
     serialization_id: str
     lines: Mapping[str, bytes] = MappingProxyType({})
+    facts: Facts | None = None
 
 
 def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
@@ -102,7 +105,7 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
     with opening.opened(file, allowance, SHRUNK_KINDS) as archive, in_file(archive.file):
         if data:
             _ = archive.records  # all of it is read and checked
-            return MadeCompanion(data, label, "", "")
+            return MadeCompanion(data, label, "", "", facts=facts_of(archive))
         companion = _companion_of(archive)
         lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
         root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
@@ -143,8 +146,8 @@ def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
         recipe = recipe_of(memoryview(made.companion), allowance)
         notes = KeptNotes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
         parts = CompanionParts.of(made.companion, notes, allowance)
-        if companion_of(memoryview(parts.plain), recipe, allowance) != made.companion:
-            raise ArchiveError("would not come back to the byte")
+    if made.facts is not None:
+        return NewCompanion(parts, notes, made.facts)
     with opening.open(made.companion, limits=limits, name=made.file) as archive:
         return NewCompanion(parts, notes, facts_of(archive))
 
@@ -228,13 +231,24 @@ def taken_prefix(prefix: int, owner: str) -> TakenError:
 # --- the base
 
 
-def kin_of(facts: Facts, entries: Iterable[StoreEntry]) -> Sequence[StoreEntry]:
-    """The companions that may resemble one, likeliest first: those of its top class, those added last."""
-    others = [entry for entry in entries if entry.archive_id != facts.archive_id and entry.depth < MOST_DEPTH]
-    others.sort(
-        key=lambda entry: (entry.facts.qualified_top == facts.qualified_top, entry.added, entry.depth)
-    )
-    return others[: -MOST_TRIED - 1 : -1]  # by what the index says of depths, which `smallest` looks up
+def kin_of(facts: Facts, entries: Mapping[str, StoreEntry]) -> Sequence[StoreEntry]:
+    """The companions that may resemble one, likeliest first: those of its top class, those added last.
+
+    Args:
+        entries: by archive id, those added last at the end. What they say of depths is the index's, and
+            `smallest` looks it up.
+    """
+    kin: list[StoreEntry] = []
+    others: list[StoreEntry] = []
+    for archive_id, entry in reversed([*entries.items()]):
+        if archive_id != facts.archive_id and entry.depth < MOST_DEPTH:
+            if entry.facts.qualified_top == facts.qualified_top:
+                kin.append(entry)
+            elif len(others) < MOST_TRIED:
+                others.append(entry)
+            if len(kin) == MOST_TRIED:
+                break
+    return [*kin, *others][:MOST_TRIED]
 
 
 def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
@@ -242,12 +256,15 @@ def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles)
     without_base = build_kept(parts, None)
     if len(parts.plain) > MOST_SHARED:
         return without_base
-    least = without_base
+    bases = []
     for entry in kin:
         try:
             base = files.base(entry.archive_id)
         except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` reports it
             continue
         if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
-            least = min(least, build_kept(parts, base), key=len)
-    return least if len(least) < WORTH * len(without_base) else without_base
+            bases.append(base)
+    if not bases:
+        return without_base
+    with_base = build_kept(parts, min(bases, key=partial(difference, parts)))
+    return with_base if len(with_base) < WORTH * len(without_base) else without_base

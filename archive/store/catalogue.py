@@ -47,24 +47,43 @@ class Catalogue:
         self._limits = limits
         self._lock = RLock()
         self._entries: Mapping[str, StoreEntry] | None = None
-        self._seen = 0
+        self._seen = self._left = 0  # the folder's time of change: when it was listed, and after our own
         self._unwritten = 0
         self._has_index = False
 
-    def entries(self, *, certain: bool = False) -> Mapping[str, StoreEntry]:
-        """All entries by archive id, as the files are now.
-
-        Args:
-            certain: list the files even if their folder's time of change says that they are the same.
-        """
+    def entries(self) -> Mapping[str, StoreEntry]:
+        """All entries by archive id, as the files are now."""
         with self._lock:
             changed = self._folder.changed()
             is_recent = changed != self._seen or time.time_ns() - changed < SETTLED
-            if self._entries is None or certain or is_recent:
-                self._entries = self._refreshed(self._entries)
-                self._seen = changed
-            self._keep_index()
-            return self._entries
+            return self._listed() if self._entries is None or is_recent else self._kept()
+
+    def known(self) -> Mapping[str, StoreEntry]:
+        """All entries by archive id, as the files were when they were listed last."""
+        with self._lock:
+            return self._listed() if self._entries is None else self._kept()
+
+    def while_locked(self, *, is_unchanged: bool) -> Mapping[str, StoreEntry]:
+        """All entries by archive id, as the files are now, while this process has the lock.
+
+        Args:
+            is_unchanged: whether nobody took the lock since this process had it last. Then the files are as
+                they were left, unless their folder's time says that somebody wrote into it without the lock.
+        """
+        with self._lock:
+            if self._entries is None or not is_unchanged:
+                return self._listed()
+            return self._kept() if self._folder.changed() in {self._seen, self._left} else self._listed()
+
+    def _listed(self) -> Mapping[str, StoreEntry]:
+        changed = self._folder.changed()
+        self._entries = self._refreshed(self._entries)
+        self._seen = changed
+        return self._kept()
+
+    def _kept(self) -> Mapping[str, StoreEntry]:
+        self._keep_index()
+        return self._entries or {}
 
     def _keep_index(self) -> None:
         """Write the index again if it has vanished; only once, if it cannot be written."""
@@ -97,7 +116,7 @@ class Catalogue:
                 self._unwritten += 1
         self.damaged = {key: old[key] for key in self.unread.keys() & old.keys()}
         self._unwritten -= len(self.damaged)  # their rows stay: they say which failures may be theirs
-        return known
+        return dict(sorted(known.items(), key=lambda item: (item[1].added, item[1].depth)))
 
     def _is_copy(self, entry: StoreEntry, signature: Signature) -> bool:
         """Whether a file of another time has the content that an entry is of: the store was copied."""
@@ -112,7 +131,10 @@ class Catalogue:
     def note(self, entry: StoreEntry) -> None:
         """Take note of a companion that was added just now."""
         with self._lock:
-            self._entries = {**(self._entries or {}), entry.archive_id: entry}
+            entries = dict(self._entries or {})
+            entries.pop(entry.archive_id, None)  # the last one added stands last
+            self._entries = entries | {entry.archive_id: entry}
+            self._left = self._folder.changed()
             self._unwritten += 1
 
     def forget(self) -> None:
@@ -122,13 +144,19 @@ class Catalogue:
             self._unwritten = 1
             self.write()
 
-    def write(self, *, at_least: int = 1) -> None:
-        """Write the index, if that many changes are not in it, and if the store can be written at all.
+    def write(self, *, every: int = 1) -> None:
+        """Write the index, if the store can be written at all.
 
-        Without, the next process reads these files again.
+        Without it, the next process reads the files.
+
+        Args:
+            every: write it only once it lacks this many changes, and a tenth of all entries.
         """
         with self._lock:
-            if self._entries is not None and self._unwritten >= at_least:
+            if self._entries is None:
+                return
+            share = len(self._entries) // 10 if every > 1 else 0
+            if self._unwritten >= max(every, share):
                 entries = {**self.damaged, **self._entries}
                 with suppress(OSError, ArchiveError):  # the latter of a link in its place, say
                     self._folder.write(self._folder.index, build_index(entries.values()))

@@ -102,8 +102,16 @@ class KeptFiles:
 
     def base(self, archive_id: str) -> Base:
         """A companion as the base of others."""
-        inflated = self.read(archive_id)
-        return Base(bytes.fromhex(archive_id), inflated.header.depth, inflated.body)
+        header = self.header(self._folder.kept_path(archive_id))
+        with self._lock:
+            body = self._recent.get(header.body)
+        return Base(bytes.fromhex(archive_id), header.depth, body or self.read(archive_id).body)
+
+    def remember(self, digest: bytes, body: bytes) -> None:
+        """Keep the body of a companion in memory: what is added next may have it as its base."""
+        if len(body) <= MOST_SHARED:
+            with self._lock:
+                self._recent.keep(digest, body, len(body))
 
     def _base_of(self, header: KeptHeader, path: Path) -> _File:
         """The base of a kept companion: another one, or the body of a removed one."""

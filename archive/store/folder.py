@@ -40,6 +40,8 @@ KEPT_NAME = re.compile(rf"({ID_TEXT.pattern}){re.escape(ENDING)}", re.IGNORECASE
 KNOWN_MARK = re.compile(rb"debug-archive store, version [0-9]{1,9}\n")
 MOST_SECONDS = 60.0
 """Seconds for which another process that changes the store is waited for by default."""
+TURN_BYTES = 16
+"""Bytes of the word that the last process to take the lock left in its file."""
 TOLD_AFTER, PAUSE = 1.0, 0.02
 """Seconds of waiting after which a line says so, and between two looks: most changes take less than that."""
 
@@ -120,6 +122,7 @@ class Folder:
         self.bases = self.path / BASES
         self.index = self.path / INDEX
         self._waiting = waiting or Waiting()
+        self._turn = b""
 
     def check(self) -> None:
         """Refuse a folder that isn't a store."""
@@ -245,15 +248,27 @@ class Folder:
         return OpenFolder(path.parent, is_root=path.parent == self.path)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Wait until no other process, and no other thread, changes the store; then keep them waiting."""
+    def locked(self) -> Iterator[bool]:
+        """Wait until no other process, and no other thread, changes the store; then keep them waiting.
+
+        Whoever takes the lock writes a new word into its file first.
+
+        Yields:
+            Whether nobody took the lock since this folder's last turn: its word is still there.
+        """
         path = self.path / LOCK
         with self._opened(path) as folder:
             handle = folder.open(LOCK, os.O_RDWR | os.O_CREAT | NO_LINK | getattr(os, "O_NONBLOCK", 0))
         try:
-            if fcntl is not None:
-                self._waiting.until(partial(_has_taken, handle), str(path))
-            yield
+            if fcntl is None:
+                yield False
+                return
+            self._waiting.until(partial(_has_taken, handle), str(path))
+            last, turn = self._turn, os.urandom(TURN_BYTES)
+            is_unchanged = os.read(handle, TURN_BYTES + 1) == last != b""
+            os.lseek(handle, 0, os.SEEK_SET)
+            self._turn = turn if os.write(handle, turn) == len(turn) else b""
+            yield is_unchanged
         finally:
             os.close(handle)
 

@@ -43,8 +43,8 @@ NEWLINE = b"\n"
 NOTHING = bytes(DIGEST_BYTES)
 MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
 """Bytes of notes, and seconds from 1970 to the year 10000, in which Python has no day."""
-STRONG, GOOD, MUCH = 19, 9, 1 << 22
-"""Levels of zstd, and the bytes from which on the second one is used."""
+STRONG, GOOD, QUICK, MUCH = 19, 9, 3, 1 << 22
+"""Levels of zstd: of what is kept, the same from ``MUCH`` bytes on, and of what chooses a base."""
 DENSE = 4
 """Companions with a base are taken to be compressed by this factor at least."""
 WIDEST = 27
@@ -152,6 +152,11 @@ def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
     header = HEADER.row(version, *ids, body, digest_of(parts.data), *sizes, checksum=0)
     checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(header)))
     return HEADER.pack(header._replace(checksum=checksum)) + frame
+
+
+def difference(parts: CompanionParts, base: Base) -> int:
+    """About how many bytes a companion takes with a base."""
+    return len(_compressed(parts.notes + parts.plain, base.body, QUICK))
 
 
 def read_header(data: memoryview) -> KeptHeader:
@@ -289,11 +294,11 @@ def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict | None:
     return zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if base else None
 
 
-def _compressed(body: bytes, base: bytes) -> bytes:
+def _compressed(body: bytes, base: bytes, level: int = STRONG) -> bytes:
     """A zstd frame whose window reaches over its dictionary."""
     window = min((len(body) + len(base)).bit_length(), WIDEST)
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        STRONG if len(body) <= MUCH else GOOD,
+        level if len(body) <= MUCH else min(level, GOOD),
         source_size=len(body),
         dict_size=len(base),
         window_log=max(window, zstandard.WINDOWLOG_MIN),

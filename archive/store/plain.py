@@ -31,11 +31,19 @@ Step = tuple[int, int]
 
 
 def recipe_of(companion: memoryview, allowance: Allowance) -> list[Step]:
-    """How a companion comes back from its plain form: codec and level of each section."""
+    """How a companion comes back from its plain form: codec and level of each section.
+
+    This is tried: each section is compressed again, and the companion written of what that gives.
+    """
     directory = read_directory(companion, allowance)
-    return [
-        (section.codec, _level(section.codec, *data)) for section, *data in _inflated(companion, directory)
-    ]
+    recipe, sections = [], []
+    for section, data, stored in _inflated(companion, directory):
+        level = _level(section.codec, data, stored)
+        recipe.append((section.codec, level))
+        sections.append(_with_data(section, Codec(section.codec), stored) if level else (section, stored))
+    if written(directory.layout, directory.archive_id, sections, directory.version) != companion:
+        raise ArchiveError("would not come back to the byte")
+    return recipe
 
 
 def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:

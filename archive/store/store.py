@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
@@ -190,26 +190,29 @@ class Store(Closing):
         """
         made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
-        key, entries = new.facts.archive_id, self._catalogue.entries()
+        key, known = new.facts.archive_id, self._catalogue.known()
         with suppress(ArchiveError, FileNotFoundError):  # what is kept cannot be read, or there is nothing
             new = with_lines(new, self._files.read(key), self.limits)
-        if key in entries and self._holds(key, new):
+        if key in known and key in (entries := self._catalogue.entries()) and self._holds(key, new):
             return Addition(entries[key], "same")
-        data = smallest(new.parts, kin_of(new.facts, entries.values()), self._files)
-        with self._changing() as entries:
+        data = smallest(new.parts, kin_of(new.facts, known), self._files)
+        with self.folder.locked() as is_unchanged:
+            entries = self._catalogue.while_locked(is_unchanged=is_unchanged)
             is_same = self._holds(key, new, others=replace)
             if is_same and key in entries:
                 return Addition(entries[key], "same")
             check_prefix(new.facts, entries)
             path = self.folder.kept_path(key)
-            if not self._files.has_bases(read_header(memoryview(data)), path):
+            if not is_unchanged and not self._files.has_bases(read_header(memoryview(data)), path):
                 data = build_kept(new.parts, None)
             set_aside(self.folder, self._files, key)
             was_there = self.folder.exists(path)  # be it a file that cannot be read
             signature = self.folder.write(path, data)
-            entry = StoreEntry.of(new.facts, new.notes, read_header(memoryview(data)), signature)
+            header = read_header(memoryview(data))
+            entry = StoreEntry.of(new.facts, new.notes, header, signature)
             self._catalogue.note(entry)
-        self._catalogue.write(at_least=UNWRITTEN)
+        self._files.remember(header.body, new.parts.notes + new.parts.plain)
+        self._catalogue.write(every=UNWRITTEN)
         return Addition(entry, "replaced" if was_there else "added")
 
     def _holds(self, archive_id: str, new: NewCompanion, *, others: bool = True) -> bool:
@@ -256,10 +259,10 @@ class Store(Closing):
     def remove(self, archive_id: str) -> None:
         """Remove a companion; others that need it as a base stay whole."""
         self._checked_id(archive_id)
-        with self._changing():
+        with self.folder.locked():
             set_aside(self.folder, self._files, archive_id)
             self.folder.remove(self.folder.kept_path(archive_id))
-        self._catalogue.write(at_least=UNWRITTEN)
+        self._catalogue.write(every=UNWRITTEN)
 
     def gc(self) -> Cleaned:
         """Remove what killed processes left and what no companion needs; keep kin by one another."""
@@ -267,8 +270,8 @@ class Store(Closing):
         if errors:
             why = f"`store check` finds errors, so nothing is removed: {errors[0]}"
             raise ArchiveError(why, file=self.file)
-        with self._changing() as entries:
-            cleaned = clean(self.folder, entries, self._files)
+        with self.folder.locked():
+            cleaned = clean(self.folder, self._catalogue.while_locked(is_unchanged=False), self._files)
         self._catalogue.entries()
         self._catalogue.write()
         return cleaned
@@ -287,9 +290,3 @@ class Store(Closing):
             yield diagnostic
         if is_wrong:
             self._catalogue.forget()
-
-    @contextmanager
-    def _changing(self) -> Iterator[Mapping[str, StoreEntry]]:
-        """The entries while the store is locked."""
-        with self.folder.locked():
-            yield self._catalogue.entries(certain=True)

@@ -194,12 +194,14 @@ def _smaller(
     entry: StoreEntry, entries: Mapping[str, StoreEntry], files: KeptFiles, joined: set[str]
 ) -> bytes:
     """A companion's file with one of its kin as base, preferably a joined one; empty if it has no frame."""
-    kin = [other for other in entries.values() if other.facts.qualified_top == entry.facts.qualified_top]
+    kin = {
+        key: other for key, other in entries.items() if other.facts.qualified_top == entry.facts.qualified_top
+    }
     inflated = files.read(entry.archive_id)
     if inflated.data is None:
         return b""
     parts = CompanionParts(inflated.data, inflated.body[: inflated.header.notes], bytes(inflated.plain))
-    data = smallest(parts, kin_of(entry.facts, [other for other in kin if other.archive_id in joined]), files)
+    data = smallest(parts, kin_of(entry.facts, {key: kin[key] for key in kin if key in joined}), files)
     if read_header(memoryview(data)).depth:
         return data
     return smallest(parts, kin_of(entry.facts, kin), files)

@@ -8,7 +8,12 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from archive.base.errors import ArchiveError
+from archive.store import folder
 from archive.store.adding import TakenError, smallest
 from archive.store.kept import read_header
 from archive.store.store import Store
@@ -147,3 +152,39 @@ def test_a_base_that_gc_moves_meanwhile_is_not_built_upon(tmp_path: Path) -> Non
     again = Store.open(store.file)
     assert [entry.depth for entry in again.entries()] == [1, 0, 0]
     assert [again.companion(id_of(number)) for number in range(3)] == [kin(number) for number in range(3)]
+
+
+@given(turns=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=12))
+@settings(max_examples=25)
+def test_stores_that_change_one_folder_in_turn_see_each_other(
+    turns: list[tuple[int, int, bool]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("shared") / "store"
+    stores = [Store.open(path, create=True) for _ in range(3)]
+    kept: set[int] = set()
+    for who, number, removes in turns:
+        if removes and number in kept:
+            stores[who].remove(id_of(number))
+            kept.remove(number)
+        else:
+            assert stores[who].add(kin(number)).outcome == ("same" if number in kept else "added")
+            kept.add(number)
+            with pytest.raises(TakenError):
+                stores[who - 1].add(kin(90, prefix=LEAST_PREFIX + number))
+    assert {entry.archive_id for entry in Store.open(path).entries()} == {*map(id_of, kept)}
+    assert not [found for found in stores[0].check() if found.severity == "error"]
+
+
+def test_adding_many_lists_the_folder_once(tmp_path: Path) -> None:
+    with (
+        Store.open(tmp_path / "store", create=True) as store,
+        mock.patch.object(folder, "_names_in", wraps=folder._names_in) as listed,
+    ):
+        for number in range(20):
+            store.add(kin(number))
+        assert listed.call_count == 2  # before the first turn, and in it: others might have had one
+        Store.open(store.file).add(kin(20))
+        listed.reset_mock()
+        store.add(kin(21))
+        assert listed.call_count == 1
+    assert len(Store.open(store.file).entries()) == 22
