@@ -36,8 +36,8 @@ from archive.effects.placeholders import LEFT_OUT
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
-from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

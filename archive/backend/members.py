@@ -20,7 +20,6 @@ from archive.effects.placeholders import FIXED, UNSET, Plain, Sealed, seal
 from archive.effects.places import item_or_unset, own
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     Constant,
@@ -33,6 +32,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import guarded, parts_of, places, source_of
 from archive.formats.effects.source_text import guard_text, source_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -25,7 +25,6 @@ from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
 from archive.effects.places import BASES, base_of, is_container, items_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -42,6 +41,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import is_under_argument, reads
 from archive.formats.effects.source_text import source_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

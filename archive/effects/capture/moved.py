@@ -18,7 +18,6 @@ from archive.effects.capture.table.call import Snapshot
 from archive.effects.errors import CaptureError
 from archive.effects.places import base_of, is_container, items_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     Constant,
@@ -32,6 +31,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import is_under_argument, parts_of
 from archive.formats.effects.source_text import source_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,6 @@ from archive.effects.replay.changes import set_item
 from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
 from archive.formats.effects.containers import BASES, PAIRED, contents, head
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -33,6 +32,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.parts import is_under_argument, reads, root_of
 from archive.formats.effects.rows import FactNumbers
 from archive.formats.effects.source_text import source_text, value_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -32,7 +32,6 @@ from archive.formats.effects.containers import head
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import LOG, PRINT, WARN
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -50,7 +49,8 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import is_under_argument, reads, root_of
-from archive.formats.effects.source_text import HANDLE
+from archive.formats.effects.source_text import EMPTY_LITERALS
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,11 +127,9 @@ CALLS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None
 
 # --- interpreter
 
-OWN_CLASSES: dict[str, Callable[[], Any]] = {
-    "builtins:list": list,
-    "builtins:dict": dict,
-    HANDLE: lambda: object.__new__(RemovableHandle),
-}
+OWN_CLASSES: dict[str, Callable[[], Any]] = dict(
+    zip(EMPTY_LITERALS, (list, dict, lambda: object.__new__(RemovableHandle)), strict=True)
+)
 """Classes that an effect ``new`` may make without permission."""
 
 

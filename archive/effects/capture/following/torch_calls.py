@@ -38,8 +38,8 @@ from archive.effects.capture.proxies.list_functions import detached_list
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.errors import ITEM_CHANGED
 from archive.effects.looking import WITHOUT_MODES
-from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import Op
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
