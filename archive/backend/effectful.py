@@ -30,8 +30,8 @@ from archive.backend.lower.wrappers import (
     EFFECTS_TENSORS,
 )
 from archive.backend.members import Members, ModuleMember
-from archive.base.errors import ArchiveError, shown
-from archive.effects.errors import LoweringError, StateError
+from archive.base.errors import ArchiveError, LoweringError, shown
+from archive.effects.errors import StateError
 from archive.effects.placeholders import LEFT_OUT
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared

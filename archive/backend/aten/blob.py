@@ -27,8 +27,7 @@ from archive.backend.aten.constants import (
 from archive.backend.aten.operators import arity, supported
 from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, MachineProgram
 from archive.backend.errors import NO_HANDLE
-from archive.base.errors import ArchiveError, shown
-from archive.effects.errors import LoweringError
+from archive.base.errors import ArchiveError, LoweringError, shown
 from archive.formats.blob_programs import (
     INSTRUCTION,
     LONGEST_PROGRAM,

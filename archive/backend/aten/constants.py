@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.base.errors import shown
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -30,7 +30,7 @@ from archive.backend.aten.constants import HeldAt, HeldList, TensorAt, packed
 from archive.backend.aten.operators import operator_name, supported
 from archive.backend.errors import NO_HANDLE
 from archive.backend.graph.attributes import READ, WRITE, is_object
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

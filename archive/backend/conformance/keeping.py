@@ -22,13 +22,12 @@ import torch.jit.mobile
 
 from archive.backend.conformance.failing import raised
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import FIRST_HANDLE, differences, fresh
+from archive.backend.conformance.subject import ENDINGS, FIRST_HANDLE, differences, fresh
 from archive.backend.delegate import Delegate
 from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.saving import lowered_archive
 from archive.backend.registry import Backend, find_backend, register_backend
-from archive.base.errors import ArchiveError
-from archive.effects.errors import LoweringError
+from archive.base.errors import ArchiveError, LoweringError
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ class _Pair(torch.nn.Module):  # type: ignore[misc]
 def reproducible(subject: Subject) -> Said:
     """Check that a model gives the same bytes twice, and that one recorder serves several modules."""
     again = subject.lower(DebugHandles(FIRST_HANDLE))
-    for ending, lite in subject.endings.items():
+    for ending, lite in ENDINGS.items():
         first, second = subject.archives[ending], lowered_archive(again, lite=lite)
         if first != second:
             yield Differs(f"{ending}: the same bytes when lowered again", _first_difference(first, second))
@@ -231,7 +230,7 @@ def reproducible(subject: Subject) -> Said:
     if len(recorder.operations) != 2 * len(given):
         count = len(recorder.operations) - len(given)
         yield Differs(f"{len(given)} handles more when lowered again", str(count))
-    for ending, lite in subject.endings.items():
+    for ending, lite in ENDINGS.items():
         with open_archive(subject.archives[ending], name=ending) as opened:
             asked = len([handle for handle in given if handle in opened.handles])
         with open_archive(lowered_archive(both, lite=lite), name=f"both{ending}") as opened:

@@ -22,18 +22,20 @@ from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import lowered_archive
-from archive.backend.registry import Backend, Link
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from archive.backend.graph.graphs import Graph, Operation
+    from archive.backend.registry import Backend
     from archive.debuginfo.profiles.timeline import Recording
 
 # --- subject
 
+ENDINGS = {".pt": False, ".ptl": True}
+"""The endings of archives; whether each is for the lite interpreter."""
 FIRST_HANDLE = 1000
 """The first handle to give out: a backend that counts from 0 by itself does not reach it by chance."""
 
@@ -91,11 +93,6 @@ class Subject:
         given = {self.method: {}} if self.spec is None else self.spec
         return {method: dict(options) or {"": ""} for method, options in given.items()}
 
-    @property
-    def endings(self) -> Mapping[str, bool]:
-        """The endings of archives that the link supports; whether each is for the lite interpreter."""
-        return {".pt": False} if self.backend.link is Link.CLASS else {".pt": False, ".ptl": True}
-
     @cached_property
     def module(self) -> torch.nn.Module:
         """The model, as a module that runs."""
@@ -116,9 +113,7 @@ class Subject:
     @cached_property
     def archives(self) -> Mapping[str, bytes]:
         """The archives of the lowered model, by their endings."""
-        return {
-            ending: lowered_archive(self.lowered.module, lite=lite) for ending, lite in self.endings.items()
-        }
+        return {ending: lowered_archive(self.lowered.module, lite=lite) for ending, lite in ENDINGS.items()}
 
     @cached_property
     def graphs(self) -> Mapping[str, Graph]:

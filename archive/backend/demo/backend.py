@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from archive.backend.demo.runtime import CompilerDemo
 from archive.backend.lower.codegen import compile_error
 from archive.backend.registry import Backend, Link
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 from archive.formats.lowered import HANDLE_MARK
 
 if TYPE_CHECKING:

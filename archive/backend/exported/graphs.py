@@ -24,7 +24,7 @@ from archive.backend.exported.traces import Sites
 from archive.backend.graph.graphs import Block, Graph, Operation, elements
 from archive.backend.graph.placing import Placing
 from archive.backend.lower.codegen import compile_error
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from archive.backend.exported.graphs import GraphBuilder
 from archive.backend.exported.signature import checks_of, parameters_of, result_of, schema_of
 from archive.backend.exported.traces import module_stack
 from archive.backend.registry import Original
+from archive.base.errors import LoweringError
 from archive.debuginfo.sites import torchscript_name
-from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

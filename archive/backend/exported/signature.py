@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from archive.backend.lower import codegen
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,9 @@ from archive.backend.graph.graphs import Block, Graph, Operation, StackCall
 from archive.backend.graph.nodes import Graphs
 from archive.backend.graph.objects import HeldObject, OwnObjects, attribute_of, class_of
 from archive.backend.pytorch import shown
+from archive.base.errors import LoweringError
 from archive.debuginfo.model import SourceRange
 from archive.debuginfo.sites import GENERATED_FILE, SELF
-from archive.effects.errors import LoweringError
 from archive.formats.mangling import MANGLED
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from archive.backend.graph.aliasing import Sharing, changes
 from archive.backend.graph.attributes import ENTER, EXIT, OBJECT_TYPE, OWN_TYPE, READ, WRITE, is_object
 from archive.backend.graph.graphs import UNPACKING, elements
 from archive.backend.lower.codegen import literal, tuple_literal
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

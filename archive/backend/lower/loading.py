@@ -27,8 +27,8 @@ import torch.jit.mobile
 from archive.backend.graph.inlining import unmangled
 from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.pytorch import shown
+from archive.base.errors import LoweringError
 from archive.container.write import member_from, new_member, write_archive
-from archive.effects.errors import LoweringError
 from archive.formats.record_kinds import DATA, range_records_of
 from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
 from archive.pickles.ops import ValueKind

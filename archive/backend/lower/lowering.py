@@ -65,10 +65,10 @@ from archive.backend.lower.wrappers import (
 )
 from archive.backend.registry import Original, find_backend
 from archive.backend.trial import try_lowered
+from archive.base.errors import LoweringError
 from archive.base.json_text import without_collecting
 from archive.effects.capture.entries import MOST_ENTRIES
 from archive.effects.capturing import untried as captured_untried
-from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

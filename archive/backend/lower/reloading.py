@@ -23,10 +23,9 @@ from archive.backend.lower.handles import shown_range
 from archive.backend.lower.relocate import Attachment, show_calls
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
 from archive.backend.pytorch import message_of
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LoweringError
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
-from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import DELEGATED, code_of
 from archive.normalform.builder import FormBuilder

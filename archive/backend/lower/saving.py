@@ -35,12 +35,11 @@ from archive.backend.lower.loading import check_loading
 from archive.backend.lower.relocate import Attachment
 from archive.backend.lower.wrappers import EFFECTS_STATE
 from archive.backend.pytorch import temporary_archive
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, LoweringError, one_line
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import NO_TAG
-from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import WOULD_CHANGE, counts
 from archive.formats.effects import EFFECTS

@@ -18,8 +18,8 @@ from torch.nn.utils import parametrize
 
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.codegen import CHANGES_STATE
+from archive.base.errors import LoweringError
 from archive.base.source_files import is_pytorchs
-from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
