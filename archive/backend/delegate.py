@@ -172,11 +172,7 @@ class Delegate:
         return tuple(results) if is_tuple else results[0]
 
     def _check(self, method: str, arguments: Mapping[str, object]) -> None:
-        """Check the arguments of a method that has a check.
-
-        Raises:
-            BackendError: they are not like those that the program was exported with.
-        """
+        """Check the arguments of a method that has a check."""
         check = codegen.CHECK_PREFIX + method
         if self._module._has_method(check):
             try:
@@ -264,11 +260,7 @@ class Delegate:
 
 
 def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
-    """A lowered module in a module, with its path, which is not needed if there is only one.
-
-    Raises:
-        LoweringError: there is no lowered module of this path, or there are several and no path is given.
-    """
+    """A lowered module in a module, with its path, which is not needed if there is only one."""
     parts = lowered_parts(module._c)
     if part is None and len(parts) == 1:
         (part,) = parts

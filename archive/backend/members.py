@@ -94,13 +94,7 @@ class ModuleMember(NamedTuple):
 def members_of(
     module: torch.nn.Module, state: Collection[Source], graphs: torch.nn.Module
 ) -> tuple[list[ModuleMember], list[torch.Tensor]]:
-    """The members of a module, and their tensors.
-
-    Args:
-        module: an eager module.
-        state: the places in its state; the state has their tensors.
-        graphs: the captured graphs, with the tensors that they read.
-    """
+    """The members of a module, and their tensors."""
     in_graphs = {
         tensor.data_ptr()
         for tensor in (*graphs.parameters(), *graphs.buffers())
@@ -195,10 +189,7 @@ class Members:
         root: the module's object in the state; it gets the members that the graph holds, and is sealed: what
             no call would notice cannot be set in it, nor in the objects in it.
         rows: the members; none where the archive has none.
-        tensors: by the numbers of rows.
         own: finds the graph's own tensor for one with the same memory; None if it has none.
-        table: the effects, with the state.
-        file: names the archive in errors.
     """
 
     def __init__(
@@ -359,11 +350,7 @@ class Members:
     # --- as torch.nn.Module ------------------------------------------------------------------------------
 
     def refuse_own(self, method: str) -> None:
-        """Refuse a method that one of the model's classes has of its own.
-
-        Raises:
-            StateError: one does; or the archive has no members.
-        """
+        """Refuse a method that one of the model's classes has of its own."""
         if not self._rows:
             raise StateError(f"{method}: the archive does not list the members of its module; lower it again")
         for row in self._rows:
@@ -372,11 +359,7 @@ class Members:
                 raise StateError(f"{method}: the class of {place} does it in its own way")
 
     def train(self, mode: bool) -> None:  # noqa: FBT001
-        """Set the mode of all modules.
-
-        Raises:
-            StateError: no captured call is for this mode; all are as before.
-        """
+        """Set the mode of all modules."""
         self.refuse_own("train")
         before = {path: holder.__dict__.get(TRAINING, UNSET) for path, holder in self._objects.items()}
         for holder in self._objects.values():
@@ -407,11 +390,7 @@ class Members:
         return None
 
     def parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Parameters by their paths, each once, in the order of ``named_parameters``.
-
-        Raises:
-            StateError: a parameter isn't an ordinary tensor.
-        """
+        """Parameters by their paths, each once, in the order of ``named_parameters``."""
         met = set[int]()
         for path, kind, tensor in self._tensors(twice=False):
             if kind == PARAMETER and id(tensor) not in met:
@@ -431,11 +410,7 @@ class Members:
         return ((path, version) for path, _, version in self._modules(twice=True))
 
     def _tensors(self, *, twice: bool) -> Iterator[tuple[str, str, torch.Tensor]]:
-        """Path, kind and tensor of parameters and buffers.
-
-        Raises:
-            StateError: one is not kept as a dense tensor.
-        """
+        """Path, kind and tensor of parameters and buffers."""
         for path, first, _ in self._modules(twice=twice):
             holder = self._objects[first]
             rows = [row for row in self._parts[first] if row.kind in (PARAMETER, BUFFER, TRANSIENT)]
@@ -448,11 +423,7 @@ class Members:
                     yield f"{path}.{name}" if path else name, kinds[name], tensor
 
     def _modules(self, *, twice: bool) -> Iterator[tuple[str, str, int]]:
-        """Modules in the order of ``named_modules``: path, path at which it was met first, version.
-
-        Raises:
-            StateError: modules are in themselves.
-        """
+        """Modules in the order of ``named_modules``: path, path at which it was met first, version."""
         waiting, count = [("", "", self._rows[0].number)], 0
         while waiting:
             path, first, version = waiting.pop()

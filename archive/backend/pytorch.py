@@ -25,13 +25,6 @@ def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> 
     """The archive of a module as PyTorch writes it, in the folder for temporary files.
 
     In memory, it would take twice the model's size.
-
-    Args:
-        module: the module.
-        lite: write it for the lite interpreter.
-
-    Raises:
-        RuntimeError: PyTorch cannot write it.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / NAME

@@ -72,27 +72,14 @@ def capture_entries(
 
 @dataclass(frozen=True, slots=True)
 class Untried:
-    """A capture that was not tried yet.
-
-    Attributes:
-        found: the entries.
-        capture: what a trial needs to know.
-        seconds: how long the capture took.
-    """
+    """A capture that was not tried yet."""
 
     found: Found
     capture: Capture
     seconds: float
 
     def tried(self, *, stacklevel: int = 3) -> Found:
-        """Try it.
-
-        Args:
-            stacklevel: whose line a warning names, as for ``warnings.warn``.
-
-        Raises:
-            CaptureError: it behaves differently from the module.
-        """
+        """Try it."""
         try:
             try_out(self.capture, self.seconds)
         except UntriedError as error:
@@ -106,14 +93,9 @@ class Untried:
 
         Args:
             also: the other trial; it returns plain data, as in JSON.
-            stacklevel: whose line a warning names.
 
         Returns:
             What ``also`` returns, and how many of the first calls the module made: none if that is not known.
-
-        Raises:
-            CaptureError: the capture behaves differently from the module.
-            UntriedError: the other trial cannot be made.
         """
         try:
             return try_out(self.capture, self.seconds, also)
@@ -130,12 +112,7 @@ def untried(
     *,
     lasting: bool = False,
 ) -> Untried:
-    """Capture a method as ``capture_entries`` does, and leave the trial to the caller.
-
-    Raises:
-        CaptureError: the method cannot be captured.
-        ValueError: there is no call, or no entry is allowed.
-    """
+    """Capture a method as ``capture_entries`` does, and leave the trial to the caller."""
     if not calls or most < 1:
         raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
     before = clock()

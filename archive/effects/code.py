@@ -57,13 +57,7 @@ def head_of(qualname: str) -> str:
 
 
 def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[str, Any]] | None:  # noqa: ANN401
-    """The code of a function, and its globals; None if no such function exists.
-
-    Args:
-        head: the function, class or Python module that the code is in.
-        qualname: of the function.
-        digest: of its code.
-    """
+    """The code of a function, and its globals; None if no such function exists."""
     for function in _functions_of(head):
         for code in codes_in(function.__code__):
             if code.co_qualname == qualname and digest_of(code) == digest:

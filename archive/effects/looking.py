@@ -65,33 +65,21 @@ def is_tensor(value: Any) -> bool:  # noqa: ANN401
 
 
 def checked_tensor(value: Any) -> Any:  # noqa: ANN401
-    """A value that is a tensor.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """A value that is a tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"expected a tensor, found a {type(value).__name__}")
     return value
 
 
 def checked_int(value: object) -> int:
-    """A value that is an int of Python's own class.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """A value that is an int of Python's own class."""
     if type(value) is not int:
         raise TypeError(f"expected an int, found a {type(value).__name__}")
     return value
 
 
 def check_shown(*values: object) -> None:
-    """Refuse values whose text comes from a class that somebody wrote: such a class may run any code.
-
-    Raises:
-        StateError: a value, or a part of one, is of such a class.
-    """
+    """Refuse values whose text comes from a class that somebody wrote: such a class may run any code."""
     waiting, seen = list(values), set()
     while waiting:
         value = waiting.pop()
@@ -108,11 +96,7 @@ def check_shown(*values: object) -> None:
 
 
 def plain_text(value: Any) -> str:  # noqa: ANN401
-    """The text of an immutable value.
-
-    Raises:
-        TypeError: the value's class is written in Python, so making its text may run any code.
-    """
+    """The text of an immutable value."""
     if isinstance(value, tuple) or is_container(value):
         check_shown(value)
     elif type(value).__flags__ & places.HEAP_TYPE:
@@ -179,11 +163,7 @@ def setting(name: object) -> object:
 
 
 def number(value: Any) -> Any:  # noqa: ANN401
-    """A number in a computed expression.
-
-    Raises:
-        TypeError: it isn't a number, or is an int of more than 4096 bits, which would take too long.
-    """
+    """A number in a computed expression."""
     kind = type(value)
     if kind is int:
         if value.bit_length() > MOST_COMPUTED_BITS:
@@ -238,13 +218,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
 
 
 def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401 (one a kind)
-    """Whether a guard holds, as a function of its subject, and of another one if it names one.
-
-    Args:
-        look: of the guard.
-        value: of the guard, if that is a constant.
-        key: of the guard.
-    """
+    """Whether a guard holds, as a function of its subject, and of another one if it names one."""
     if look in (Look.SAME, Look.APART):
         return apart if look is Look.APART else operator.is_
     if look is Look.TYPE and value == "tensor":

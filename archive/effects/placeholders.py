@@ -21,7 +21,6 @@ class Sealed(NamedTuple):
     """What may be set in an object.
 
     Attributes:
-        place: of the object, as text: ``self.encoder``.
         settable: attributes that captured calls read or set.
         fixed: attributes that the lowered graph holds fixed.
         known: all attributes of the object when it was lowered; None if unknown.
@@ -121,11 +120,7 @@ def seal(holder: Plain, sealed: Sealed) -> None:
 
 
 def _check(holder: Plain, name: str) -> None:
-    """Refuse an attribute that may not be set or deleted.
-
-    Raises:
-        StateError: setting it would not change what calls do.
-    """
+    """Refuse an attribute that may not be set or deleted."""
     sealed: Any = object.__getattribute__(holder, "_Plain__sealed")
     problem = sealed.problem(name) if sealed is not None else ""
     if problem:
@@ -133,11 +128,7 @@ def _check(holder: Plain, name: str) -> None:
 
 
 def _check_item(holder: Plain, key: object) -> None:
-    """Refuse a new item.
-
-    Raises:
-        StateError: no call would look at it.
-    """
+    """Refuse a new item."""
     sealed: Any = object.__getattribute__(holder, "_Plain__sealed")
     if sealed is not None and key not in items_of_plain(holder):
         raise StateError(f"{sealed.place}[{key!r}]{FIXED}")

@@ -119,11 +119,7 @@ def _is_called_in_c(kind: type) -> bool:
 
 
 def checked_data(value: Any) -> Any:  # noqa: ANN401
-    """A value that isn't code.
-
-    Raises:
-        StateError: it is code, which needs a name of its own and permission for that.
-    """
+    """A value that isn't code."""
     if is_code(value):
         raise StateError(f"expected data, found code: a {type(value).__name__}")
     return value
@@ -133,11 +129,7 @@ def checked_data(value: Any) -> Any:  # noqa: ANN401
 
 
 def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
-    """The value of an attribute.
-
-    Raises:
-        StateError: the object has no such attribute that is data.
-    """
+    """The value of an attribute."""
     value = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
     if value is UNSET:
         raise StateError(f"a {type(holder).__name__} has no attribute {name!r} that is data of its own")
@@ -214,11 +206,7 @@ def _is_of_class(raw: object) -> bool:
 
 
 def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
-    """Set an attribute, bypassing the class's own ``__setattr__``.
-
-    Raises:
-        StateError: the class has a method, a property or the like by that name.
-    """
+    """Set an attribute, bypassing the class's own ``__setattr__``."""
     check_settable(target, name)
     if type(target) is Plain:
         target.__dict__[name] = value
@@ -245,21 +233,13 @@ def is_ordinary(held: dict[str, Any], name: str, value: object) -> bool:
 
 
 def set_new(target: Any, name: str, value: object) -> None:  # noqa: ANN401
-    """Set an attribute of a new object, which may be of a frozen dataclass or a module without its dicts.
-
-    Raises:
-        StateError: the class has a method, a property or the like by that name.
-    """
+    """Set an attribute of a new object, which may be of a frozen dataclass or a module without its dicts."""
     check_settable(target, name)
     object.__setattr__(target, name, value)
 
 
 def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
-    """Delete an attribute.
-
-    Raises:
-        StateError: the object has none of its own.
-    """
+    """Delete an attribute."""
     if type(target) is Plain:
         if target.__dict__.pop(name, UNSET) is UNSET:
             raise StateError(f"a Plain has no attribute {name!r}")
@@ -277,10 +257,6 @@ def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
     """Refuse an attribute that is not data.
 
     A hook handle is not data: removing the hook calls code stored in the handle.
-
-    Raises:
-        StateError: its class has a method, a property or the like by that name; or it is a Python module,
-            or an object of Python's library.
     """
     if type(target) is Plain and name not in METHODS:
         return
@@ -297,11 +273,7 @@ def _class_name(target: object) -> str:
 
 
 def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = True) -> None:  # noqa: ANN401
-    """Register a buffer of a module; where its class is not here, set the attribute.
-
-    Raises:
-        StateError: its class has a method, a property or the like by that name.
-    """
+    """Register a buffer of a module; where its class is not here, set the attribute."""
     if isinstance(target, torch.nn.Module):
         check_settable(target, name)
         torch.nn.Module.register_buffer(target, name, value, persistent=persistent)
@@ -313,12 +285,7 @@ def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = Tr
 
 
 def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
-    """The item of a container, by the method of Python's own class. A ``defaultdict`` creates none.
-
-    Raises:
-        LookupError: it has no such item.
-        StateError: the holder isn't a container.
-    """
+    """The item of a container, by the method of Python's own class. A ``defaultdict`` creates none."""
     if type(holder) is Plain:
         return holder[key]
     if isinstance(holder, dict):
@@ -335,11 +302,7 @@ def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
 
 
 def parameter_name(key: object) -> str:
-    """The key of a ``torch.nn.ParameterDict``, which is the name of an attribute.
-
-    Raises:
-        StateError: it isn't a text, or not the name of a place.
-    """
+    """The key of a ``torch.nn.ParameterDict``, which is the name of an attribute."""
     if type(key) is not str:
         raise StateError(f"expected the name of a parameter, found a {type(key).__name__}")
     try:
@@ -350,11 +313,7 @@ def parameter_name(key: object) -> str:
 
 
 def base(holder: object) -> Any:  # noqa: ANN401
-    """The container of Python or PyTorch that an object is, or that its class derives from.
-
-    Raises:
-        StateError: it isn't a container.
-    """
+    """The container of Python or PyTorch that an object is, or that its class derives from."""
     cls = base_of(type(holder))
     if cls in BASES:
         return cls
@@ -373,27 +332,15 @@ def item_or_unset(holder: Any, key: Any) -> Any:  # noqa: ANN401
 
 
 def length(holder: Any) -> int:  # noqa: ANN401
-    """The length of a container or tensor, bypassing its class's own ``__len__``.
-
-    Raises:
-        StateError: it is neither.
-    """
+    """The length of a container or tensor, bypassing its class's own ``__len__``."""
     return len(holder) if isinstance(holder, torch.Tensor) else int(base(holder).__len__(holder))
 
 
 def items(holder: Any) -> list[Any]:  # noqa: ANN401
-    """The items of a container, the keys of a dict, bypassing a class's own ``__iter__``.
-
-    Raises:
-        StateError: it isn't a container.
-    """
+    """The items of a container, the keys of a dict, bypassing a class's own ``__iter__``."""
     return list(base(holder).__iter__(holder))
 
 
 def has(holder: Any, key: Any) -> bool:  # noqa: ANN401
-    """Whether a container has an item, or a dict a key, bypassing a class's own ``__contains__``.
-
-    Raises:
-        StateError: it isn't a container.
-    """
+    """Whether a container has an item, or a dict a key, bypassing a class's own ``__contains__``."""
     return bool(base(holder).__contains__(holder, key))

@@ -45,13 +45,7 @@ INTERPRETERS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
 
 @dataclass(slots=True)
 class Elsewhere:
-    """The answer of another process.
-
-    Attributes:
-        results: the results by the way in which the model was run.
-        errors: the errors by the way that failed.
-        reasons: why something could not be tried.
-    """
+    """The answer of another process."""
 
     results: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)

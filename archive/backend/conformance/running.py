@@ -153,7 +153,6 @@ class _Own(NamedTuple):
     """The model's own operations.
 
     Attributes:
-        kinds: their kinds.
         lost: the kinds of those without a source range.
         places: the source ranges of operations and calls, as :func:`_key` gives them.
     """

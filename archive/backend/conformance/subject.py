@@ -42,13 +42,7 @@ FIRST_HANDLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A lowered module.
-
-    Attributes:
-        module: the module.
-        operations: its operations by debug handle.
-        recorder: the object that gave out the handles.
-    """
+    """A lowered module."""
 
     module: Any
     operations: Mapping[int, Operation]
@@ -57,22 +51,7 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Subject:
-    """A backend, and a model to try rules with. Lowering and saving are done once, when first needed.
-
-    Attributes:
-        backend: the backend.
-        model: the model, or an exported program of it.
-        good: arguments that it takes.
-        bad: arguments that it fails with, by a part of the source line that errors should lead to.
-        method: the method that is run.
-        spec: the compile spec; None for the method without options.
-        unsupported: models that cannot be lowered, by a part of the source line that errors should show.
-        unavailable: returns a context in which the backend is not available.
-        tolerance: relative and absolute tolerance of results; None for PyTorch's own.
-        elsewhere: whether to start a new process.
-        available: whether the backend should be available here.
-        gradients: whether the backend should record gradients.
-    """
+    """A backend, and a model to try rules with. Lowering and saving are done once, when first needed."""
 
     backend: Backend
     model: torch.nn.Module | torch.export.ExportedProgram
@@ -140,12 +119,8 @@ class Subject:
         """Call a function without gradients, with the same random numbers each time.
 
         Args:
-            run: the function.
             inputs: its arguments, which are copied; by default the good inputs.
             within: a context to call it in.
-
-        Returns:
-            Its result.
         """
         given = fresh(tuple(self.good if inputs is None else inputs))
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -213,14 +188,7 @@ def with_tensors(value: Any, change: Callable[[torch.Tensor], object]) -> Any:  
 def differences(
     what: str, expected: object, found: object, tolerance: float | None = None
 ) -> Iterable[Differs]:
-    """The differences between two values; a tolerance holds for tensors and numbers.
-
-    Args:
-        what: names the value.
-        expected: the value as it should be.
-        found: the value as it is.
-        tolerance: relative and absolute tolerance; None for PyTorch's own, by element type.
-    """
+    """The differences between two values; a tolerance holds for tensors and numbers."""
     numbers = (torch.Tensor, float, complex)
     if isinstance(expected, numbers) and isinstance(found, numbers):
         try:
@@ -302,10 +270,7 @@ class Observed(NamedTuple):
     """A run that was recorded.
 
     Attributes:
-        recording: the events of the runtime.
         seen: start (ns) and name of each operator that PyTorch's dispatcher ran.
-        start: start of the run, in ns.
-        end: end of the run, in ns.
     """
 
     recording: Recording

@@ -64,9 +64,6 @@ CHANGED = {
 class GraphBuilder:
     """Makes the graph of one program.
 
-    Args:
-        program: the program.
-
     Attributes:
         refused: why nodes cannot be lowered, each with its source.
     """
@@ -83,13 +80,7 @@ class GraphBuilder:
         self._placing = Placing()
 
     def build(self, parameters: Sequence[Parameter], result: Tree, result_type: str) -> Graph:
-        """The graph; it is valid only if nothing was refused.
-
-        Args:
-            parameters: of the program.
-            result: the structure of its result.
-            result_type: and the type.
-        """
+        """The graph; it is valid only if nothing was refused."""
         program, nodes = self._program, list(self._program.graph.nodes)
         inputs = [node for node in nodes if node.op == "placeholder"]
         given: list[Node] = []
@@ -175,11 +166,7 @@ class GraphBuilder:
                 self._values[node] = self._new("Tensor")
 
     def _call(self, node: Node, holder: Any) -> None:  # noqa: ANN401
-        """Add the operation of a node.
-
-        Raises:
-            LoweringError: it has none; the message has the node's source.
-        """
+        """Add the operation of a node."""
         target = node.target
         if any(is_symbolic(each.meta.get("val")) for each in node.all_input_nodes):
             self._values[node] = self._new("Tensor")

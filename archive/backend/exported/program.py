@@ -30,10 +30,6 @@ def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: AN
     Returns:
         Its class, graph and schema; and for each method that has parameters, statements of TorchScript that
         raise where an argument is not like that of the export.
-
-    Raises:
-        LoweringError: nodes, parameters or results cannot be lowered; the error names all nodes, with their
-            source.
     """
     nodes = list(program.graph.nodes)
     signature = program.graph_signature
@@ -69,11 +65,7 @@ def check_overloads(lowered: Any, graphs: Mapping[str, Graph]) -> None:  # noqa:
     """Make sure that TorchScript runs the overloads that the program has, which no statement can name.
 
     Args:
-        lowered: the lowered module, a ``torch._C.ScriptModule``.
         graphs: the graphs of its methods, whose operations are statements in this order.
-
-    Raises:
-        LoweringError: TorchScript takes another overload for the same arguments.
     """
     for method, graph in graphs.items():
         nodes = reversed(list(lowered._get_method(method).graph.nodes()))

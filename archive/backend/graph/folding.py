@@ -143,8 +143,6 @@ class _Folding:
         """Narrow types around tuples: ``NoneType`` for items that are None, made into or taken from one.
 
         Args:
-            operation: makes a tuple, or takes items from one.
-            inputs: what it takes.
             place: of a ``prim::TupleIndex`` the index, if that is known.
         """
         if operation.kind == "prim::TupleConstruct":
@@ -247,7 +245,6 @@ def _drop_unused(block: Block, used: set[int]) -> None:
     """Take out operations whose results are unused and that have no side effects.
 
     Args:
-        block: the block.
         used: the values that are used after its operations; those that its operations use are added.
     """
     needed = []

@@ -61,12 +61,7 @@ KEEPING_BYTES = "surrogateescape"
 
 
 def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
-    """The table as text.
-
-    Args:
-        operations: the operations by debug handle.
-        effects: the record of the module's effects.
-    """
+    """The table as text."""
     spans = _Spans()
     return write_sites({handle: spans.site(operation) for handle, operation in operations.items()}, effects)
 

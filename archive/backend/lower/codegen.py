@@ -42,7 +42,6 @@ def padding(source: bytes, body: int) -> bytes:
     """What to append to a source; nothing if PyTorch compiles it quickly.
 
     Args:
-        source: the source.
         body: how many blanks stand before a method's statement outside of branches.
     """
     if len(source) >= LARGE:
@@ -92,8 +91,6 @@ def forwarding(method: str, schema: Schema, *, checked: bool = False) -> str:
     """A method of the wrapper that calls the lowered module's method of the same name.
 
     Args:
-        method: its name.
-        schema: the schema of the original method.
         checked: whether it has the lowered module check the arguments first.
     """
     passed = ", ".join(
@@ -179,11 +176,7 @@ def results(schema: Schema) -> tuple[list[str], bool]:
 
 
 def literal(value: object) -> str:
-    """A constant as TorchScript source.
-
-    Raises:
-        LoweringError: TorchScript has no literal for it.
-    """
+    """A constant as TorchScript source."""
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else f'float("{value}")'
     if isinstance(value, str):

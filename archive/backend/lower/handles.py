@@ -102,10 +102,6 @@ def with_owners(sites: Mapping[int, Site], shown: Collection[int]) -> dict[int, 
     """The sites, in which operations that are statements do not share the tag of the range that is shown.
 
     So a reader of the archive knows which row belongs to which; see :mod:`archive.backend.lower.reloading`.
-
-    Args:
-        sites: the sites by debug handle.
-        shown: the handles of statements.
     """
     users = Counter(shown_range(site) for site in sites.values())
     owned = dict(sites)

@@ -149,10 +149,8 @@ class Linked:
     """The parts of a lowered module that come from its backend.
 
     Attributes:
-        state: the state that the archive keeps.
         attributes: name, type (a ``torch._C.Type``) and value of each.
         sources: the sources of methods that the lowered ones call, in this order.
-        methods: the source of each lowered method.
         names: the objects that names in the sources stand for.
     """
 
@@ -169,7 +167,6 @@ def resolved(name: str, names: Mapping[str, Any]) -> object:
     Args:
         name: a name, or a qualified class, ``__torch__.package.Class``, which is looked up among the modules
             that are imported.
-        names: objects by their names.
     """
     if name in names:
         return names[name]
@@ -193,14 +190,7 @@ def linked(
     """The parts of a lowered module that come from its backend.
 
     Args:
-        backend: the backend.
-        schemas: the schemas of the methods that are lowered.
-        processed: the result of the backend's preprocessing.
         kinds: the kinds of operations by the debug handles that preprocessing was given, ascending.
-
-    Raises:
-        LoweringError: operations cannot be written, or the runtime lacks a method or is not in TorchScript's
-            language.
     """
     missing = [method for method in RUNTIME_METHODS if not callable(getattr(backend.runtime, method, None))]
     if missing and backend.link is not Link.AHEAD_OF_TIME:
@@ -295,11 +285,7 @@ CREATE_DEBUG_INFO = codegen.block(
 
 
 def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
-    """The methods of a class as syntax trees, inherited ones first.
-
-    Raises:
-        LoweringError: Python does not find the source of the class.
-    """
+    """The methods of a class as syntax trees, inherited ones first."""
     methods: dict[str, ast.FunctionDef] = {}
     for cls in reversed(kind.__mro__[:-1]):
         try:
@@ -321,11 +307,7 @@ def _fields(kind: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
 
 
 def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
-    """The ``torch._C.Type`` of an annotation.
-
-    Raises:
-        LoweringError: TorchScript has no such type.
-    """
+    """The ``torch._C.Type`` of an annotation."""
     kind = torch.jit.annotations.try_ann_to_type(eval(annotation, dict(names)), None)  # noqa: S307 (the backend's own source, or TorchScript's)
     if kind is None:
         raise LoweringError(f"TorchScript has no type {annotation}")

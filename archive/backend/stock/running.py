@@ -120,11 +120,7 @@ class LiteMethod:
                 raise TypeError(f"expected {name}: {kind}; found {type(value).__name__}")
 
     def handles_of(self, run: Sequence[str]) -> list[tuple[int, ...]]:
-        """The debug handles that each operation of a run may have; none if the method has no such path.
-
-        Args:
-            run: the operators' names, in the order in which they ran.
-        """
+        """The debug handles that each operation of a run may have; none if the method has no such path."""
         if any(code in CALLS for code, _ in self._instructions):
             return [()] * len(run)
         end = len(self._instructions)
@@ -184,8 +180,6 @@ class StockOperation:
 
     Attributes:
         start: when it began, in ns of PyTorch's clock.
-        end: when it ended.
-        name: the operator's name.
         stack: its call stack in generated code, innermost first; () in the lite interpreter.
     """
 
@@ -200,7 +194,6 @@ class ProfiledRun:
     """One run of a method.
 
     Attributes:
-        operations: in the order of their starts.
         memory: allocations and, with negative bytes, releases, in the order of time: the time, the bytes, the
             address, and the number of the operation that runs then or ran last.
     """
@@ -210,13 +203,7 @@ class ProfiledRun:
 
 
 def runs_of(results: Any, mark: str, scope: int) -> Iterator[ProfiledRun]:  # noqa: ANN401 (PyTorch's own)
-    """The runs that a profiler has recorded.
-
-    Args:
-        results: the profiler's ``kineto_results``.
-        mark: the name of the annotation around each run.
-        scope: the scope of the operations to keep.
-    """
+    """The runs that a profiler has recorded."""
     events = [event for event in results.events() if not event.is_python_function()]
     _, changes = noted(results)
     for run in (event for event in events if event.name() == mark and event.is_user_annotation()):
@@ -315,11 +302,7 @@ def profile_archive(
 
 
 def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
-    """A tensor to run a model with: random floats, the same in each process; zeros of other types.
-
-    Raises:
-        ValueError: PyTorch has no such type.
-    """
+    """A tensor to run a model with: random floats, the same in each process; zeros of other types."""
     types = {key: kind for key, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
     if name not in types:
         raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")

@@ -42,13 +42,7 @@ CONTAINER_PROXIES = (TrackedDict, OpenList, OpenDeque)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A call that has been captured.
-
-    Attributes:
-        call: its state at the end.
-        graph: a ``torch.fx.GraphModule`` of its operations.
-        flat: its table as plain data.
-    """
+    """A call that has been captured."""
 
     call: CapturedCall
     graph: Any
@@ -65,9 +59,6 @@ def attempt(
     """Capture one call of a model, which stays unchanged, from the values of a snapshot.
 
     The changes of this call are added to those seen by earlier attempts.
-
-    Raises:
-        CaptureError: the call cannot be captured.
     """
     is_module_call = method == "forward" and isinstance(module, torch.nn.Module)
     if is_module_call and type(module).__call__ is not torch.nn.Module.__call__:
@@ -141,12 +132,7 @@ def _wrapped(
 
 
 def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Call the method.
-
-    Raises:
-        CaptureError: the call was refused, even if the model caught the error; or the model failed: then the
-            error has the model's line.
-    """
+    """Call the method."""
     error: CaptureError | None = None
     result: Any = None
     with fork_rng(devices=()), intercepted(call), TorchCalls(call):

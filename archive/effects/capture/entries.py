@@ -93,8 +93,6 @@ def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
     """How two calls differ, for a message.
 
     Args:
-        first: a call.
-        second: another one.
         telling: a guard of the second that does not hold for the first, if there is one.
     """
     if telling is not None:
@@ -234,8 +232,6 @@ class Arm:
     """One path through a method.
 
     Attributes:
-        first: the call that showed it first.
-        latest: the latest such call.
         arguments: of the latest call.
     """
 
@@ -269,11 +265,7 @@ class Entries:
         self.others: list[tuple[Arguments, Snapshot]] = []
 
     def find(self) -> list[Attempt]:
-        """The first call of each entry.
-
-        Raises:
-            CaptureError: the method cannot be captured, or not with this many entries.
-        """
+        """The first call of each entry."""
         while True:
             self._entries, self._tried, self._snapshot, self.others = [], set(), Snapshot(), []
             try:
@@ -385,7 +377,6 @@ class Entries:
 
         Raises:
             UnclearError: it is like no entry, but an entry's guards may hold, too.
-            CaptureError: it is one too many, or it does not last.
         """
         for guard in made.call.side_effects.guards:
             if self._lasting and guard.reason:
@@ -452,10 +443,7 @@ class Found(NamedTuple):
     """The entries of a method.
 
     Attributes:
-        attempts: the first call of each.
-        initial: the state at the capture.
         aliases: further sources of a value in it, each with the first one.
-        others: see :class:`Entries`.
     """
 
     attempts: list[Attempt]
@@ -480,14 +468,7 @@ def found_entries(
     """The entries of a method, and their common initial state; nothing is tried yet.
 
     Args:
-        module: the module.
-        method: name of the method.
-        calls: arguments of example calls.
-        most: most entries.
         lasting: the only entry must fit all states.
-
-    Raises:
-        CaptureError: the method cannot be captured, or not with this many entries.
     """
     entries = Entries(module, method, calls, most, lasting=lasting)
     with several_attempts():

@@ -61,11 +61,7 @@ CUTTING = (int, math.floor, math.ceil)
 
 
 def note_bounds(call: CapturedCall) -> None:
-    """Guard the ints that computed ones depend on.
-
-    Raises:
-        CaptureError: an int may overflow at any bound; the error names the model's line.
-    """
+    """Guard the ints that computed ones depend on."""
     ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
     quotients: list[Any] = []  # nodes that divide ints: TorchScript makes each a float first, Python does not
     for value in call.builder.values():
@@ -129,9 +125,6 @@ def note_sharing(
     """Guard that aliases are the same, and that what a call changes or compares is no other value.
 
     Args:
-        call: the captured call.
-        inputs: of the graph.
-        changed: those that are changed in place.
         fixed: sources of tensors that the graph itself holds and uses, so they must not be replaced.
     """
     guards, effects, compares = call.guards, call.side_effects, call.functions.compares
@@ -177,11 +170,7 @@ def _can_be_compared(value: object) -> bool:
 
 
 def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> None:
-    """Refuse to keep or return a view of a tensor that is changed in place: replay would not change the view.
-
-    Raises:
-        CaptureError: naming the statement that keeps it.
-    """
+    """Refuse to keep or return a view of a tensor that changes in place: replay wouldn't change the view."""
     addresses = {memory(given.proxy): given.proxy for given in changed if memory(given.proxy)}
     numbers = {node: number for number, node in enumerate(flat.outputs)}
     for value in call.builder.values():
@@ -200,11 +189,7 @@ def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> No
 
 
 def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:  # noqa: ANN401
-    """The graph of a finished call, as a ``torch.fx.GraphModule``, and its table as plain data.
-
-    Raises:
-        CaptureError: the graph or the table cannot hold what the call did.
-    """
+    """The graph of a finished call, as a ``torch.fx.GraphModule``, and its table as plain data."""
     builder, effects = call.builder, call.side_effects
     effects.result = result
     for part in Reach(effects).parts_of(result):

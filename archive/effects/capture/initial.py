@@ -56,7 +56,6 @@ def originals_of(
     """The values before the first of some captured calls, by source; and further sources of equal objects.
 
     Args:
-        module: the model.
         calls: the first one starts from the real objects, the others from what earlier ones leave.
     """
     originals, aliases = dict(calls[0].originals), dict(calls[0].aliases)
@@ -115,12 +114,7 @@ def initial_state(
     """The values of sources before the first call.
 
     Args:
-        originals: real values by source.
         aliases: further sources of a value, each with the first one.
-        tables: of the method, one for each entry.
-
-    Raises:
-        CaptureError: no state can hold them.
     """
     originals, aliases = dict(originals), dict(aliases)
     sources = list(dict.fromkeys(source for effects in tables for source in sources_in(effects)))
@@ -249,11 +243,7 @@ class _Rows:
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
     def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401
-        """A tensor as a part of one that calls change in place; None if it shares memory with none.
-
-        Raises:
-            CaptureError: it shares memory, but isn't such a part.
-        """
+        """A tensor as a part of one that calls change in place; None if it shares memory with none."""
         address = tensor.untyped_storage().data_ptr()
         if address not in self._changed or not tensor.numel():
             return None

@@ -170,16 +170,7 @@ def add_moved(
     """Add what later calls read of objects that are in other places then.
 
     Args:
-        tables: of the method, one for each entry.
-        sources: the places in them.
-        originals: real values by source, to which others are added.
         aliases: further sources of a value, each with the first one, to which others are added.
-
-    Returns:
-        The sources that were added.
-
-    Raises:
-        CaptureError: an object is linked too deeply to be held by a state.
     """
     groups = _Groups()
     groups.of_tables(tables)

@@ -82,10 +82,6 @@ def decides_by_results(attempt: Attempt) -> bool:
 def state_for_other(attempt: Attempt, number: int) -> Snapshot | None:
     """A state in which a call takes the other branch at a decision, and the same ones before.
 
-    Args:
-        attempt: the call.
-        number: of the decision that must change.
-
     Returns:
         The state of the call with another number or length at one place; None if no such state is found.
     """

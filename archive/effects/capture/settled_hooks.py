@@ -74,13 +74,7 @@ def recipe_of(
     """The recipe of a hook, or its name if that is enough.
 
     Args:
-        call: the captured call, which is over.
-        hook: as the model registered it.
-        statement: that registered it.
         args: known arguments that the hook gets before the gradients.
-
-    Raises:
-        CaptureError: the hook may do what a recipe does not say; the error names the statement.
     """
     return _Maker(call, statement).made(hook, args, {})
 
@@ -222,7 +216,6 @@ class _Maker:
         """Refuse a value that a hook holds unless everything that the hook may do with it is known.
 
         Args:
-            value: as the call has it.
             code: that uses the value; None if it may use it in any way.
             variable: by which the code uses the value.
         """
@@ -324,11 +317,7 @@ CHANGED = "is changed in place later"
 
 
 def settle_hooks(call: CapturedCall) -> None:
-    """Make the recipes of all hooks that a call registered.
-
-    Raises:
-        CaptureError: a hook has no recipe, or was put on a tensor that has changed since.
-    """
+    """Make the recipes of all hooks that a call registered."""
     effects = call.side_effects
     for number, hook in effects.tensor_hooks.items():
         effects.tensor_hooks[number] = _settled(call, hook)

@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 
 
 def _base(target: object) -> Any:  # noqa: ANN401
-    """The class whose methods change an object.
-
-    Raises:
-        StateError: it isn't a container that can change.
-    """
+    """The class whose methods change an object."""
     cls = base(target)
     if cls in (tuple, frozenset, str, bytes):
         raise StateError(f"expected a container that can change, found a {type(target).__name__}")
@@ -144,11 +140,7 @@ def restore(backup: Backup) -> None:
 
 
 def backup_all(target: Any) -> Backup:  # noqa: ANN401
-    """Back up all items and attributes of an object.
-
-    Raises:
-        StateError: the object isn't a container and has no ``__dict__``.
-    """
+    """Back up all items and attributes of an object."""
     held = names(target)
     # The namespace, and a module's collections in it, each with a copy.
     attributes: list[tuple[Any, Any]] = [] if held is None else [(held, held.copy())]

@@ -28,13 +28,7 @@ Allowed: TypeAlias = "Collection[str] | Mapping[str, object]"
 
 
 def resolved(name: str, allow: Allowed) -> object:
-    """The class or function with a name.
-
-    Raises:
-        StateError: the name is not allowed.
-        ImportError: there is no such module.
-        AttributeError: the module has no such class or function.
-    """
+    """The class or function with a name."""
     if name not in allow:
         raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
     if isinstance(allow, Mapping):
@@ -50,11 +44,7 @@ def resolved(name: str, allow: Allowed) -> object:
 
 
 def dtype(text: str) -> torch.dtype:
-    """The dtype with a name: ``torch.float32``.
-
-    Raises:
-        StateError: no dtype has this name.
-    """
+    """The dtype with a name: ``torch.float32``."""
     value = vars(torch).get(text.removeprefix("torch."))
     if not isinstance(value, torch.dtype):
         raise StateError(f"{text} isn't a dtype")
@@ -62,11 +52,7 @@ def dtype(text: str) -> torch.dtype:
 
 
 def device(text: str) -> torch.device:
-    """The device with a name: ``cuda:0``.
-
-    Raises:
-        StateError: this PyTorch knows no such device.
-    """
+    """The device with a name: ``cuda:0``."""
     try:
         return torch.device(text)
     except RuntimeError as error:
@@ -78,11 +64,7 @@ NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
 
 
 def real_literal(literal: Any) -> Any:  # noqa: ANN401
-    """A constant with PyTorch's own dtypes and devices.
-
-    Raises:
-        StateError: this PyTorch has none with a name.
-    """
+    """A constant with PyTorch's own dtypes and devices."""
     if isinstance(literal, TorchName):
         return NAMED[literal.kind](literal.text)
     return tuple(map(real_literal, literal)) if type(literal) is tuple else literal
@@ -132,11 +114,7 @@ class NamedStandIn(tuple[Any, ...]):
         return dict(zip(self._fields, self, strict=True))
 
     def _replace(self, **given: object) -> Any:  # noqa: ANN401
-        """A named tuple with some items replaced.
-
-        Raises:
-            TypeError: there are no such fields.
-        """
+        """A named tuple with some items replaced."""
         if not given.keys() <= set(self._fields):
             raise TypeError(f"expected fields among {', '.join(self._fields)}, found {', '.join(given)}")
         return tuple.__new__(type(self), (self._asdict() | given).values())
@@ -153,11 +131,7 @@ def _named(cls: Any, name: str) -> Any:  # noqa: ANN401
 
 
 def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN401
-    """The class of a container: the allowed one with this name, or a stand-in.
-
-    Raises:
-        StateError: the allowed class derives from another container.
-    """
+    """The class of a container: the allowed one with this name, or a stand-in."""
     if name == BASES[kind]:
         return BASE_CLASSES[kind]
     if name not in allow:
@@ -172,10 +146,7 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
     """A function that makes an empty container without calling its class.
 
     Args:
-        name: the class, ``module:qualname``.
-        kind: the container that it is, or derives from.
         which: the maximum length of a deque, or the name of a defaultdict's factory; else None.
-        allow: classes and functions that may be used.
     """
     base, cls = BASE_CLASSES[kind], container_class(name, kind, allow)
     given: tuple[Any, ...] = ()
@@ -193,11 +164,7 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
 
 
 def tuple_maker(name: str, fields: tuple[str, ...], allow: Allowed) -> Callable[[Iterable[Any]], Any]:
-    """A function that makes a named tuple from its items, without calling its class.
-
-    Raises:
-        StateError: the allowed class has other fields.
-    """
+    """A function that makes a named tuple from its items, without calling its class."""
     cls: Any = resolved(name, allow) if name in allow else tuple_stand_in(name, fields)
     if not isinstance(cls, type) or not issubclass(cls, tuple) or getattr(cls, "_fields", None) != fields:
         raise StateError(f"{name} isn't a named tuple of {', '.join(fields)}")

@@ -66,8 +66,6 @@ class Computing:
     """What a call computes, step by step.
 
     Args:
-        defaults: values of arguments that a call may leave out.
-        allow: classes and functions that values may have.
         code: the functions that hooks name, and code of hooks by name and digest.
 
     Attributes:
@@ -230,7 +228,6 @@ class Computing:
         """The slot of a tensor to copy from, cloned if an earlier effect changes it.
 
         Args:
-            value: the tensor.
             changed: sources of the tensors that earlier effects change in place.
         """
         waiting = len(self.late)

@@ -38,11 +38,7 @@ class BackwardContext:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The saved tensors.
-
-        Raises:
-            RuntimeError: one has changed since; or it is a result, and a second derivative is wanted.
-        """
+        """The saved tensors."""
         for tensor, version, is_result in self._saved:
             if getattr(tensor, "_version", 0) != version:
                 raise RuntimeError(
@@ -56,11 +52,7 @@ class BackwardContext:
 
 
 def checked_context(value: Any) -> BackwardContext:  # noqa: ANN401
-    """A value that is the context of an autograd function.
-
-    Raises:
-        StateError: it is something else.
-    """
+    """A value that is the context of an autograd function."""
     if type(value) is not BackwardContext:
         raise StateError(f"expected the context of an autograd function, found a {type(value).__name__}")
     return value
@@ -85,8 +77,6 @@ class BackwardLink:
     """The ``backward`` of one call of a function.
 
     Args:
-        context: of the call.
-        function: the class.
         results: of the function, with their autograd graph; None for anything but tensors.
         arguments: clones of the function's arguments, None for those without gradient.
     """
@@ -166,14 +156,7 @@ class BackwardLink:
 def set_backward(
     context: BackwardContext, function: type[Any], results: Sequence[Any], arguments: Sequence[Any]
 ) -> None:
-    """Let a function's own ``backward`` give the gradients between some results and arguments.
-
-    Args:
-        context: of the function's call.
-        function: the class.
-        results: of the function, as the graph returns them: those without autograd history get no gradient.
-        arguments: clones of its arguments, from which the results were made; None for those without gradient.
-    """
+    """Let a function's own ``backward`` give the gradients between some results and arguments."""
     link = BackwardLink(context, function, results, arguments)
     for number, result in enumerate(results):
         if result is not None and result.grad_fn is not None:

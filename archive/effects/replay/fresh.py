@@ -56,15 +56,6 @@ class FreshState:
 
     The value at each source is created once: from its row in the table, or as a plain object if only sources
     below it have rows. A list or dict is registered before its items are made, so it may contain itself.
-
-    Args:
-        table: effects of a module, with its state.
-        tensors: the stored tensors, by number.
-
-    Attributes:
-        module: the object that the methods call ``self``.
-        globals: globals of Python modules, by module name.
-        cells: closure cells, by function and variable name.
     """
 
     def __init__(self, table: EffectTable, tensors: Sequence[object] | Mapping[int, object]) -> None:
@@ -86,11 +77,7 @@ class FreshState:
         self._making: set[int] = set()
 
     def fill(self) -> None:
-        """Make all values of the table's state, and the targets of its effects.
-
-        Raises:
-            StateError: a tensor is missing, or a value cannot be put where the table says.
-        """
+        """Make all values of the table's state, and the targets of its effects."""
         source: Source = Local("self")
         try:
             for source, _ in self._rows.values():
@@ -235,7 +222,6 @@ class FreshState:
         """Make the targets and values of an effect that have no row.
 
         Args:
-            effect: of an entry.
             later: whether the entry isn't the method's first: another entry may have to create what it needs.
         """
         source = effect.source
@@ -279,11 +265,7 @@ def _inside(source: Source | None, key: Any, value: Value) -> Source | None:  # 
 
 
 def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: ANN401
-    """A part of a tensor, in its memory.
-
-    Raises:
-        StateError: it isn't a tensor, or has no such part.
-    """
+    """A part of a tensor, in its memory."""
     if not isinstance(tensor, torch.Tensor):
         raise StateError("a view of what isn't a tensor")
     try:

@@ -33,18 +33,7 @@ class FoundCode(NamedTuple):
 
 
 def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
-    """The code of a function.
-
-    Args:
-        name: its place, as ``module:qualname``.
-        digest: of the code; see :func:`archive.effects.code.digest_of`.
-        allow: see ``allowed_code``.
-
-    Raises:
-        StateError: it is not allowed, or the code there is different.
-        ImportError: there is no such Python module.
-        AttributeError: the Python module has nothing with that name.
-    """
+    """The code of a function."""
     code = found_code(allowed_code(name, allow), name.partition(":")[2], digest)
     if code is None:
         raise StateError(
@@ -58,14 +47,8 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
     """A function, or the function, class or Python module that local code is in.
 
     Args:
-        name: as ``module:qualname``.
         allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
             for a class covers the functions and classes defined in it, and what is local in these.
-
-    Raises:
-        StateError: it is not allowed.
-        ImportError: there is no such Python module.
-        AttributeError: the Python module has nothing with that name.
     """
     module, _, qualname = name.partition(":")
     parts = [part for part in head_of(qualname).split(".") if part]
@@ -86,11 +69,7 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
 
 
 def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
-    """What a class defines under a name.
-
-    Raises:
-        StateError: it isn't a function or class, or the class only inherits it.
-    """
+    """What a class defines under a name."""
     member = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__

@@ -415,11 +415,7 @@ class Interpreter:
 def _run(
     steps: list[tuple[int, int, Compute]], frame: Frame, failed: Callable[[int, BaseException], BaseException]
 ) -> None:
-    """Compute steps in their order.
-
-    Raises:
-        ReplayError: a guard does not hold, or what ``failed`` returns for the number of a failing step.
-    """
+    """Compute steps in their order."""
     number = -1
     try:
         for number, slot, compute in steps:  # noqa: B007 (the error names it)

@@ -69,16 +69,11 @@ def prepared(
     """Check and compile a method's effects.
 
     Args:
-        effects: of a method.
         allow: classes and functions that they may name, as ``module:qualname``; or a mapping from such names
             to the objects to use. Python's containers need no permission; classes of the model that derive
             from them, and named tuples, have stand-ins unless they are allowed.
         symbolicate: explains a debug handle, as ``Archive.symbolicate`` does; errors contain ``str()`` of it.
         held: the tensors that the graph holds itself: what changes in place must share no memory with them.
-
-    Raises:
-        ReplayError: the effects break a rule of :mod:`archive.formats.effects.rules`, or name a class or
-            function that is not allowed or does not exist.
     """
     if isinstance(allow, str):
         raise TypeError("allow: expected names, found one text")
@@ -222,11 +217,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 def _named_code(
     effects: MethodEffects, allow: Allowed, failed: _Errors
 ) -> dict[str | tuple[str, str], object]:
-    """Classes and functions that effects name, by name; code of hooks by name and digest.
-
-    Raises:
-        ReplayError: one of them is not allowed or does not exist.
-    """
+    """Classes and functions that effects name, by name; code of hooks by name and digest."""
     code: dict[str | tuple[str, str], object] = {}
     for number, effect in enumerate(effects.effects):
         try:

@@ -52,12 +52,8 @@ def put_on_backward_hooks(
     """Put on the backward hooks of one call of a module.
 
     Args:
-        module: that the hooks are called with.
         hooks: those called with both gradients, and those called before with the result's.
         tensors: aliases of the arguments and of the items of the result; None for all others.
-
-    Raises:
-        StateError: an alias requires no gradient.
     """
     inputs, outputs = tensors
     joined = GraphHook(module, list(hooks[0]), list(hooks[1]))
@@ -73,7 +69,6 @@ class OpStep(NamedTuple):
 
     Attributes:
         backup: returns a backup of everything that the change may touch; None if there is nothing to restore.
-        change: makes the change.
     """
 
     backup: Callable[[State, Any, Any, Any], changes.Backup] | None

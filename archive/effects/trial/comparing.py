@@ -37,7 +37,6 @@ class DifferentError(Exception):
     """Something differs.
 
     Attributes:
-        path: leads to it.
         line: of the model; ``("", 0)`` if it must still be found.
     """
 
@@ -51,9 +50,6 @@ class Comparing:
 
     What is one object on one side is one object on the other, in all calls. The captured form may lack what
     no call changes; see ``check_missing``.
-
-    Args:
-        before: what the eager state was at first.
     """
 
     def __init__(self, before: Before) -> None:
@@ -65,11 +61,7 @@ class Comparing:
         self._missing: dict[Path, tuple[Any, Any]] = {}
 
     def same(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
-        """Compare two values, and everything in them.
-
-        Raises:
-            DifferentError: at the first difference.
-        """
+        """Compare two values, and everything in them."""
         self._done = set()
         self._same(ours, theirs, path)
 
@@ -78,11 +70,7 @@ class Comparing:
         return self._pairs.get(id(ours))
 
     def check_missing(self) -> None:
-        """Make sure that nothing that the captured form lacks has changed.
-
-        Raises:
-            DifferentError: something has.
-        """
+        """Make sure that nothing that the captured form lacks has changed."""
         for path, (holder, value) in self._missing.items():
             if not self._before.was(holder, path[:-1], path[-1].name, value):
                 raise DifferentError(path, UNSEEN)

@@ -27,11 +27,7 @@ NOWHERE: Line = ("", 0)
 
 
 class Operations(TorchDispatchMode):  # type: ignore[misc]
-    """Notes the operations that run, each with its line and a digest of its results.
-
-    Args:
-        here: returns the line.
-    """
+    """Notes the operations that run, each with its line and a digest of its results."""
 
     def __init__(self, here: Callable[[], Line]) -> None:
         super().__init__()
@@ -91,12 +87,7 @@ def first_other_operation(ours: Operations, theirs: Operations) -> Line:
 
 
 class Changes:
-    """Notes the first line after which the value at a path of a state differs.
-
-    Args:
-        state: returns the state.
-        path: leads to the value.
-    """
+    """Notes the first line after which the value at a path of a state differs."""
 
     def __init__(self, state: Callable[[], Names], path: Path) -> None:
         self._state, self._path = state, path

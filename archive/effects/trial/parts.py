@@ -56,11 +56,7 @@ class Names(dict[str, Any]):
 
 
 class ClassNames(Names):
-    """The data of a class by name, without what it inherits.
-
-    Attributes:
-        cls: the class.
-    """
+    """The data of a class by name, without what it inherits."""
 
     cls: type
 
@@ -160,14 +156,7 @@ def digest(tensor: Any) -> tuple[object, ...]:  # noqa: ANN401
 
 
 class Before:
-    """The initial values of a state, to see whether a part of it has changed since.
-
-    Args:
-        root: leads to all of it.
-
-    Raises:
-        UntriedError: it has too many parts.
-    """
+    """The initial values of a state, to see whether a part of it has changed since."""
 
     def __init__(self, root: Names) -> None:
         self._looks: dict[object, list[object]] = {}
@@ -188,22 +177,13 @@ class Before:
             waiting += [((*path, step), one) for step, one in inside]
 
     def was(self, holder: object, path: Path, name: str, value: object) -> bool:
-        """Whether a value was an attribute of what holds it, by this name, and the same object.
-
-        Args:
-            holder: an object, or names.
-            path: to it.
-            name: of the attribute.
-            value: that it has now.
-        """
+        """Whether a value was an attribute of what holds it, by this name, and the same object."""
         return (Step("attribute", name), _token(value)) in self._looks.get(_key(holder, path), ())
 
     def changed(self, value: object, path: Path, known: Iterable[int] = ()) -> Path | None:
         """The path to the first part of a value that has changed, or None.
 
         Args:
-            value: the value.
-            path: to it.
             known: identities of objects that are skipped.
         """
         waiting, seen = [(path, value)], set(known)

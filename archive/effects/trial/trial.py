@@ -61,7 +61,6 @@ class Start:
 
     Attributes:
         snapshot: the state; None for the one at the capture.
-        calls: arguments.
     """
 
     snapshot: Snapshot | None
@@ -73,10 +72,6 @@ class Capture:
     """The capture of a method.
 
     Attributes:
-        module: the module.
-        method: the method.
-        attempts: an entry each.
-        initial: the state at the capture.
         aliases: further sources of a value, each with the first one.
         starts: the states from which calls are tried.
     """
@@ -93,7 +88,6 @@ def starts_of(calls: Sequence[Arguments], others: Sequence[tuple[Arguments, Snap
     """The states and calls that are tried.
 
     Args:
-        calls: the examples.
         others: arguments, and states in which entries decide otherwise.
     """
     yield Start(None, tuple(calls) * ROUNDS)
@@ -107,17 +101,11 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
     """Try what was captured.
 
     Args:
-        capture: what was captured.
-        seconds: how long the capture took.
         also: called in the child that tries the first state, before the module is: a fork takes longer than
             most calls do.
 
     Returns:
         What ``also`` returns, and how many calls from the first state the module made.
-
-    Raises:
-        CaptureError: it behaves differently from the module; the error names the first line that does.
-        UntriedError: it cannot be tried.
     """
     limit = SECONDS + TIMES * seconds
     made, calls = None, 0
@@ -193,15 +181,7 @@ class Filled(TorchFunctionMode):  # type: ignore[misc]
 
 
 class _Playing:
-    """Calls from one state, in a child process.
-
-    Args:
-        capture: what was captured.
-        start: the state, and the calls.
-
-    Attributes:
-        calls_made: how many calls the module has made.
-    """
+    """Calls from one state, in a child process."""
 
     def __init__(self, capture: Capture, start: Start) -> None:
         self._capture, self._start = capture, start
@@ -221,11 +201,7 @@ class _Playing:
         self._initial = initial
 
     def _twin(self) -> Twin:
-        """The captured form.
-
-        Raises:
-            DifferentError: it cannot be made.
-        """
+        """The captured form."""
         capture = self._capture
         try:
             known = dict(known_classes(capture.attempts))
@@ -256,11 +232,7 @@ class _Playing:
         return None
 
     def _check_globals(self, twin: Twin) -> None:
-        """Make sure that no global was set without being captured.
-
-        Raises:
-            DifferentError: one was.
-        """
+        """Make sure that no global was set without being captured."""
         now = self._eager.identities()
         for (module, name), identity in now.items():
             if self._identities.get((module, name)) != identity and name not in twin.state.globals.get(
@@ -290,11 +262,7 @@ class _Playing:
             self._note_counterparts(item, known)
 
     def _call(self, twin: Twin, number: int, arguments: Arguments) -> bool:
-        """Make a call on both sides; False if there cannot be another one.
-
-        Raises:
-            DifferentError: they differ.
-        """
+        """Make a call on both sides; False if there cannot be another one."""
         ours, theirs = self._arguments(number, arguments)
         shows: tuple[list[Any], list[Any]] = ([], [])
         failure: Exception | None = None

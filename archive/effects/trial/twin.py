@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 
 
 class Eager:
-    """The eager module, and everything that it reaches through the captured functions.
-
-    Args:
-        module: the module.
-        method: that is called.
-        attempts: the captured calls.
-    """
+    """The eager module, and everything that it reaches through the captured functions."""
 
     def __init__(self, module: Any, method: str, attempts: Sequence[Attempt]) -> None:  # noqa: ANN401
         is_module = isinstance(module, torch.nn.Module) and method == "forward"
@@ -131,17 +125,11 @@ class Twin:
     Its tensors are its own, except those of the arguments.
 
     Args:
-        module: the module.
-        method: that is captured.
-        attempts: an entry each.
-        initial: the state from which it starts.
         known: classes that effects may name, by name.
         at_capture: whether the state is that of the capture, which the first entry fits; otherwise any entry
             may fit.
 
     Attributes:
-        state: the state that effects change.
-        entries: the graph and the effects of each entry.
         refused: the entry that nearly fits the latest call that fits none.
     """
 
@@ -198,11 +186,7 @@ class Twin:
         return Names(self=self.state.module, globals=held, cells=named, classes=Names())
 
     def __call__(self, arguments: Sequence[object]) -> Any:  # noqa: ANN401
-        """Run the entry that fits.
-
-        Raises:
-            GuardError: none does.
-        """
+        """Run the entry that fits."""
         bound = self._signature.bind(*arguments)
         if self._signature.parameters.keys() - bound.arguments.keys():
             bound.apply_defaults()

@@ -235,11 +235,7 @@ class EffectRows:
     # --- rows -> facts
 
     def facts(self, allowance: Allowance) -> EffectTable:
-        """The table of these rows; a row that several others share becomes one object.
-
-        Args:
-            allowance: the memory that texts may take.
-        """
+        """The table of these rows; a row that several others share becomes one object."""
         for table, rows in self.tables.items():
             for number in range(len(rows)):
                 self._check_row(table, number)

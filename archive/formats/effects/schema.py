@@ -57,11 +57,7 @@ NO_REFERENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class RowNumber(Int):
-    """The number of a row of another table; with ``low`` -1, it may also be ``NO_REFERENCE``.
-
-    Attributes:
-        table: its name.
-    """
+    """The number of a row of another table; with ``low`` -1, it may also be ``NO_REFERENCE``."""
 
     low: int = 0
     table: str = ""
@@ -75,7 +71,6 @@ class Word(String):
     """One of the words of an enumeration, as a string in the pickle itself.
 
     Attributes:
-        words: all of them.
         make: a word -> the member of the enumeration.
     """
 

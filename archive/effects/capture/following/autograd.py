@@ -70,12 +70,7 @@ class InferenceTensors:
         """Note the result of an operation.
 
         Args:
-            value: its result.
-            given: the tensors that it took.
             versions: their version counters before.
-
-        Raises:
-            CaptureError: PyTorch would refuse the operation.
         """
         known = self._call.inference_tensors
         if not self._call.inference and not known:
@@ -114,7 +109,6 @@ class Context:
     """The context of an autograd function, as ``forward`` and ``setup_context`` see it.
 
     Args:
-        call: the captured call.
         needed: whether each argument needs a gradient.
     """
 
@@ -158,11 +152,7 @@ class ContextNotes:
 
 
 def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Run an autograd function's forward; ``backward`` is kept by name if a gradient is wanted.
-
-    Raises:
-        CaptureError: no name leads to the function, or it changes its arguments though a gradient is wanted.
-    """
+    """Run an autograd function's forward; ``backward`` is kept by name if a gradient is wanted."""
     enabled = torch.is_grad_enabled()  # guarded from now on
     needed = tuple(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in args)
     context = Context(call, needed)
@@ -279,13 +269,7 @@ class _Linked:
 
 
 class HookHandle:
-    """The handle that ``register_hook`` returns while a model is captured.
-
-    Args:
-        call: the captured call.
-        sizes: guards what is read of tensors.
-        tensor: that has the hook.
-    """
+    """The handle that ``register_hook`` returns while a model is captured."""
 
     def __init__(self, call: CapturedCall, sizes: Sizes, tensor: Any) -> None:  # noqa: ANN401
         self._call, self._sizes = call, sizes
@@ -340,14 +324,7 @@ def register_hook(
     """Note a hook on a tensor; replay registers it after the graph has run, before all changes.
 
     Args:
-        call: the captured call.
-        sizes: guards what is read of tensors.
-        op: the method of the tensor.
-        tensor: that gets the hook.
         hook: called with the gradient, or with the tensor once its gradient has been accumulated.
-
-    Raises:
-        CaptureError: the tensor requires no gradient, or has been changed before.
     """
     if not tensor.requires_grad:
         call.refuse("cannot register a hook on a tensor that doesn't require gradient")

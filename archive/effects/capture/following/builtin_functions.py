@@ -172,12 +172,7 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
 
 
 class NamedBuiltin:
-    """What the model gets in place of a builtin function: the same object, however it finds it.
-
-    Args:
-        name: of the builtin.
-        function: does what it does.
-    """
+    """What the model gets in place of a builtin function: the same object, however it finds it."""
 
     SHOWN_AS = "builtin function"
 

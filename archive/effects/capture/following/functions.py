@@ -56,10 +56,6 @@ OWN_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__", 
 class Globals(dict[str, Any]):
     """Globals of copied functions: real values, wrapped when they are read, and values that copies store.
 
-    Args:
-        real: the real globals.
-        builtins: for the copies.
-
     Attributes:
         noted: stored values that the table has.
     """
@@ -115,11 +111,7 @@ for _name in ("items", "keys", "values", "pop", "popitem", "clear", "update", "_
 
 
 class Namespace:
-    """The proxy of a Python module of the model.
-
-    Args:
-        names: its globals, as the copies see them.
-    """
+    """The proxy of a Python module of the model."""
 
     def __init__(self, names: Globals) -> None:
         object.__setattr__(self, "_names", names)
@@ -151,9 +143,7 @@ class Ran(NamedTuple):
     """A function that has run.
 
     Attributes:
-        code: of the function.
         stores: the instruction that stores each name; see ``stores_of``.
-        first: the function's first argument.
     """
 
     code: CodeType
@@ -165,9 +155,7 @@ class Functions:
     """Copies functions, and notes what the copies store.
 
     Attributes:
-        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
         types: these, and the proxies of ``list``, ``dict`` and the like.
-        mathematics: the proxy of ``math``.
         compares: the first statement met that compares the identity of values by ``is``, or None.
     """
 

@@ -64,13 +64,8 @@ def checkpointed(
     """Call a function as ``checkpoint(..., use_reentrant=True)`` does.
 
     Args:
-        call: the captured call.
-        function: the part of the model.
         preserve: whether the backward pass draws the same random numbers.
         args: of the function. If none of them needs a gradient, the results have none.
-
-    Raises:
-        CaptureError: the results would get gradients other than PyTorch's.
     """
     tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
     call.guards.setting("torch.is_grad_enabled")
@@ -264,14 +259,7 @@ WATCH = Watch(_current)
 
 
 class Replacement(NamedTuple):
-    """One function of PyTorch.
-
-    Attributes:
-        owner: the object that has it.
-        name: its name there.
-        real: the function.
-        made: what replaces it.
-    """
+    """One function of PyTorch."""
 
     owner: Any
     name: str

@@ -81,7 +81,6 @@ def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
     """Whether a frame asks ``isEnabledFor(level)`` only to decide about messages.
 
     Args:
-        frame: the frame that asks.
         level: the level; a logger that does not let it through lets no lower level through.
         levels: the level at which each method of loggers logs.
     """
@@ -164,11 +163,7 @@ class KeptCalls:
         self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
 
     def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401 (one a kind)
-        """A value that is printed, as it is now.
-
-        Raises:
-            CaptureError: a table cannot keep it.
-        """
+        """A value that is printed, as it is now."""
         if isinstance(value, str) and type(value) is str:
             return self._call.texts.resolved(value, caller)
         if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
@@ -259,7 +254,6 @@ class LoggerView:
     """The proxy of a logger.
 
     Args:
-        calls: notes its messages.
         name: of the logger; "" for the functions of ``logging`` itself.
     """
 

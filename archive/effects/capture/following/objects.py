@@ -86,9 +86,6 @@ class Classes:
         """The value of an attribute that is data.
 
         Args:
-            raw: the attribute.
-            order: the classes that are searched for it.
-            name: of the attribute.
             source: where it is read; where the class is named, if calls set it there.
         """
         call = self._call
@@ -128,8 +125,6 @@ class Classes:
         """Guard that a class has no attribute with a name.
 
         Args:
-            cls: the class.
-            name: of the attribute.
             changing: guard only what calls are known to set.
         """
         for base in cls.__mro__ if name[:2] != "__" else ():
@@ -138,12 +133,7 @@ class Classes:
                 self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
 
     def save(self, cls: type, name: str, value: Any) -> None:  # noqa: ANN401
-        """Set an attribute of a class; the value ``DELETED`` deletes it.
-
-        Raises:
-            AttributeError: the class does not have the attribute to be deleted.
-            CaptureError: it cannot be followed.
-        """
+        """Set an attribute of a class; the value ``DELETED`` deletes it."""
         call = self._call
         said = f"{cls.__qualname__}.{name}"
         if (
@@ -171,13 +161,7 @@ class Classes:
 
 
 class ClassDict(Mapping[str, Any]):
-    """The proxy of a class's ``__dict__``: its own attributes, as they are now.
-
-    Args:
-        classes: finds attributes.
-        proxy: of the class.
-        cls: the class.
-    """
+    """The proxy of a class's ``__dict__``: its own attributes, as they are now."""
 
     def __init__(self, call: CapturedCall, classes: Classes, proxy: Any, cls: type) -> None:  # noqa: ANN401
         self._call, self._classes, self._proxy, self._cls = call, classes, proxy, cls
@@ -283,10 +267,6 @@ class ObjectProxies:
         """An attribute of a proxy, as ``object.__getattribute__`` returns it.
 
         With ``custom`` the class's own ``__getattr__`` asks for it, and is not asked again.
-
-        Raises:
-            AttributeError: the object has no such attribute.
-            CaptureError: it cannot be followed.
         """
         call = self._call
         variable = call.side_effects[proxy]
@@ -371,11 +351,7 @@ class ObjectProxies:
         return self._of_classes.wrapped(raw, cls.__mro__, name, source)
 
     def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """The attribute that ``super(cls, proxy)`` finds.
-
-        Raises:
-            AttributeError: no base class has it.
-        """
+        """The attribute that ``super(cls, proxy)`` finds."""
         call = self._call
         owner = call.real.get(call.side_effects[proxy])
         own = owner if isinstance(owner, type) else class_behind(proxy)
@@ -422,14 +398,7 @@ class ObjectProxies:
         """Set an attribute of a proxy.
 
         Args:
-            proxy: of the object.
-            name: of the attribute.
-            value: of the attribute.
             custom: whether the class's own ``__setattr__`` asks for it.
-
-        Raises:
-            AttributeError: it is a property without setter.
-            CaptureError: it cannot be followed.
         """
         call = self._call
         cls = class_behind(proxy)
@@ -457,12 +426,7 @@ class ObjectProxies:
         return self._call.refuse(f"{cls.__qualname__} has a {name} of its own") if bound is ABSENT else bound
 
     def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
-        """Delete an attribute of a proxy; ``custom``: bypassing the class's own ``__delattr__``.
-
-        Raises:
-            AttributeError: the object has no such attribute.
-            CaptureError: it cannot be followed.
-        """
+        """Delete an attribute of a proxy; ``custom``: bypassing the class's own ``__delattr__``."""
         call = self._call
         cls = class_behind(proxy)
         if not custom and cls.__delattr__ not in STANDARD_DELETERS:
@@ -478,12 +442,7 @@ class ObjectProxies:
         call.side_effects.registrations.pop((variable, name), None)
 
     def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """Make a new object of a class of the model, and run the class's ``__init__``.
-
-        Raises:
-            TypeError: the class has no ``__init__`` to take the arguments.
-            CaptureError: the class is a module's, or has a ``__new__`` of its own.
-        """
+        """Make a new object of a class of the model, and run the class's ``__init__``."""
         call = self._call
         if issubclass(cls, torch.nn.Module):
             call.refuse(f"a module, {cls.__qualname__}, that is made in the call")
@@ -521,11 +480,7 @@ class ObjectProxies:
         return self._copy(proxy, lambda value: deepcopy(value, memo), memo)
 
     def _copy(self, proxy: Any, of: Callable[[Any], Any], memo: dict[int, Any]) -> Any:  # noqa: ANN401
-        """A copy of an object, made as ``copyreg`` makes it.
-
-        Raises:
-            CaptureError: it is a module, or its class defines how it is copied.
-        """
+        """A copy of an object, made as ``copyreg`` makes it."""
         call, cls = self._call, class_behind(proxy)
         ways = (static(cls.__mro__[:-1], name) for name in COPYING)
         is_own = not has_plain_new(cls) or any(isinstance(way, FunctionType) for way in ways)

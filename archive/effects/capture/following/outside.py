@@ -54,11 +54,7 @@ class SetValue:
 
 
 class ContextVariable:
-    """The proxy of a ``ContextVar``, whose values stay within the call.
-
-    Args:
-        real: the variable.
-    """
+    """The proxy of a ``ContextVar``, whose values stay within the call."""
 
     def __init__(self, call: CapturedCall, real: ContextVar[Any]) -> None:
         self._call, self._real = call, real
@@ -89,11 +85,7 @@ class ContextVariable:
 
 
 def check_reset(call: CapturedCall) -> None:
-    """Refuse a call that leaves a variable set, since nothing in an archive could do that.
-
-    Raises:
-        CaptureError: the call does.
-    """
+    """Refuse a call that leaves a variable set, since nothing in an archive could do that."""
     for variable, value in call.context_values.items():
         raise error_at(f"a ContextVar that the call leaves set: {variable.name}", value.at)
 
@@ -272,11 +264,7 @@ def _reaches_outside(event: str) -> bool:
 
 @functools.cache
 def audit(current: Current) -> None:
-    """From now on, refuse what models do to files and processes while they are captured.
-
-    Args:
-        current: returns the captured call of this thread.
-    """
+    """From now on, refuse what models do to files and processes while they are captured."""
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
         if _reaches_outside(event):
@@ -312,9 +300,6 @@ def _is_set_by_the_model(frame: FrameType | None) -> bool:
 
 class Watch:
     """Keeps captured models from setting or deleting names in modules of libraries.
-
-    Args:
-        current: returns the captured call of this thread.
 
     Attributes:
         captures: how many captures keep the watch between their attempts.

@@ -61,7 +61,6 @@ class without_autocast:  # noqa: N801 (as PyTorch's contexts)
     """A context in which autocast is off, or on without its cache of cast weights.
 
     Args:
-        enabled: whether it is on.
         keeping: whether the cache's own switch stays as it is.
     """
 
@@ -95,11 +94,7 @@ class Autocast:
         call.cast_weights = {}
 
     def is_on(self) -> bool:
-        """Whether the graph itself must cast the operators that run now.
-
-        Raises:
-            CaptureError: autocast is on around the captured call, and otherwise inside.
-        """
+        """Whether the graph itself must cast the operators that run now."""
         now = torch._C.is_autocast_enabled(DEVICE), torch.get_autocast_dtype(DEVICE)
         if now == self._ambient or not (now[0] or self._ambient[0]):
             return False

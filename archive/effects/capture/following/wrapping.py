@@ -81,11 +81,7 @@ CACHED: Any = functools._lru_cache_wrapper
 
 
 class CachedFunction:
-    """What a model gets in place of a function with a cache.
-
-    Args:
-        cached: the function with its cache.
-    """
+    """What a model gets in place of a function with a cache."""
 
     def __init__(self, call: CapturedCall, cached: Any) -> None:  # noqa: ANN401
         self._call, self._cached = call, cached
@@ -212,7 +208,6 @@ class Wrapping:
         """The value that the model gets in place of a real one.
 
         Args:
-            value: the real one.
             source: where it lives; None for a value that is the same in each call, such as a default.
         """
         if source is not None:

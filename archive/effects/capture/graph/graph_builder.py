@@ -123,17 +123,9 @@ RESERVED = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"inpu
 class GraphBuilder:
     """Builds the graph of one call.
 
-    Args:
-        guards: of the call.
-        here: returns the statement of the model that runs.
-        refuse: ends the call with an error at the model's statement.
-
     Attributes:
-        graph: the nodes.
-        inputs: of the graph, in order.
         constants: tensors that are the same in every call, by their names in the graph.
         last: the last placeholder, after which the next one goes; at first the graph's root.
-        refuse: see above.
         text_of: returns a mark in place of a value's text, if a table can hold the text; else None.
     """
 
@@ -314,12 +306,7 @@ class GraphBuilder:
         """The Python number of a number of the graph, guarded from now on; other values as they are.
 
         Args:
-            value: the number.
             reason: why Python needs it, as errors say it.
-            statement: the model's statement; by default the one that runs.
-
-        Raises:
-            CaptureError: the number depends on the elements of tensors.
         """
         if not is_scalar(value):
             return value
@@ -344,11 +331,7 @@ class GraphBuilder:
         """Guard that a bool of the graph is True in later calls, as it is in this one.
 
         Args:
-            condition: the bool.
             before: whether the graph must not run unless it is True.
-
-        Raises:
-            CaptureError: only the graph itself could compute it, and it must not run.
         """
         node = self.node_of(condition)
         subject = self._decisions.subject(node) if before else None

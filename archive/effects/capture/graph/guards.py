@@ -43,8 +43,6 @@ class GraphInput:
     """One input of the graph.
 
     Attributes:
-        source: where it lives.
-        node: its placeholder.
         original: the model's own tensor or list, which stays as it is; or a number.
         proxy: the copy, or the number of the graph, that the call works with.
         version: version counter of the copy before the call.
@@ -110,8 +108,6 @@ def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bo
     Sparse tensors, which would not always fit into memory as dense ones, are compared by indices and values.
 
     Args:
-        tensor: a tensor.
-        other: another one.
         nan_is_itself: whether nan counts as the same as nan, though it equals nothing.
     """
     if tensor.layout is not other.layout or tensor.shape != other.shape:
@@ -188,11 +184,8 @@ class Assumption:
     """A guard of the running call.
 
     Attributes:
-        look: the property that is checked.
         subject: a source, or a value that the graph makes; None for settings of PyTorch.
         value: of the property; a source for ``SAME`` and ``APART``.
-        key: see ``Look``.
-        statement: the model's statement.
         reason: why the statement needs a value that calls change; "" for other values.
     """
 
@@ -211,11 +204,7 @@ Held = list[Assumption]
 class Guards:
     """The guards of one call, each noted once, at the statement that first relies on it.
 
-    Args:
-        here: returns the statement of the model that runs.
-
     Attributes:
-        settings: of PyTorch, before the call.
         type_names: the types of containers that aren't plain lists and dicts, by source.
     """
 

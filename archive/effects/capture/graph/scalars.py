@@ -212,7 +212,6 @@ class NumberOperator(NamedTuple):
     """An operator of Python's numbers.
 
     Attributes:
-        function: what nodes of the graph call.
         bound: the largest absolute value of an int result, given those of the operands; None if no bound
             follows.
         result: builds the result if TorchScript computes a different one.
@@ -285,8 +284,6 @@ class Scalar:
     """A number of the graph, with its value in the captured call.
 
     Args:
-        builder: the builder of the graph, which computes with it.
-        value: in this call.
         free: whether it is computed only from arguments and sizes.
         origin: for an argument, its source and None; for a size, the tensor's source and the dimension. None
             for other numbers.

@@ -56,12 +56,7 @@ FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
 
 
 class MarkedText(NamedTuple):
-    """A text that contains values of the call.
-
-    Attributes:
-        template: of ``str.format``.
-        values: of its fields.
-    """
+    """A text that contains values of the call."""
 
     template: str
     values: tuple[Any, ...]
@@ -71,9 +66,6 @@ class TextMark(NamedTuple):
     """A value that a text shows.
 
     Attributes:
-        value: the value.
-        spec: the format specification.
-        code: that makes the text.
         call: the offset of the instruction that calls with it.
     """
 
@@ -88,7 +80,6 @@ class TextMarks:
 
     Args:
         other_calls: places of calls known to be others; ``close`` adds those of this attempt.
-        refuse: ends the call with an error at the model's statement.
     """
 
     def __init__(
@@ -115,12 +106,7 @@ class TextMarks:
         return f"\0{len(self._marks) - 1}\0"
 
     def resolved(self, text: str, caller: FrameType) -> str | MarkedText:
-        """A text passed to a call that a table can hold; unchanged if it has no marks.
-
-        Args:
-            text: with marks.
-            caller: the frame that calls.
-        """
+        """A text passed to a call that a table can hold; unchanged if it has no marks."""
         pieces = MARK.split(text)
         if len(pieces) == 1:
             return text

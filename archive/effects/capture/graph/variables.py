@@ -176,9 +176,7 @@ class Variable:
     """The variable of one object.
 
     Attributes:
-        kind: of the object.
         source: where it lives; None for an object that this call created.
-        class_name: of a new object, as ``module:qualname``.
     """
 
     kind: VariableKind
@@ -196,7 +194,6 @@ class Recipe:
     """A hook, or a part of one, as in :mod:`archive.formats.effects.hooks`, with values of the call.
 
     Attributes:
-        kind: of the part.
         items: values of the call, values of the table, recipes, and tuples and dicts of them.
     """
 

@@ -83,11 +83,7 @@ TRACKED = (TrackedDict, OpenList, TrackedSet)
 
 
 class ContainerType:
-    """The proxy of a container of Python.
-
-    Args:
-        kind: the real class.
-    """
+    """The proxy of a container of Python."""
 
     def __init__(self, call: CapturedCall, kind: Any) -> None:  # noqa: ANN401
         self._call = call
@@ -264,8 +260,6 @@ class Containers:
         """An attribute of Python's container, for a proxy; ``ABSENT`` for others.
 
         Args:
-            raw: the attribute of the class, unbound.
-            proxy: of an object.
             name: under which the class has it: ``__setattr__ = dict.__setitem__``.
         """
         if not is_container_proxy(proxy) or not isinstance(raw, SLOTS):

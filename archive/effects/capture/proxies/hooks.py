@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 
 
 def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
-    """What runs in place of a hook: a copy of its function, on proxies.
-
-    Raises:
-        CaptureError: no place leads to the object whose method the hook is, or the hook changes itself.
-    """
+    """What runs in place of a hook: a copy of its function, on proxies."""
     if isinstance(hook, functools.partial):
         given = [_given(call, argument) for argument in hook.args]
         named = {name: _given(call, keyword) for name, keyword in hook.keywords.items()}
@@ -139,14 +135,7 @@ def note_hooks(call: CapturedCall, variable: Variable, kind: str) -> None:
 
 
 class ModuleHandle:
-    """The handle of a hook that a call put on a module.
-
-    Args:
-        call: the captured call.
-        hooks: of the module, of one kind.
-        number: of the hook.
-        statement: that put it on.
-    """
+    """The handle of a hook that a call put on a module."""
 
     def __init__(
         self, call: CapturedCall, hooks: dict[int, Any], number: int, statement: ModelStatement | None
@@ -198,11 +187,7 @@ def register_forward_pre_hook(
 
 
 def refuse_hook(call: CapturedCall, _: object, *__: object, **___: object) -> None:
-    """Refuse a backward hook that the call itself puts on a module.
-
-    Raises:
-        CaptureError: always.
-    """
+    """Refuse a backward hook that the call itself puts on a module."""
     call.refuse("a backward hook that the call puts on a module")
 
 
@@ -235,11 +220,7 @@ def _put_on(
 
 
 def check_taken_off(call: CapturedCall) -> None:
-    """Refuse a call that leaves a hook on a module.
-
-    Raises:
-        CaptureError: naming the statement that puts the hook on.
-    """
+    """Refuse a call that leaves a hook on a module."""
     for handle in call.module_handles:
         if handle.is_on():
             raise error_at("a hook that the call puts on a module, and leaves there", handle.statement)
@@ -310,17 +291,7 @@ class BackwardHooking:
 
 
 def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-    """Call a module as PyTorch does.
-
-    Args:
-        call: the captured call.
-        proxy: of the module.
-        args: positional arguments.
-        kwargs: arguments by name.
-
-    Raises:
-        CaptureError: one of its hooks cannot be followed.
-    """
+    """Call a module as PyTorch does."""
     variable = call.side_effects[proxy]
     real = call.real[variable]
     if isinstance(real, LazyModuleMixin) and real.has_uninitialized_params():

@@ -38,7 +38,6 @@ class OpenList(list[Any]):
     """The proxy of a list. The list that it derives from stays empty.
 
     Args:
-        source: where the list lives.
         is_open: whether its length differs from call to call; otherwise whatever needs the length guards it.
     """
 
@@ -348,12 +347,7 @@ AT_ENDS: dict[tuple[Op, object], Op] = {
 
 
 class OpenDeque(OpenList):
-    """The items of a deque.
-
-    Args:
-        source: where the deque lives.
-        maxlen: its maximum length, or None.
-    """
+    """The items of a deque."""
 
     def __init__(self, call: CapturedCall, source: Source, maxlen: int | None) -> None:
         super().__init__(call, source, is_open=True)

@@ -45,7 +45,6 @@ class Rest:
     """The old items of a list of unknown length, at one moment.
 
     Args:
-        source: where the list lives.
         old: the items before the call; those of the captured call.
         removed: how many were removed at the front and at the back.
         known: the proxies of old items, by position, as far as the model has read them.

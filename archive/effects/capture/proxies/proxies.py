@@ -48,8 +48,6 @@ class AttributeView(MutableMapping[str, Any]):
     """The proxy of an object's ``__dict__``, or of what a module registers.
 
     Args:
-        proxy: of the object.
-        names: of the attributes before the call.
         kind: ``__dict__``, or the dict of a module, such as ``_buffers``, which is only read.
     """
 
@@ -138,12 +136,7 @@ def register_buffer(
     tensor: Any,  # noqa: ANN401
     persistent: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
 ) -> None:
-    """Register a buffer as ``torch.nn.Module.register_buffer`` does.
-
-    Raises:
-        TypeError: the value isn't a tensor.
-        KeyError: the name isn't valid, or is taken.
-    """
+    """Register a buffer as ``torch.nn.Module.register_buffer`` does."""
     _check_name(call, proxy, name, "_buffers")
     if tensor is not None and not isinstance(tensor, torch.Tensor):
         raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer {name!r}")
@@ -156,12 +149,7 @@ def register_buffer(
 
 
 def register_module(call: CapturedCall, proxy: Any, name: str, module: Any) -> None:  # noqa: ANN401
-    """Register a module as ``torch.nn.Module.add_module`` does.
-
-    Raises:
-        TypeError: the value isn't a module.
-        KeyError: the name isn't valid, or is taken.
-    """
+    """Register a module as ``torch.nn.Module.add_module`` does."""
     _check_name(call, proxy, name, "_modules")
     if module is not None and not isinstance(module, torch.nn.Module):
         raise TypeError(f"{type(module).__name__} is not a Module subclass")
@@ -340,11 +328,7 @@ def _forwarded(call: CapturedCall, function: FunctionType) -> Any:  # noqa: ANN4
 
 
 class ClassProxy:
-    """The proxy of a class of the model: it makes objects that are followed.
-
-    Args:
-        cls: the class.
-    """
+    """The proxy of a class of the model: it makes objects that are followed."""
 
     __slots__ = ("_call", "_cls")
 

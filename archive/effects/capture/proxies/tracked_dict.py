@@ -21,10 +21,6 @@ ALL = object()
 class TrackedDict(dict[Any, Any]):
     """The proxy of a dict. It holds the wrapped values.
 
-    Args:
-        source: where the dict lives.
-        is_open: whether calls add or delete keys.
-
     Attributes:
         creates: whether reading a missing key makes an item, as in a ``defaultdict``.
     """

@@ -184,10 +184,6 @@ UPDATES = {
 class TrackedSet:
     """The proxy of a set or frozenset of constants. It derives from neither, so that C code asks its methods.
 
-    Args:
-        source: where the set lives.
-        kind: ``set`` or ``frozenset``.
-
     Attributes:
         is_code: whether some elements are classes or functions.
     """

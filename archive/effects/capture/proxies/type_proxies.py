@@ -24,9 +24,6 @@ class NumberType(type):
     """The class of proxies of ``int``, ``float`` and ``bool``, which convert values of the graph.
 
     The proxies are types themselves, as ``case int(number):`` requires; they have no instances.
-
-    Args:
-        kind: the real type.
     """
 
     def __new__(cls, _: CapturedCall, kind: type) -> NumberType:
@@ -190,12 +187,7 @@ class TypeOf:
 
 
 class SuperView:
-    """The result of ``super()``: attributes of the base classes, bound to a proxy.
-
-    Args:
-        cls: the class whose bases are searched.
-        owner: the proxy.
-    """
+    """The result of ``super()``: attributes of the base classes, bound to a proxy."""
 
     def __init__(self, call: CapturedCall, cls: type, owner: Any) -> None:  # noqa: ANN401
         object.__setattr__(self, "_parts", (call, cls, owner))
@@ -281,11 +273,7 @@ OPERATIONS = (
 
 
 class Untouchable:
-    """The proxy of an object that cannot be followed: any use of it is refused.
-
-    Args:
-        kind: name of the object's class.
-    """
+    """The proxy of an object that cannot be followed: any use of it is refused."""
 
     def __init__(self, call: CapturedCall, kind: str) -> None:
         object.__setattr__(self, "_parts", (call, kind))

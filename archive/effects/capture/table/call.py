@@ -206,7 +206,6 @@ class SeenChanges:
         in_place: sources of tensors that entries change in place.
         other_calls: places of calls that take a text and that the table cannot keep.
         set_makers: code of the model that makes sets.
-        copies: of parameters and buffers.
     """
 
     written: set[Source] = field(default_factory=set)
@@ -227,35 +226,16 @@ class CapturedCall:
     """The state of one call.
 
     Args:
-        snapshot: the values before the call.
         seen: changes seen by earlier attempts; resized sources are added as they are seen.
         outermost: the code that calls the model. Frames outside it do not belong to the model.
 
     Attributes:
-        wrap: returns the model's value for a real one and its source: ``following.wrapping.Wrapping.wrap``.
         in_place: sources of tensors that entries change in place, so that no graph holds them.
         set_makers: code of the model that makes sets, as far as it was met.
         makes_sets: whether an earlier attempt met some; then copied functions check what they iterate.
-        functions: copies of the model's functions: ``following.functions.Functions``.
-        objects: proxies of objects and classes: ``following.objects.ObjectProxies``.
-        kept_calls: calls that the table keeps: ``following.kept_calls.KeptCalls``.
-        containers: proxies of deques, ordered dicts, and objects that derive from containers:
-            ``proxies.containers.Containers``.
-        guards: conditions that the call relies on.
-        builder: builds the graph.
-        texts: texts of values that differ from call to call.
-        side_effects: the table of effects.
-        seen_written: sources that this call sets.
-        seen_mutated: sources of lists and dicts that this call changes.
-        refusal: the first error with which the call was refused.
-        originals: real values by source, as they were before the call.
         aliases: further sources of a value, each with the source at which the value was first read.
-        proxies: by variable.
-        real: real objects by variable.
         met: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
-        copies: of parameters and buffers, for all calls.
-        modules: the module itself and its parts, by identity.
         context_values: of each ``ContextVar`` that the call has set but not reset.
         hook_sets: attributes of modules on which the call puts hooks, in place of the real ones.
         module_handles: of these hooks.
@@ -336,11 +316,7 @@ class CapturedCall:
         return Owner(id(original), torchscript_name(type(original)), instance)
 
     def refuse(self, message: str) -> NoReturn:
-        """Give up, naming the model's line. The refusal holds even if the model catches the error.
-
-        Raises:
-            CaptureError: always.
-        """
+        """Give up, naming the model's line. The refusal holds even if the model catches the error."""
         frames = self.frames()
         error = CaptureError(message)
         if frames:
@@ -371,11 +347,7 @@ class CapturedCall:
         return self.paths.get(id(tensor)) == source
 
     def constant_key(self, key: object) -> object:
-        """A key as a constant, guarded from now on.
-
-        Raises:
-            CaptureError: the key differs from call to call.
-        """
+        """A key as a constant, guarded from now on."""
         if isinstance(key, torch.Tensor):
             self.refuse(KEY)
         if type(key) is tuple or type(key) is ShapeProxy:

@@ -82,7 +82,6 @@ class Flat(NamedTuple):
     """A table as plain data. Its handles are provisional: each is an index into ``sites`` or ``guard_sites``.
 
     Attributes:
-        effects: the table.
         outputs: nodes whose values the graph must return, in this order.
         sites: of effects whose statement is known, by handle.
         places: their statements, by handle.
@@ -113,11 +112,7 @@ class Flattening:
     # --- effects -----------------------------------------------------------------------------------
 
     def flat(self) -> Flat:
-        """The table as plain data.
-
-        Raises:
-            CaptureError: a table cannot hold a value; the error names the model's statement.
-        """
+        """The table as plain data."""
         table = self._table
         live = self._reach.of([table.result])
         for variable in dict.fromkeys(table.id_to_variable.values()):
@@ -305,11 +300,7 @@ class Flattening:
     # --- values ------------------------------------------------------------------------------------
 
     def value(self, value: object) -> Value:
-        """A Python value as a value of the table.
-
-        Raises:
-            ValueRefusedError: a table cannot hold the value.
-        """
+        """A Python value as a value of the table."""
         if isinstance(value, VALUES):
             return value
         if isinstance(value, Recipe):
@@ -373,11 +364,7 @@ class Flattening:
 
 
 def empty_of(value: Any) -> Made:  # noqa: ANN401
-    """An empty container of the same kind as a Python container.
-
-    Raises:
-        ValueRefusedError: it is a ``defaultdict`` with a factory that has no name.
-    """
+    """An empty container of the same kind as a Python container."""
     kind = "list" if isinstance(value, MadeList) else BASES[type(value)]
     if isinstance(value, deque):
         return Made(kind, (Constant(value.maxlen),))
@@ -387,11 +374,7 @@ def empty_of(value: Any) -> Made:  # noqa: ANN401
 
 
 def factory_name(factory: Any) -> str | None:  # noqa: ANN401
-    """The name of a ``defaultdict``'s factory; None if it has none.
-
-    Raises:
-        ValueRefusedError: it cannot be imported.
-    """
+    """The name of a ``defaultdict``'s factory; None if it has none."""
     if factory is None:
         return None
     real = getattr(factory, "_kind", factory)
