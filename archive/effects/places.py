@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from argparse import Namespace
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -33,30 +33,25 @@ import torch
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.formats.effects.containers import CONTAINER_CLASSES
 from archive.formats.effects.gate import check_place
 
 # --- python_containers
 
-BASES: dict[Any, str] = {
-    OrderedDict: "OrderedDict",
-    defaultdict: "defaultdict",
-    dict: "dict",
-    list: "list",
-    deque: "deque",
-    set: "set",
-    frozenset: "frozenset",
-}
+CONTAINERS: dict[Any, str] = {cls: kind for kind, cls in CONTAINER_CLASSES.items()} | {frozenset: "frozenset"}
 """Python's containers, and their kinds in a table."""
+CHANGING = tuple(CONTAINER_CLASSES.values())
+"""Those that can change."""
 
 
 def base_of(kind: Any) -> Any:  # noqa: ANN401
     """The container of Python that a class is or derives from; other classes as they are."""
-    return next((cls for cls in kind.__mro__ if cls in BASES), kind)
+    return next((cls for cls in kind.__mro__ if cls in CONTAINERS), kind)
 
 
 def is_container(value: object) -> bool:
     """Whether a value is a container, or an object of a class that derives from one."""
-    return base_of(type(value)) in BASES
+    return base_of(type(value)) in CONTAINERS
 
 
 def items_of(target: Any) -> list[Any]:  # noqa: ANN401
@@ -78,7 +73,7 @@ CODE_TYPES = (
 """Types of values that are code, or lead to code."""
 FOREIGN_PACKAGES = frozenset(sys.stdlib_module_names) - {"__main__"}
 """Packages whose objects aren't a model's state: a logger, an open file, a lock."""
-OPEN_CLASSES = (SimpleNamespace, Namespace, *BASES, tuple)
+OPEN_CLASSES = (SimpleNamespace, Namespace, *CONTAINERS, tuple)
 """Classes of these packages whose objects hold what anybody puts there."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 """Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
@@ -315,7 +310,7 @@ def parameter_name(key: object) -> str:
 def base(holder: object) -> Any:  # noqa: ANN401
     """The container of Python or PyTorch that an object is, or that its class derives from."""
     cls = base_of(type(holder))
-    if cls in BASES:
+    if cls in CONTAINERS:
         return cls
     for cls in (tuple, str, bytes, *MODULE_CONTAINERS):
         if isinstance(holder, cls):

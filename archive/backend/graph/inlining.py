@@ -401,7 +401,7 @@ class _Inliner:
         return self._method(node, scope) if is_method else self._function(node, scope)
 
     def _function(self, node: GraphNode, scope: _Scope) -> tuple[_Scope, list[GraphValue]]:
-        """The function, or the method of an object, that a node calls, and its parameters without ``self``."""
+        """The function or method that a node calls, and its parameters without ``self``."""
         first, *_ = node.inputs
         name = first.type_text
         if node.kind == "prim::CallMethod":

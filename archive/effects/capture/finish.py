@@ -114,7 +114,7 @@ def note_bounds(call: CapturedCall) -> None:
 
 # --- sharing
 
-CHANGING = (*VALUES, VariableKind.OBJECT)
+CHANGED_KINDS = (*VALUES, VariableKind.OBJECT)
 """Kinds of variables that a call changes, and that may be the same object from outside."""
 VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 
@@ -138,7 +138,7 @@ def note_sharing(
                 guards.note(Look.APART, Each(other.source), given.source, statement=given.statement)
             elif other is not given and (is_under_argument(given.source) or is_under_argument(other.source)):
                 guards.note(Look.APART, given.source, other.source, statement=given.statement)
-    held = [item for item in call.proxies if item.kind in CHANGING and item.source is not None]
+    held = [item for item in call.proxies if item.kind in CHANGED_KINDS and item.source is not None]
     for second, first_one in _pairs(held):
         is_modified = effects.is_modified(second) or effects.is_modified(first_one)
         ours, theirs = call.real[second], call.real[first_one]

@@ -23,7 +23,7 @@ from archive.effects.capture.proxies.proxies import is_followed
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
-from archive.effects.places import BASES, base_of, is_container, items_of
+from archive.effects.places import CONTAINERS, base_of, is_container, items_of
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -239,7 +239,7 @@ class _Rows:
             inside = (named(item) if isinstance(item, NAMED) else Constant(item) for item in items)
         else:
             inside = (self._inside(item, Item(source, index)) for index, item in enumerate(items))
-        made = Made(BASES[base], (*which, *inside))
+        made = Made(CONTAINERS[base], (*which, *inside))
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
     def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401

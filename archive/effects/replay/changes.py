@@ -9,7 +9,6 @@ not the change: restoring is right whether the change was made fully, partly or 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +17,7 @@ from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
 from archive.effects.placeholders import UNSET, Plain, items_of_plain
 from archive.effects.places import (
+    CHANGING,
     ORDINARY_TYPES,
     REGISTERED,
     base,
@@ -129,7 +129,6 @@ def refill(target: Any, inside: list[Any]) -> None:  # noqa: ANN401
 
 # --- backups
 
-CONTAINERS = (dict, list, deque, set)
 MODULE_COLLECTIONS = (*REGISTERED, "_non_persistent_buffers_set")
 
 
@@ -150,7 +149,7 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
             for name in MODULE_COLLECTIONS
             if isinstance(held.get(name), dict | set)
         ]
-    if isinstance(target, CONTAINERS):
+    if isinstance(target, CHANGING):
         return _restore_all, target, items_of(target), attributes
     if held is None:
         raise StateError(f"what a {type(target).__name__} is can't be put back if a change fails")

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.places import BASES as CONTAINERS
-from archive.formats.effects.containers import BASES, FACTORIES
+from archive.formats.effects.containers import CLASS_NAMES, CONTAINER_CLASSES, FACTORIES
 from archive.formats.effects.model import TorchName
 
 if TYPE_CHECKING:
@@ -72,13 +71,6 @@ def real_literal(literal: Any) -> Any:  # noqa: ANN401
 
 # --- classes of containers
 
-BASE_CLASSES: dict[str, Any] = {kind: cls for cls, kind in CONTAINERS.items() if kind in BASES}
-"""Python's containers that classes derive from, by kind."""
-OWN_FACTORIES: dict[str, Callable[[], object]] = {
-    f"builtins:{cls.__name__}": cls
-    for cls in (list, dict, set, int, float, bool, str, tuple)
-    if cls.__name__ in FACTORIES
-}
 MOST_CLASSES = 1024
 """Stand-ins that are kept, so that objects of one class have one class here, too."""
 
@@ -86,7 +78,7 @@ MOST_CLASSES = 1024
 @functools.lru_cache(MOST_CLASSES)
 def stand_in(name: str, kind: str) -> Any:  # noqa: ANN401
     """The class in place of a container's class that isn't here."""
-    return _named(type(name.rpartition(":")[2].rpartition(".")[2], (BASE_CLASSES[kind],), {}), name)
+    return _named(type(name.rpartition(":")[2].rpartition(".")[2], (CONTAINER_CLASSES[kind],), {}), name)
 
 
 @functools.lru_cache(MOST_CLASSES)
@@ -132,12 +124,12 @@ def _named(cls: Any, name: str) -> Any:  # noqa: ANN401
 
 def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN401
     """The class of a container: the allowed one with this name, or a stand-in."""
-    if name == BASES[kind]:
-        return BASE_CLASSES[kind]
+    if name == CLASS_NAMES[kind]:
+        return CONTAINER_CLASSES[kind]
     if name not in allow:
         return stand_in(name, kind)
     cls = resolved(name, allow)
-    if not isinstance(cls, type) or not issubclass(cls, BASE_CLASSES[kind]):
+    if not isinstance(cls, type) or not issubclass(cls, CONTAINER_CLASSES[kind]):
         raise StateError(f"{name} isn't a class that derives from {kind}")
     return cls
 
@@ -148,7 +140,7 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
     Args:
         which: the maximum length of a deque, or the name of a defaultdict's factory; else None.
     """
-    base, cls = BASE_CLASSES[kind], container_class(name, kind, allow)
+    base, cls = CONTAINER_CLASSES[kind], container_class(name, kind, allow)
     given: tuple[Any, ...] = ()
     if kind == "deque":
         given = ([], which)
@@ -175,8 +167,8 @@ def factory(name: object, allow: Allowed) -> Callable[[], object] | None:
     """The factory of a ``defaultdict``; one that is not allowed refuses to make anything."""
     if name is None:
         return None
-    if name in OWN_FACTORIES:
-        return OWN_FACTORIES[str(name)]
+    if name in FACTORIES:
+        return FACTORIES[str(name)]
     if name in allow:
         cls: Any = resolved(str(name), allow)
         return cls  # type: ignore[no-any-return]

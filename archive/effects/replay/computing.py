@@ -20,9 +20,9 @@ from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, checked_int, checked_tensor, operation
 from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
-from archive.effects.replay.classes import BASE_CLASSES, NAMED, factory, real_literal, tuple_maker
+from archive.effects.replay.classes import NAMED, factory, real_literal, tuple_maker
 from archive.effects.replay.hooks import made_function
-from archive.formats.effects.containers import PAIRED, contents, head
+from archive.formats.effects.containers import CONTAINER_CLASSES, PAIRED, contents, head
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -55,7 +55,7 @@ PLAIN_MAKERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "size": lambda inside: torch.Size(map(checked_int, inside)),
     "frozenset": frozenset,
-    **BASE_CLASSES,
+    **CONTAINER_CLASSES,
 }
 """Classes of containers that are made from their items."""
 STATE, OUT, ARGUMENTS, NOTHING = range(4)
@@ -216,9 +216,9 @@ class Computing:
         kind, which = made.kind, head(made)
         if kind == "defaultdict":
             missing = factory(which, self._allow)
-            return lambda inside: BASE_CLASSES[kind](missing, inside)
+            return lambda inside: CONTAINER_CLASSES[kind](missing, inside)
         if kind == "deque":
-            return lambda inside: BASE_CLASSES[kind](inside, which)
+            return lambda inside: CONTAINER_CLASSES[kind](inside, which)
         if kind == "namedtuple":
             fields: Any = head(made, 1)
             return tuple_maker(str(which), fields, self._allow)

@@ -14,7 +14,7 @@ from archive.effects.placeholders import UNSET, Plain
 from archive.effects.places import check_settable, item_or_unset, own, set_own
 from archive.effects.replay.changes import set_item
 from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
-from archive.formats.effects.containers import BASES, PAIRED, contents, head
+from archive.formats.effects.containers import CLASS_NAMES, PAIRED, contents, head
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -174,7 +174,7 @@ class FreshState:
 
     def _container(self, value: Made, source: Source | None) -> Any:  # noqa: ANN401
         """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
-        name = str(head(value)) if value.kind == "subclass" else BASES[value.kind]
+        name = str(head(value)) if value.kind == "subclass" else CLASS_NAMES[value.kind]
         inner = value.items[1] if value.kind == "subclass" else value
         assert isinstance(inner, Made)  # noqa: S101 (checked)
         made = container_maker(name, inner.kind, head(inner), ())()

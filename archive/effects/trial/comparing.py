@@ -13,7 +13,7 @@ from archive.effects.looking import WITHOUT_MODES, same_literal
 from archive.effects.places import base_of
 from archive.effects.trial.parts import (
     CODE,
-    CONTAINERS,
+    HOLDERS,
     ClassNames,
     Names,
     Path,
@@ -101,7 +101,7 @@ class Comparing:
                 raise DifferentError(path, "is a hook that is on in one of both")
         elif isinstance(ours, torch.Tensor):
             self._tensors(ours, theirs, path)
-        elif isinstance(ours, CONTAINERS) and not isinstance(ours, Names):
+        elif isinstance(ours, HOLDERS) and not isinstance(ours, Names):
             self._containers(ours, theirs, path)
         else:
             self._named(ours, theirs, path)
@@ -131,7 +131,7 @@ class Comparing:
             if step.kind == "key":
                 self._same(_key(step.name), _key(there.name), (*path, Step("key", "…")))
             self._same(one, other, (*path, step))
-        if type(ours) not in CONTAINERS:
+        if type(ours) not in HOLDERS:
             self._named(ours, theirs, path)
 
     def _named(self, holder: Any, other: Any, path: Path) -> None:  # noqa: ANN401
@@ -144,7 +144,7 @@ class Comparing:
                 continue
             raw = inspect.getattr_static(cls, name, theirs)
             if not (is_immutable(raw) and is_immutable(theirs[name]) and _equal(raw, theirs[name])) and not (
-                type(raw) is type(theirs[name]) and isinstance(raw, (*CONTAINERS, torch.Tensor))
+                type(raw) is type(theirs[name]) and isinstance(raw, (*HOLDERS, torch.Tensor))
             ):
                 where = (*path, Step("attribute", name))
                 raise DifferentError(where, "is there; the module has nothing by this name")

@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.utils.hooks import RemovableHandle
 
 from archive.effects.looking import WITHOUT_MODES
-from archive.effects.places import BASES, REGISTERED, base_of, is_code, is_foreign, items_of
+from archive.effects.places import CONTAINERS, REGISTERED, base_of, is_code, is_foreign, items_of
 from archive.effects.trial.child import UntriedError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), lo
 """What isn't state: code, and whatever leads to code."""
 ATOMS = (bool, int, float, complex, str, bytes, type(None), range, slice)
 IMMUTABLE = (*ATOMS, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
-CONTAINERS = (tuple, *BASES)
+HOLDERS = (tuple, *CONTAINERS)
 MOST_PARTS = 1_000_000
 """Most parts of a state, each of which takes some hundred bytes."""
 INTERNAL = frozenset(vars(torch.nn.Module())) - {"training"}
@@ -111,7 +111,7 @@ def class_data(cls: type) -> ClassNames:
         if isinstance(value, type):
             if value.__qualname__.startswith(f"{cls.__qualname__}."):
                 held[name] = class_data(value)
-        elif isinstance(value, (*IMMUTABLE, *CONTAINERS, torch.Tensor)):
+        elif isinstance(value, (*IMMUTABLE, *HOLDERS, torch.Tensor)):
             held[name] = value
     return held
 
@@ -126,7 +126,7 @@ def items(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
         return [(Step("element", None), one) for one in sorted(items_of(value), key=repr)]
     if isinstance(value, tuple):
         return [(Step("item", n), one) for n, one in enumerate(tuple.__iter__(value))]
-    if base_of(type(value)) in BASES:
+    if base_of(type(value)) in CONTAINERS:
         return [(Step("item", n), one) for n, one in enumerate(items_of(value))]
     return []
 
@@ -137,7 +137,7 @@ def parts(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
         return []
     found: list[tuple[Step, Any]] = items(value)
     kind: Any = type(value)
-    if kind not in CONTAINERS and (isinstance(value, Names | CellType) or not is_foreign(kind)):
+    if kind not in HOLDERS and (isinstance(value, Names | CellType) or not is_foreign(kind)):
         found += [(Step("attribute", name), one) for name, one in attributes(value).items()]
     return found
 

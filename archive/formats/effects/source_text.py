@@ -16,7 +16,7 @@ import unicodedata
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.containers import BASES, COLLECTIONS, FACTORIES, HEADS, PAIRED, head
+from archive.formats.effects.containers import CLASS_NAMES, FACTORIES, HEADS, PAIRED, head
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import LEVELS, PRINT, WARN
 from archive.formats.effects.model import (
@@ -224,8 +224,7 @@ def _factory(name: object) -> str:
     """The factory of a ``defaultdict`` as an expression."""
     if name is None:
         return "None"
-    module, _, function = str(name).partition(":")
-    return function if module == "builtins" and function in FACTORIES else _reference(str(name))
+    return FACTORIES[str(name)].__name__ if name in FACTORIES else _reference(str(name))
 
 
 # --- methods and effects
@@ -279,9 +278,9 @@ def _new(target: str, name: str, base: Made) -> str:
 
     ``base`` is an empty container of the kind that the class is, or derives from.
     """
-    if name == BASES[base.kind]:
+    if name == CLASS_NAMES[base.kind]:
         return f"{target} = {value_text(base)}"
-    cls = f"collections.{base.kind}" if base.kind in COLLECTIONS else base.kind
+    cls = CLASS_NAMES[base.kind].replace(":", ".").removeprefix("builtins.")
     made = f"{target} = {cls}.__new__({_reference(name)})"
     if head(base) is None:
         return made

@@ -31,13 +31,14 @@ from archive.effects.capture.graph.variables import (
     ABSENT,
     VariableKind,
 )
-from archive.effects.capture.proxies.containers import KINDS, ContainerType
+from archive.effects.capture.proxies.containers import ContainerType
 from archive.effects.capture.proxies.tracked_set import (
     checking,
     makes_sets,
 )
 from archive.effects.capture.proxies.type_proxies import MathModule, NumberType, ObjectType
 from archive.effects.code import codes_in
+from archive.effects.places import CONTAINERS
 from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Functions:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
         self.numbers: Mapping[type, NumberType] = {kind: NumberType(call, kind) for kind in NUMBERS}
-        containers: dict[type, Any] = {kind: ContainerType(call, kind) for kind in KINDS}
+        containers: dict[type, Any] = {kind: ContainerType(call, kind) for kind in CONTAINERS}
         self.types: Mapping[type, Any] = {**self.numbers, **containers, object: ObjectType(call)}
         self.mathematics = MathModule(call)
         self.compares: ModelStatement | None = None

@@ -41,7 +41,7 @@ from archive.effects.capture.proxies.proxies import (
     has_plain_new,
     proxy_class,
 )
-from archive.effects.places import BASES, REGISTERED, base_of
+from archive.effects.places import CONTAINERS, REGISTERED, base_of
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Classes:
             return call.wrap(raw.__func__, None)
         if isinstance(raw, classmethod):
             return MethodType(call.functions.copy(raw.__func__), proxy)
-        if isinstance(raw, SLOTS) and base_of(cls) in BASES:
+        if isinstance(raw, SLOTS) and base_of(cls) in CONTAINERS:
             return unbound(base_of(cls), name)
         if raw is ABSENT:
             self.note_missing(cls, name)
@@ -226,7 +226,7 @@ class ObjectProxies:
         if cls not in self._classes:
             self._classes[cls] = proxy_class(self._call, cls)
         base = base_of(cls)
-        made: Any = base if base in BASES else SimpleNamespace if cls is SimpleNamespace else object
+        made: Any = base if base in CONTAINERS else SimpleNamespace if cls is SimpleNamespace else object
         return made.__new__(self._classes[cls])
 
     def met_classes(self) -> list[type]:

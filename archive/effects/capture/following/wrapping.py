@@ -16,7 +16,7 @@ import functools
 import math
 import random
 import re
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextvars import ContextVar
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -43,7 +43,7 @@ from archive.effects.capture.proxies.tracked_set import TrackedSet
 from archive.effects.capture.proxies.type_proxies import Untouchable
 from archive.effects.code import codes_in
 from archive.effects.looking import WITHOUT_MODES, type_name
-from archive.effects.places import is_container
+from archive.effects.places import CHANGING, is_container
 from archive.formats.effects.model import Attribute, Item, Local, Look
 from archive.formats.effects.parts import is_under_argument, source_of
 
@@ -160,7 +160,7 @@ SAFE = (
 """Immutable types, whose values the model gets as they are."""
 DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
 """Types of a dataclass's declarations: part of the model's code, compared by identity, never changed."""
-CHANGING = (list, dict, set, deque, bytearray, torch.Tensor)
+CHANGED_IN_C = (*CHANGING, bytearray, torch.Tensor)
 """Objects that their own C methods may change, bypassing their proxies."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
@@ -238,7 +238,7 @@ class Wrapping:
         stand_in = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
         if stand_in is not None:
             return stand_in
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGING):
+        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGED_IN_C):
             return Untouchable(self._call, f"{value.__name__} of a {type(value.__self__).__name__}")
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):

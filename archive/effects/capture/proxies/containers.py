@@ -33,7 +33,7 @@ from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
 from archive.effects.looking import type_name
-from archive.effects.places import BASES, base_of
+from archive.effects.places import CONTAINERS, base_of
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ def contents(proxy: Any) -> Any:  # noqa: ANN401
 
 # --- container types
 
-KINDS = (list, dict, set, frozenset, OrderedDict, defaultdict, deque)
 ORDERED = (list, deque)
 TRACKED = (TrackedDict, OpenList, TrackedSet)
 
@@ -356,7 +355,7 @@ class Containers:
     def _copied(self, proxy: Any, name: str, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
         """The result of a method that makes an object of the same class."""
         cls = class_behind(proxy)
-        if cls not in BASES:
+        if cls not in CONTAINERS:
             self._call.refuse(f"a copy of a {cls.__qualname__}")
         made = self._new_container(proxy)
         if name in ("__reduce_ex__", "__reduce__"):

@@ -30,7 +30,7 @@ from archive.effects.capture.proxies.hooks import (
     register_forward_hook,
     register_forward_pre_hook,
 )
-from archive.effects.places import BASES, REGISTERED, base_of
+from archive.effects.places import CONTAINERS, REGISTERED, base_of
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def is_followed(value: Any) -> bool:  # noqa: ANN401
         return False
     if isinstance(value, torch.nn.Module):
         return True
-    if base_of(cls) in BASES and cls in (*BASES, Counter):
+    if base_of(cls) in CONTAINERS and cls in (*CONTAINERS, Counter):
         return True
     return cls is SimpleNamespace or (is_model_module(cls.__module__) and has_plain_new(cls))
 
@@ -238,7 +238,7 @@ def is_followed(value: Any) -> bool:  # noqa: ANN401
 def has_plain_new(cls: Any) -> bool:  # noqa: ANN401
     """Whether a class makes its objects as ``object`` or a container does, with no ``__new__`` of its own."""
     base = base_of(cls)
-    return cls.__new__ is (base if base in BASES else object).__new__
+    return cls.__new__ is (base if base in CONTAINERS else object).__new__
 
 
 def proxy_class(call: CapturedCall, cls: type) -> type:
@@ -264,7 +264,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
     if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
         # PyTorch's own goes through all attributes, which would all be guarded.
         names["__getattr__"] = lambda _, name: _missing(cls, name)
-    if base_of(cls) not in BASES:
+    if base_of(cls) not in CONTAINERS:
         names["__copy__"] = call.objects.copied
     names |= _own_methods(call, cls)
     if cls is SimpleNamespace:
@@ -276,7 +276,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
     elif isinstance(caller, FunctionType):
         names["__call__"] = _forwarded(call, caller)
-    if base_of(cls) in BASES:
+    if base_of(cls) in CONTAINERS:
         return type(cls)(cls.__name__, (ContainerProxy, cls), names | _container_methods(call, cls, names))
     if names.get("__eq__") is not None and "__hash__" not in names:
         names["__hash__"] = None

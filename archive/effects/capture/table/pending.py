@@ -9,7 +9,7 @@ It also finds what these and results reach: objects that replay must make, and l
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from archive.effects.capture.graph.variables import (
     inner_of,
     is_container_proxy,
 )
+from archive.effects.places import CHANGING
 from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 
 # --- reach
-
-SHARED = (list, dict, deque, OrderedDict, defaultdict, set)
-"""Types of containers that the call makes, and that may occur in several places."""
 
 
 class Reach:
@@ -81,7 +79,7 @@ class Reach:
         variable = self._effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable, value)
-        if type(value) in SHARED or isinstance(value, MadeList):
+        if type(value) in CHANGING or isinstance(value, MadeList):
             if id(value) in self._lists:
                 self.shared[id(value)] = value
                 return ()

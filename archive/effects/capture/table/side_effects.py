@@ -36,8 +36,8 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.table.pending import PendingEffects, Reach
 from archive.effects.errors import ValueRefusedError
-from archive.effects.places import BASES
-from archive.formats.effects.containers import BASES as CLASSES
+from archive.effects.places import CONTAINERS
+from archive.formats.effects.containers import CLASS_NAMES
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -169,7 +169,7 @@ class Flattening:
                     value = empty_of(inner_of(proxy))
             else:
                 empty = empty_of(self._shared[made])
-                name, value = CLASSES[empty.kind], None if empty.kind in ("list", "dict") else empty
+                name, value = CLASS_NAMES[empty.kind], None if empty.kind in ("list", "dict") else empty
             yield Effect(Op.NEW, Temporary(number), Constant(name), value), self._made_at(made)
         for identity, container in self._shared.items():
             for effect in self._filled(Temporary(self._temporaries[identity]), container, None):
@@ -335,7 +335,7 @@ class Flattening:
     def _made(self, value: object) -> Value:
         if type(value) is list or isinstance(value, MadeList) or _plain_tuple(value):
             return Made(_kind(value), self._items(value))
-        if type(value) in BASES:
+        if type(value) in CONTAINERS:
             return self._container(value)
         if is_named_tuple(value):
             kind: Any = type(value)
@@ -365,7 +365,7 @@ class Flattening:
 
 def empty_of(value: Any) -> Made:  # noqa: ANN401
     """An empty container of the same kind as a Python container."""
-    kind = "list" if isinstance(value, MadeList) else BASES[type(value)]
+    kind = "list" if isinstance(value, MadeList) else CONTAINERS[type(value)]
     if isinstance(value, deque):
         return Made(kind, (Constant(value.maxlen),))
     if kind == "defaultdict":
