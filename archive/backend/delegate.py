@@ -21,12 +21,13 @@ from archive.backend.lower import codegen
 from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
 from archive.backend.lower.wrappers import LOWERED_TYPE, lowered_parts
-from archive.backend.pytorch import RAISED, message_of, tensors_in
+from archive.backend.pytorch import RAISED, message_of
 from archive.backend.registry import find_backend
 from archive.base.errors import ArchiveError, LoweringError
 from archive.debuginfo.profiles.places import place_of
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
+from archive.effects.nested import tensors_in
 from archive.io.mapped import Mapped
 from archive.reader.opening import open as open_archive
 

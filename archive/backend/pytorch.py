@@ -50,15 +50,3 @@ def message_of(error: Exception) -> str:
     """The message of an error of PyTorch in one line, without the tracebacks of TorchScript around it."""
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     return others[-1] if others and first.startswith(INTERPRETER) else first
-
-
-def tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """All tensors in a value: in lists, tuples, and the values of dicts, at any depth."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)

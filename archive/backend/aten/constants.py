@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.base.errors import LoweringError, shown
+from archive.effects.nested import with_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -178,18 +179,9 @@ def resolved(value: Any, tensors: Sequence[torch.Tensor], held: list[Any]) -> An
         return tensors[value.index]
     if isinstance(value, HeldAt | HeldList):
         return held if isinstance(value, HeldList) else held[value.index]
-    return _mapped(partial(resolved, tensors=tensors, held=held), value)
+    return with_items(value, partial(resolved, tensors=tensors, held=held))
 
 
 def copied(value: Any) -> Any:  # noqa: ANN401
     """A copy of a constant with new lists and dicts."""
-    return _mapped(copied, value)
-
-
-def _mapped(change: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
-    """A list, tuple or dict of changed items; any other value as it is."""
-    if isinstance(value, dict):
-        return {key: change(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(change, value))
-    return value
+    return with_items(value, copied)

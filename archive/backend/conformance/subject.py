@@ -23,6 +23,7 @@ from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import lowered_archive
 from archive.base.errors import LoweringError
+from archive.effects.nested import with_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -169,20 +170,6 @@ class _Executing:
 def fresh(value: Any) -> Any:  # noqa: ANN401
     """A copy of a value with new containers and tensors."""
     return with_tensors(value, lambda tensor: tensor.detach().clone())
-
-
-def with_tensors(value: Any, change: Callable[[torch.Tensor], object]) -> Any:  # noqa: ANN401
-    """A copy of a value with new containers, and with other tensors."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: with_tensors(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_tensors(item, change) for item in value]
-    if isinstance(value, tuple):
-        items = [with_tensors(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value
 
 
 def differences(

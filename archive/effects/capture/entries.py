@@ -41,6 +41,7 @@ from archive.effects.capture.next_states import (
 from archive.effects.capture.table.call import SeenChanges, Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
+from archive.effects.nested import with_tensors
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -408,19 +409,9 @@ def _again(error: CaptureError) -> CaptureError:
     return type(error)(f"{AGAIN}: {error.message}", error.filename, error.line)
 
 
-def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
-    """A copy with tensors of its own; what was the same object stays so."""
-    known = {} if known is None else known
-    if id(value) not in known:
-        made = value
-        if isinstance(value, torch.Tensor):
-            made = copied(value)
-        elif type(value) in (tuple, list):
-            made = type(value)(fresh(item, known) for item in value)
-        elif type(value) is dict:
-            made = {key: fresh(item, known) for key, item in value.items()}
-        known[id(value)] = made
-    return known[id(value)]
+def fresh(value: Any) -> Any:  # noqa: ANN401
+    """A copy with tensors of its own."""
+    return with_tensors(value, copied)
 
 
 MOST_ENTRIES = 8

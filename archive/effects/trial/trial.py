@@ -17,6 +17,7 @@ from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.initial import initial_state, originals_now, sources_in
 from archive.effects.errors import CaptureError
+from archive.effects.nested import with_items
 from archive.effects.replay.errors import GuardError
 from archive.effects.trial.child import SECONDS, UntriedError, in_child
 from archive.effects.trial.comparing import Comparing, DifferentError
@@ -379,16 +380,15 @@ def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
     if isinstance(value, IMMUTABLE):
         return value
     if id(value) not in known:
-        if isinstance(value, torch.Tensor):
-            known[id(value)] = copied(value)
-        elif type(value) in (tuple, list):
-            known[id(value)] = type(value)(_fresh(item, known) for item in value)
-        elif type(value) is dict:
-            known[id(value)] = {key: _fresh(item, known) for key, item in value.items()}
-        else:
-            known[id(value)] = value
+        made = (
+            copied(value)
+            if isinstance(value, torch.Tensor)
+            else with_items(value, partial(_fresh, known=known))
+        )
+        if made is value:
             with suppress(Exception):  # what cannot be copied is shared
-                known[id(value)] = copy.deepcopy(value)
+                made = copy.deepcopy(value)
+        known[id(value)] = made
     return known[id(value)]
 
 

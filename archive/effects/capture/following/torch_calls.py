@@ -38,6 +38,7 @@ from archive.effects.capture.proxies.list_functions import detached_list
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.errors import ITEM_CHANGED
 from archive.effects.looking import WITHOUT_MODES
+from archive.effects.nested import tensors_in, with_tensors
 from archive.formats.effects.model import Op
 from archive.formats.effects.words import HOOK_OPS
 
@@ -110,10 +111,10 @@ class Autocast:
         wanted = _tried(function, args, kwargs, enabled=True)
         kinds = {tensor.dtype: None for tensor in tensors_in((args, kwargs)) if tensor.is_floating_point()}
         for kind in (None, torch.get_autocast_dtype(DEVICE), torch.float32, *kinds):
-            given = _mapped((args, kwargs), partial(_copied, kind=kind))
+            given = with_tensors((args, kwargs), partial(_copied, kind=kind))
             if _tried(function, *given, enabled=False) == wanted:
                 with without_autocast(keeping=True):
-                    return _mapped((args, kwargs), partial(self._cast, kind=kind))
+                    return with_tensors((args, kwargs), partial(self._cast, kind=kind))
         return None
 
     def _cast(self, tensor: Any, kind: torch.dtype | None) -> Any:  # noqa: ANN401
@@ -165,7 +166,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enabled: bool) -> Trial | None:  # noqa: ANN401
     """The operators that a function runs on copies of its arguments; None if it fails."""
-    given, named = _mapped((args, kwargs), _copied)
+    given, named = with_tensors((args, kwargs), _copied)
     try:
         with fork_rng(devices=()), torch.no_grad(), without_autocast(enabled=enabled):
             with _Recorder() as recorder:
@@ -188,29 +189,6 @@ def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
             yield from _shown(item)
     else:
         yield repr(value)
-
-
-def tensors_in(value: Any) -> Iterator[Any]:  # noqa: ANN401
-    """The tensors in arguments, at any depth."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from tensors_in(item)
-
-
-def _mapped(value: Any, function: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
-    """A value with its tensors replaced; what was the same tensor stays so."""
-    known = {} if known is None else known
-    if isinstance(value, torch.Tensor):
-        if id(value) not in known:
-            known[id(value)] = function(value)
-        return known[id(value)]
-    if type(value) in (tuple, list):
-        return type(value)(_mapped(item, function, known) for item in value)
-    if type(value) is dict:
-        return {key: _mapped(item, function, known) for key, item in value.items()}
-    return value
 
 
 def _is_cast(tensor: Any, kind: torch.dtype) -> bool:  # noqa: ANN401

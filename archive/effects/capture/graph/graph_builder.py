@@ -26,6 +26,7 @@ from archive.effects.capture.graph.scalars import (
 )
 from archive.effects.capture.graph.variables import identifier_of
 from archive.effects.looking import WITHOUT_MODES
+from archive.effects.nested import with_items
 from archive.formats.effects.model import At, Computed, Constant, Look
 from archive.formats.effects.words import COMPUTED
 
@@ -246,15 +247,9 @@ class GraphBuilder:
             self.refuse("a tensor that no recorded operation has made")
         if is_scalar(value):
             return value
-        if isinstance(value, tuple):
-            return tuple(map(self.argument, value))
-        if isinstance(value, list):
-            return list(map(self.argument, value))
-        if isinstance(value, dict):
-            return {key: self.argument(item) for key, item in value.items()}
-        if isinstance(value, slice):
-            return slice(*map(self.argument, (value.start, value.stop, value.step)))
-        return value
+        if isinstance(value, tuple | list):
+            return (tuple if isinstance(value, tuple) else list)(map(self.argument, value))
+        return with_items(value, self.argument)
 
     def emit_on(self, kind: str, target: Any, *nodes: Any) -> Any:  # noqa: ANN401
         """Add a node whose arguments are nodes."""

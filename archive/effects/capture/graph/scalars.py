@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from archive.effects.capture.graph.sites import use_of_index
+from archive.effects.nested import with_items
 from archive.formats.effects.words import COMPARISONS
 
 if TYPE_CHECKING:
@@ -354,15 +355,9 @@ def concrete(value: Any) -> Any:  # noqa: ANN401
     """A value with Python numbers in place of numbers of the graph, at any depth."""
     if is_scalar(value):
         return value_of(value)
-    if type(value) in (tuple, ShapeProxy, torch.Size):
+    if type(value) in (ShapeProxy, torch.Size):
         return tuple(map(concrete, value))
-    if isinstance(value, list):
-        return list(map(concrete, value))
-    if type(value) is dict:
-        return {key: concrete(item) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*map(concrete, (value.start, value.stop, value.step)))
-    return value
+    return list(map(concrete, value)) if isinstance(value, list) else with_items(value, concrete)
 
 
 def is_free(*values: object) -> bool:

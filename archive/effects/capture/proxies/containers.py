@@ -33,6 +33,7 @@ from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
 from archive.effects.looking import type_name
+from archive.effects.nested import with_items
 from archive.effects.places import CONTAINERS, base_of
 from archive.formats.effects.model import Look
 
@@ -52,11 +53,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401
         return [plain(item) for item in value]
     if isinstance(value, TrackedDict):
         return {key: plain(item) for key, item in value.items()}
-    if type(value) in (tuple, list):
-        return type(value)(map(plain, value))
-    if type(value) is dict:
-        return {key: plain(item) for key, item in value.items()}
-    return value
+    return with_items(value, plain)
 
 
 def in_graph(value: Any) -> Any:  # noqa: ANN401
