@@ -22,7 +22,7 @@ class UntriedWarning(RuntimeWarning):
     """A capture could not be tried; the message says why."""
 
 
-def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
+def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:
     """Capture what a method of a module computes and changes, as one table, and try it.
 
     The module, its arguments, globals and everything else stay unchanged.
@@ -42,7 +42,7 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
 
 
 def capture_entries(
-    module: Any,  # noqa: ANN401
+    module: Any,
     calls: Sequence[tuple[Any, ...]],
     *,
     method: str = "forward",
@@ -105,7 +105,7 @@ class Untried:
 
 
 def untried(
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     calls: Sequence[tuple[Any, ...]],
     most: int,

@@ -56,7 +56,7 @@ def head_of(qualname: str) -> str:
     return head.removesuffix(LAMBDA).removesuffix(".")
 
 
-def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[str, Any]] | None:  # noqa: ANN401
+def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[str, Any]] | None:
     """The code of a function, and its globals; None if no such function exists."""
     for function in _functions_of(head):
         for code in codes_in(function.__code__):
@@ -65,7 +65,7 @@ def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[st
     return None
 
 
-def _functions_of(head: Any) -> Iterator[FunctionType]:  # noqa: ANN401
+def _functions_of(head: Any) -> Iterator[FunctionType]:
     """A function with those that it wraps, or the functions of a class or Python module."""
     held = [head]
     if not isinstance(head, FunctionType) and not hasattr(head, "__wrapped__"):

@@ -45,7 +45,7 @@ SETTINGS = dict(zip(SETTING_NAMES, _SETTINGS, strict=True))
 """Settings of PyTorch that a model's results may depend on."""
 
 
-def type_name(value: Any) -> str:  # noqa: ANN401
+def type_name(value: Any) -> str:
     """A value's type: ``tensor``, a builtin's name, or ``module:qualname``; sizes are a tuple."""
     kind = type(value)
     if kind is torch.Size:
@@ -59,12 +59,12 @@ def type_name(value: Any) -> str:  # noqa: ANN401
     )
 
 
-def is_tensor(value: Any) -> bool:  # noqa: ANN401
+def is_tensor(value: Any) -> bool:
     """Whether a value is an ordinary tensor."""
     return type(value) in PLAIN_TENSORS and value.layout is torch.strided
 
 
-def checked_tensor(value: Any) -> Any:  # noqa: ANN401
+def checked_tensor(value: Any) -> Any:
     """A value that is a tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"expected a tensor, found a {type(value).__name__}")
@@ -95,7 +95,7 @@ def check_shown(*values: object) -> None:
             raise StateError(f"expected a value whose text is known, found a {kind.__name__}")
 
 
-def plain_text(value: Any) -> str:  # noqa: ANN401
+def plain_text(value: Any) -> str:
     """The text of an immutable value."""
     if isinstance(value, tuple) or is_container(value):
         check_shown(value)
@@ -104,7 +104,7 @@ def plain_text(value: Any) -> str:  # noqa: ANN401
     return str(value)
 
 
-def kind_of(tensor: Any) -> str:  # noqa: ANN401
+def kind_of(tensor: Any) -> str:
     """The kind of numbers that a tensor holds: float, complex, bool or int."""
     if tensor.is_floating_point():
         return "float"
@@ -113,7 +113,7 @@ def kind_of(tensor: Any) -> str:  # noqa: ANN401
     return "bool" if tensor.dtype is torch.bool else "int"
 
 
-def same_literal(left: Any, right: Any) -> bool:  # noqa: ANN401
+def same_literal(left: Any, right: Any) -> bool:
     """Whether two constants are the same: 1 is neither 1.0 nor True, 0.0 not -0.0, and nan is nan."""
     if type(left) is not type(right):
         return False
@@ -124,7 +124,7 @@ def same_literal(left: Any, right: Any) -> bool:  # noqa: ANN401
     return bool(left == right)
 
 
-def apart(left: Any, right: Any) -> bool:  # noqa: ANN401
+def apart(left: Any, right: Any) -> bool:
     """Whether two tensors share no memory, or two other objects are not the same one."""
     if left is right:
         return False
@@ -132,7 +132,7 @@ def apart(left: Any, right: Any) -> bool:  # noqa: ANN401
     return address == 0 or address != memory(right)
 
 
-def memory(value: Any) -> int:  # noqa: ANN401
+def memory(value: Any) -> int:
     """The address of a tensor's memory; 0 if it has none, or of other values."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return 0
@@ -140,7 +140,7 @@ def memory(value: Any) -> int:  # noqa: ANN401
     return address
 
 
-def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401
+def hook_names(module: Any, kind: object) -> tuple[str, ...]:
     """The names of a module's hooks of a kind, in their order: what runs when the module is called."""
     hooks = vars(module).get(str(kind))
     names = []
@@ -152,7 +152,7 @@ def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401
     return tuple(names)
 
 
-def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:  # noqa: ANN401
+def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:
     """Whether a live module has these hooks; other objects in its place have none, and need none."""
     return not isinstance(module, torch.nn.Module) or hook_names(module, kind) == names
 
@@ -162,7 +162,7 @@ def setting(name: object) -> object:
     return SETTINGS[str(name)]()
 
 
-def number(value: Any) -> Any:  # noqa: ANN401
+def number(value: Any) -> Any:
     """A number in a computed expression."""
     kind = type(value)
     if kind is int:
@@ -217,7 +217,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
 """Functions that look at a subject, given a key; ``SAME`` and ``APART`` compare two subjects instead."""
 
 
-def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401 (one a kind)
+def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:
     """Whether a guard holds, as a function of its subject, and of another one if it names one."""
     if look in (Look.SAME, Look.APART):
         return apart if look is Look.APART else operator.is_

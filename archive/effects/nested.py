@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def with_items(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+def with_items(value: Any, change: Callable[[Any], Any]) -> Any:
     """A new list, tuple, named tuple, slice or dict with changed items; any other value as it is.
 
     To change parts at any depth, ``change`` calls it again.
@@ -27,7 +27,7 @@ def with_items(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
     return value
 
 
-def with_tensors(value: Any, change: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
+def with_tensors(value: Any, change: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:
     """A copy of a value with changed tensors, at any depth; what was the same object stays so.
 
     Args:
@@ -35,7 +35,7 @@ def with_tensors(value: Any, change: Callable[[Any], Any], known: dict[int, Any]
     """
     known = {} if known is None else known
 
-    def changed(part: Any) -> Any:  # noqa: ANN401
+    def changed(part: Any) -> Any:
         if id(part) not in known:
             is_tensor = isinstance(part, torch.Tensor)
             known[id(part)] = change(part) if is_tensor else with_items(part, changed)

@@ -108,7 +108,7 @@ METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
 """Names that objects of ``Plain`` have from their class, which no attribute may hide."""
 
 
-def items_of_plain(holder: Any) -> dict[object, object]:  # noqa: ANN401 (a Plain; its class has the names)
+def items_of_plain(holder: Any) -> dict[object, object]:
     """The items of a :class:`Plain`, sealed or not."""
     items: dict[object, object] = holder._Plain__items
     return items

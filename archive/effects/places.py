@@ -44,7 +44,7 @@ CHANGING = tuple(CONTAINER_CLASSES.values())
 """Those that can change."""
 
 
-def base_of(kind: Any) -> Any:  # noqa: ANN401
+def base_of(kind: Any) -> Any:
     """The container of Python that a class is or derives from; other classes as they are."""
     return next((cls for cls in kind.__mro__ if cls in CONTAINERS), kind)
 
@@ -54,7 +54,7 @@ def is_container(value: object) -> bool:
     return base_of(type(value)) in CONTAINERS
 
 
-def items_of(target: Any) -> list[Any]:  # noqa: ANN401
+def items_of(target: Any) -> list[Any]:
     """The items of a container, bypassing its class's own ``__iter__``; pairs for a dict."""
     base = base_of(type(target))
     return list(base.items(target) if isinstance(target, dict) else base.__iter__(target))
@@ -91,7 +91,7 @@ MODULE_CONTAINERS = (
 """PyTorch's own modules that hold items."""
 
 
-def static(cls: type, name: str) -> Any:  # noqa: ANN401
+def static(cls: type, name: str) -> Any:
     """What a class, or one that it derives from, has by a name; UNSET if it has nothing."""
     for base in cls.__mro__:
         held = base.__dict__
@@ -113,7 +113,7 @@ def _is_called_in_c(kind: type) -> bool:
     return called is not UNSET and not isinstance(called, FunctionType) and kind is not torch.device
 
 
-def checked_data(value: Any) -> Any:  # noqa: ANN401
+def checked_data(value: Any) -> Any:
     """A value that isn't code."""
     if is_code(value):
         raise StateError(f"expected data, found code: a {type(value).__name__}")
@@ -123,7 +123,7 @@ def checked_data(value: Any) -> Any:  # noqa: ANN401
 # --- attributes ----------------------------------------------------------------------------------------
 
 
-def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
+def attribute(holder: Any, name: str) -> Any:
     """The value of an attribute."""
     value = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
     if value is UNSET:
@@ -131,7 +131,7 @@ def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
     return value
 
 
-def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
+def own(holder: Any, name: str) -> Any:
     """The value of an attribute; UNSET if it is missing, or is code of a class."""
     if type(holder) is Plain:
         return holder.__dict__.get(name, UNSET)
@@ -171,7 +171,7 @@ def is_foreign(kind: type) -> bool:
     return package in FOREIGN_PACKAGES and not issubclass(kind, (*OPEN_CLASSES, type, ModuleType))
 
 
-def has_names(kind: Any) -> bool:  # noqa: ANN401
+def has_names(kind: Any) -> bool:
     """Whether objects of a class have a ``__dict__`` as Python makes it, for attributes of their own."""
     if issubclass(kind, type | ModuleType) or is_foreign(kind):
         return False
@@ -200,7 +200,7 @@ def _is_of_class(raw: object) -> bool:
     return raw is UNSET or is_code(raw) or hasattr(type(raw), "__get__")
 
 
-def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
+def set_own(target: Any, name: str, value: object) -> None:
     """Set an attribute, bypassing the class's own ``__setattr__``."""
     check_settable(target, name)
     if type(target) is Plain:
@@ -227,13 +227,13 @@ def is_ordinary(held: dict[str, Any], name: str, value: object) -> bool:
     return True
 
 
-def set_new(target: Any, name: str, value: object) -> None:  # noqa: ANN401
+def set_new(target: Any, name: str, value: object) -> None:
     """Set an attribute of a new object, which may be of a frozen dataclass or a module without its dicts."""
     check_settable(target, name)
     object.__setattr__(target, name, value)
 
 
-def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
+def delete_own(target: Any, name: str) -> None:
     """Delete an attribute."""
     if type(target) is Plain:
         if target.__dict__.pop(name, UNSET) is UNSET:
@@ -248,7 +248,7 @@ def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
         object.__delattr__(target, name)
 
 
-def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
+def check_settable(target: Any, name: str) -> None:
     """Refuse an attribute that is not data.
 
     A hook handle is not data: removing the hook calls code stored in the handle.
@@ -267,7 +267,7 @@ def _class_name(target: object) -> str:
     return target.__qualname__ if isinstance(target, type) else f"a {type(target).__name__}"
 
 
-def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = True) -> None:  # noqa: ANN401
+def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = True) -> None:
     """Register a buffer of a module; where its class is not here, set the attribute."""
     if isinstance(target, torch.nn.Module):
         check_settable(target, name)
@@ -279,7 +279,7 @@ def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = Tr
 # --- items ---------------------------------------------------------------------------------------------
 
 
-def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
+def item(holder: Any, key: Any) -> Any:
     """The item of a container, by the method of Python's own class. A ``defaultdict`` creates none."""
     if type(holder) is Plain:
         return holder[key]
@@ -307,7 +307,7 @@ def parameter_name(key: object) -> str:
     return key
 
 
-def base(holder: object) -> Any:  # noqa: ANN401
+def base(holder: object) -> Any:
     """The container of Python or PyTorch that an object is, or that its class derives from."""
     cls = base_of(type(holder))
     if cls in CONTAINERS:
@@ -318,7 +318,7 @@ def base(holder: object) -> Any:  # noqa: ANN401
     raise StateError(f"expected a container, found a {type(holder).__name__}")
 
 
-def item_or_unset(holder: Any, key: Any) -> Any:  # noqa: ANN401
+def item_or_unset(holder: Any, key: Any) -> Any:
     """The item of a container; UNSET if there is none."""
     try:
         return item(holder, key)
@@ -326,16 +326,16 @@ def item_or_unset(holder: Any, key: Any) -> Any:  # noqa: ANN401
         return UNSET
 
 
-def length(holder: Any) -> int:  # noqa: ANN401
+def length(holder: Any) -> int:
     """The length of a container or tensor, bypassing its class's own ``__len__``."""
     return len(holder) if isinstance(holder, torch.Tensor) else int(base(holder).__len__(holder))
 
 
-def items(holder: Any) -> list[Any]:  # noqa: ANN401
+def items(holder: Any) -> list[Any]:
     """The items of a container, the keys of a dict, bypassing a class's own ``__iter__``."""
     return list(base(holder).__iter__(holder))
 
 
-def has(holder: Any, key: Any) -> bool:  # noqa: ANN401
+def has(holder: Any, key: Any) -> bool:
     """Whether a container has an item, or a dict a key, bypassing a class's own ``__contains__``."""
     return bool(base(holder).__contains__(holder, key))

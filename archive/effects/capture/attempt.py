@@ -25,7 +25,8 @@ from archive.effects.capture.proxies.hooks import call_module, check_taken_off, 
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.settled_hooks import settle_hooks
-from archive.effects.capture.table.call import CapturedCall, SeenChanges, instance_dict
+from archive.effects.capture.table.call import CapturedCall, SeenChanges
+from archive.effects.capture.table.snapshot import instance_dict
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import type_name
 from archive.effects.placeholders import LEFT_OUT
@@ -33,8 +34,8 @@ from archive.effects.places import base_of
 from archive.formats.effects.model import Item, Local, Look
 
 if TYPE_CHECKING:
-    from archive.effects.capture.table.call import Snapshot
     from archive.effects.capture.table.side_effects import Flat
+    from archive.effects.capture.table.snapshot import Snapshot
 
 
 CONTAINER_PROXIES = (TrackedDict, OpenList, OpenDeque)
@@ -50,7 +51,7 @@ class Attempt:
 
 
 def attempt(
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     arguments: tuple[Any, ...],
     snapshot: Snapshot,
@@ -88,7 +89,7 @@ def attempt(
 def _wrapped(
     wrapping: Wrapping,
     call: CapturedCall,
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     arguments: tuple[Any, ...],
     *,
@@ -131,7 +132,7 @@ def _wrapped(
     return tuple(given)
 
 
-def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
     """Call the method."""
     error: CaptureError | None = None
     result: Any = None

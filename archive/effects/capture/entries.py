@@ -38,7 +38,8 @@ from archive.effects.capture.next_states import (
     snapshot_after,
     state_for_other,
 )
-from archive.effects.capture.table.call import SeenChanges, Snapshot
+from archive.effects.capture.table.call import SeenChanges
+from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
 from archive.effects.nested import with_tensors
@@ -128,11 +129,11 @@ def _found_by(attempt: Attempt, telling: Assumption) -> str:
     return next((f"it finds {guard_text(flat)}" for guard, flat in pairs if guard is telling), "")
 
 
-def _node_text(node: Any) -> str:  # noqa: ANN401
+def _node_text(node: Any) -> str:
     return str(getattr(node.target, "__name__", node.target))
 
 
-def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _shown(node: Any) -> tuple[str, ...]:
     return node.op, str(node.target), str(node.args), str(node.kwargs), str(node.type)
 
 
@@ -251,7 +252,7 @@ class Entries:
 
     def __init__(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         method: str,
         calls: Sequence[Arguments],
         most: int,
@@ -409,7 +410,7 @@ def _again(error: CaptureError) -> CaptureError:
     return type(error)(f"{AGAIN}: {error.message}", error.filename, error.line)
 
 
-def fresh(value: Any) -> Any:  # noqa: ANN401
+def fresh(value: Any) -> Any:
     """A copy with tensors of its own."""
     return with_tensors(value, copied)
 
@@ -449,7 +450,7 @@ class Found(NamedTuple):
 
 
 def found_entries(
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     calls: Sequence[Arguments],
     most: int,

@@ -79,11 +79,11 @@ def note_bounds(call: CapturedCall) -> None:
     computed = {node: None for node in ints if node.op == "call_function" and node.target in BOUNDS}
     sizes = {node for node in ints if node.target in SIZE_METHODS or node.target is len}
 
-    def excess(bits: int) -> Any:  # noqa: ANN401
+    def excess(bits: int) -> Any:
         """The first node that may overflow if the given ints have ``bits`` bits, or None."""
         bounds = {node: 1 << (min(bits, SIZE_BITS) if node in sizes else bits) for node in ints}
 
-        def operands(node: Any) -> list[int]:  # noqa: ANN401
+        def operands(node: Any) -> list[int]:
             return [bounds.get(arg, abs(arg) if type(arg) is int else 1) for arg in node.args]
 
         for node in computed:
@@ -188,7 +188,7 @@ def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> No
 # --- finish
 
 
-def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:  # noqa: ANN401
+def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:
     """The graph of a finished call, as a ``torch.fx.GraphModule``, and its table as plain data."""
     builder, effects = call.builder, call.side_effects
     effects.result = result
@@ -201,8 +201,8 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     with WITHOUT_MODES():
         _note_differences(call)
         changed = builder.changed()
-        call.copies.forget(changed)
-        call.in_place.update(given.source for given in changed if not is_under_argument(given.source))
+        call.seen.copies.forget(changed)
+        call.seen.in_place.update(given.source for given in changed if not is_under_argument(given.source))
         _check_changed(call, changed)
     for given in changed:
         effects.mutation(given.source, Op.COPY, value=_cloned(call, given), statement=given.statement)
@@ -236,7 +236,11 @@ def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput
     graph = call.builder.graph
     held: dict[str, GraphInput] = {}
     for given in call.builder.inputs:
-        if given in changed or given.source in call.in_place or not isinstance(given.original, torch.Tensor):
+        if (
+            given in changed
+            or given.source in call.seen.in_place
+            or not isinstance(given.original, torch.Tensor)
+        ):
             continue
         if call.is_volatile(given.source) or not call.is_registered(given.original, given.source):
             continue
@@ -296,7 +300,7 @@ def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:
             message = "a tensor that is changed in place shares its memory with another one"
             raise error_at(message, given.statement)
     proxies = {id(given.proxy): given.statement for given in changed}
-    for tensor, version, statement in call.unchanging:  # saved, or sharing memory with a result
+    for tensor, version, statement in call.regions.unchanging:  # saved, or sharing memory with a result
         if tensor._version != version or id(tensor) in proxies:
             message = "a tensor that an autograd function relies on is changed in place"
             raise error_at(message, proxies.get(id(tensor)) or statement)

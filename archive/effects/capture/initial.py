@@ -91,7 +91,7 @@ class _Real:
         self._module = module
         self._call = call
 
-    def at(self, source: Source) -> Any:  # noqa: ANN401
+    def at(self, source: Source) -> Any:
         """The real value at a source; ``ABSENT`` if there is none."""
         match source:
             case Local("self"):
@@ -189,7 +189,7 @@ class _Rows:
         """Whether the entry of a container holds an item."""
         return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
 
-    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401
+    def _value(self, value: Any, source: Source) -> Value | None:
         if type(value) in LITERALS:
             return Constant(value)
         if isinstance(value, NAMED):
@@ -217,7 +217,7 @@ class _Rows:
             return Made("namedtuple", (Constant(class_name(kind)), Constant(kind._fields), *items))
         return Made("size" if type(value) is torch.Size else "tuple", tuple(items))
 
-    def _container(self, value: Any, source: Source) -> Made:  # noqa: ANN401
+    def _container(self, value: Any, source: Source) -> Made:
         """A list, dict or the like, or an object of a class derived from one."""
         kind, base, items = type(value), base_of(type(value)), items_of(value)
         which: tuple[Value, ...] = ()
@@ -242,7 +242,7 @@ class _Rows:
         made = Made(CONTAINERS[base], (*which, *inside))
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
-    def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401
+    def _view(self, tensor: Any, source: Source) -> Made | None:
         """A tensor as a part of one that calls change in place; None if it shares memory with none."""
         address = tensor.untyped_storage().data_ptr()
         if address not in self._changed or not tensor.numel():
@@ -262,7 +262,7 @@ class _Rows:
         shape = Constant(tuple(tensor.shape)), Constant(tensor.stride()), Constant(first)
         return Made("view", (At(base), *shape))
 
-    def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
+    def _inside(self, value: Any, source: Source) -> Value:
         """The value of an item; an object, which has no value of its own, is the value at its source."""
         inside = self._value(value, source)
         return At(self._aliases.get(source, source)) if inside is None else inside

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.graph.variables import ABSENT, key_literal, key_of
 from archive.effects.capture.proxies.proxies import is_followed
-from archive.effects.capture.table.call import Snapshot
+from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError
 from archive.effects.places import base_of, is_container, items_of
 from archive.formats.effects.model import (
@@ -208,7 +208,7 @@ def add_moved(
     return added
 
 
-def _parts(source: Source, holder: Any, group: _Group) -> Iterator[tuple[Source, Any, _Group]]:  # noqa: ANN401
+def _parts(source: Source, holder: Any, group: _Group) -> Iterator[tuple[Source, Any, _Group]]:
     """The parts of a value that are read, each with its source and group."""
     for (kind, name), part in group.parts.items():
         if kind == "attribute":
@@ -224,7 +224,7 @@ def _parts(source: Source, holder: Any, group: _Group) -> Iterator[tuple[Source,
                 yield Item(source, name), value, part.found()
 
 
-def _items(holder: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401
+def _items(holder: Any) -> Iterator[tuple[Any, Any]]:
     """The items of a container, by the literals that stand for their keys."""
     if isinstance(holder, dict):
         yield from ((key_literal(key), value) for key, value in items_of(holder))
@@ -237,13 +237,13 @@ def _items(holder: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401
 # --- real values
 
 
-def attribute_of(owner: Any, name: str) -> Any:  # noqa: ANN401
+def attribute_of(owner: Any, name: str) -> Any:
     """An attribute of an object or of its class as it is, without a call; ``ABSENT`` if there is none."""
     value = Snapshot().attribute(owner, name)
     return inspect.getattr_static(owner, name, ABSENT) if value is ABSENT else value
 
 
-def item_of(container: Any, key: Any) -> Any:  # noqa: ANN401
+def item_of(container: Any, key: Any) -> Any:
     """An item of a list, tuple or dict, by the literal of its key; ``ABSENT`` if there is none."""
     if isinstance(container, dict):
         return dict.get(container, key_of(key), ABSENT)

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.attempt import Attempt
     from archive.effects.capture.graph.variables import Variable
-    from archive.effects.capture.table.call import CapturedCall, Snapshot
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.effects.capture.table.snapshot import Snapshot
     from archive.formats.effects.model import Source, Value
 
 
@@ -128,7 +129,7 @@ def _is(subject: Computed, values: dict[Source, Any], wanted: bool) -> bool:  # 
         return False
 
 
-def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
+def _evaluated(value: Value, values: dict[Source, Any]) -> Any:
     if isinstance(value, Computed):
         return operation(value.op)(*(_evaluated(item, values) for item in value.items))
     if isinstance(value, At):
@@ -137,7 +138,7 @@ def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
     return value.value
 
 
-def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:  # noqa: ANN401
+def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:
     """The state before a call with another number at a source; None if it cannot be made."""
     snapshot, owner = call.snapshot.copy(), None
     if isinstance(source, GlobalName):
@@ -156,7 +157,7 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
     return snapshot
 
 
-def _resize(contents: Any, length: int) -> bool:  # noqa: ANN401
+def _resize(contents: Any, length: int) -> bool:
     """Give a list another length, by copies of its last item; False if that is impossible."""
     if type(contents) is not list or not 0 <= length <= LONGEST_LIST or (length and not contents):
         return False
@@ -209,7 +210,7 @@ class _After:
                 self._snapshot.set_contents(cell, self._real(value))
         return self._snapshot
 
-    def _real(self, value: Any) -> Any:  # noqa: ANN401
+    def _real(self, value: Any) -> Any:
         if value is DELETED:
             return value
         if type(value) in (ObjectType, NumberType, ContainerType):
@@ -226,7 +227,7 @@ class _After:
             return self._of_variable(variable, value)
         return self._inside(value)
 
-    def _of_variable(self, variable: Variable, proxy: Any) -> Any:  # noqa: ANN401
+    def _of_variable(self, variable: Variable, proxy: Any) -> Any:
         call = self._call
         if not variable.is_new:
             return call.real.get(variable, proxy)
@@ -238,7 +239,7 @@ class _After:
                 self._snapshot.set_name(made, name, self._real(value))
         return self._made[id(proxy)]
 
-    def _object(self, proxy: Any) -> Any:  # noqa: ANN401
+    def _object(self, proxy: Any) -> Any:
         """A real object in place of one that the call created."""
         cls = class_behind(proxy)
         if not is_container_proxy(proxy):
@@ -250,7 +251,7 @@ class _After:
         self._snapshot.set_contents(self._noted(proxy, made), self._inside(inner))
         return made
 
-    def _inside(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
+    def _inside(self, value: Any) -> Any:
         """A list, tuple or dict with real items; other values as they are."""
         if isinstance(value, tuple):
             items = list(map(self._real, value))
@@ -274,7 +275,7 @@ class _After:
             return made
         return value
 
-    def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
+    def _noted(self, value: object, made: Any) -> Any:
         """Note the copy of a list or dict before it is filled, as it may contain itself; or of a handle."""
         if id(value) not in self._made:
             self._made[id(value)] = made

@@ -67,7 +67,7 @@ AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
 
 def recipe_of(
     call: CapturedCall,
-    hook: Any,  # noqa: ANN401
+    hook: Any,
     statement: ModelStatement | None,
     *args: object,
 ) -> str | Recipe:
@@ -89,7 +89,7 @@ class _Maker:
     def refuse(self, message: str) -> NoReturn:
         raise error_at(message, self.statement)
 
-    def made(self, hook: Any, args: tuple[Any, ...], named: dict[str, Any]) -> str | Recipe:  # noqa: ANN401
+    def made(self, hook: Any, args: tuple[Any, ...], named: dict[str, Any]) -> str | Recipe:
         """The recipe of a hook that is called with some first arguments."""
         if type(hook) is partial:
             function = self.made(hook.func, (*hook.args, *args), {**hook.keywords, **named})
@@ -108,7 +108,7 @@ class _Maker:
         real = hook if known is None else self.call.real.get(known, hook)
         return importable(real) or self.refuse(NO_NAME)
 
-    def _kind(self, value: Any) -> VariableKind | None:  # noqa: ANN401
+    def _kind(self, value: Any) -> VariableKind | None:
         variable = self.call.side_effects.variable_of(value)
         return None if variable is None else variable.kind
 
@@ -189,16 +189,16 @@ class _Maker:
             elif value is ABSENT or not self._is_code(value):
                 self.refuse(f"a hook that uses {name}{UNFOLLOWED}")
 
-    def _note(self, source: Source, value: Any) -> None:  # noqa: ANN401
+    def _note(self, source: Source, value: Any) -> None:
         """Note a place that code reads, with its value before the call."""
         self.call.originals.setdefault(source, value)
         self._reads[source] = None
 
     @staticmethod
-    def _is_data(value: Any) -> bool:  # noqa: ANN401
+    def _is_data(value: Any) -> bool:
         return is_plain(value) or isinstance(value, NAMED)
 
-    def _is_code(self, value: Any) -> bool:  # noqa: ANN401
+    def _is_code(self, value: Any) -> bool:
         """Whether a global is code of a library, or a function of the model that reads no data."""
         if isinstance(value, FunctionType) and is_model_module(value.__module__):
             inner, count = value.__code__, len(self._reads)
@@ -212,7 +212,7 @@ class _Maker:
 
     # --- values that hooks hold --------------------------------------------------------------------
 
-    def _check_value(self, value: Any, code: CodeType | None = None, variable: str = "") -> None:  # noqa: ANN401
+    def _check_value(self, value: Any, code: CodeType | None = None, variable: str = "") -> None:
         """Refuse a value that a hook holds unless everything that the hook may do with it is known.
 
         Args:
@@ -245,11 +245,11 @@ class _Maker:
                 "which cannot be followed in the backward pass"
             )
 
-    def _check_items(self, items: Any) -> None:  # noqa: ANN401
+    def _check_items(self, items: Any) -> None:
         for item in items.values() if isinstance(items, dict) else items:
             self._check_value(item)
 
-    def _check_use(self, proxy: Any, use: AttributeUse) -> None:  # noqa: ANN401
+    def _check_use(self, proxy: Any, use: AttributeUse) -> None:
         """Check what a hook does with an object, attribute by attribute."""
         for place, name in enumerate(use.names):
             variable = self.call.side_effects[proxy]
@@ -265,7 +265,7 @@ class _Maker:
             proxy = value
         self.refuse(f"a hook that does more with {use.names[-1]!r} than to read and set its attributes")
 
-    def _value_at(self, proxy: Any, variable: Variable, source: Attribute) -> Any:  # noqa: ANN401
+    def _value_at(self, proxy: Any, variable: Variable, source: Attribute) -> Any:
         """The value of an attribute that a hook reads, checked: a proxy if it is an object."""
         cls, name = class_behind(proxy), source.name
         own = self.call.snapshot.attribute(self.call.real[variable], name)
@@ -284,7 +284,7 @@ class _Maker:
             self._check_value(value)
         return value
 
-    def _check_real(self, value: Any, source: Source) -> None:  # noqa: ANN401
+    def _check_real(self, value: Any, source: Source) -> None:
         """Check a value other than an object, which the hook reads in place."""
         if isinstance(value, torch.nn.Parameter):
             self.refuse("a hook that reads a parameter of the model")
@@ -297,7 +297,7 @@ class _Maker:
             self.call.seen_written.add(source)
         self._note(source, value)
 
-    def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:  # noqa: ANN401
+    def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:
         """Refuse to set anything but an ordinary attribute; those are inputs of the graph from now on."""
         cls, real = class_behind(proxy), self.call.real[variable]
         raw = static(cls.__mro__, source.name)

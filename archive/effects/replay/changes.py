@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # --- containers
 
 
-def _base(target: object) -> Any:  # noqa: ANN401
+def _base(target: object) -> Any:
     """The class whose methods change an object."""
     cls = base(target)
     if cls in (tuple, frozenset, str, bytes):
@@ -50,7 +50,7 @@ def _base(target: object) -> Any:  # noqa: ANN401
     return cls
 
 
-def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
+def set_item(target: Any, key: Any, value: object) -> None:
     """Set an item; an object whose class isn't here has items, too."""
     if type(target) is Plain:
         items_of_plain(target)[key] = value
@@ -61,7 +61,7 @@ def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
     own_base.__setitem__(target, key, value)
 
 
-def delete_item(target: Any, key: Any) -> None:  # noqa: ANN401
+def delete_item(target: Any, key: Any) -> None:
     """Delete an item."""
     if type(target) is Plain:
         del items_of_plain(target)[key]
@@ -69,52 +69,52 @@ def delete_item(target: Any, key: Any) -> None:  # noqa: ANN401
     _base(target).__delitem__(target, key)
 
 
-def append(target: Any, value: object) -> None:  # noqa: ANN401
+def append(target: Any, value: object) -> None:
     """Append an item."""
     _base(target).append(target, value)
 
 
-def extend(target: Any, values: Any) -> None:  # noqa: ANN401
+def extend(target: Any, values: Any) -> None:
     """Append items."""
     _base(target).extend(target, items(values))
 
 
-def insert(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
+def insert(target: Any, key: Any, value: object) -> None:
     """Insert an item."""
     _base(target).insert(target, key, value)
 
 
-def pop(target: Any, key: Any = UNSET) -> None:  # noqa: ANN401
+def pop(target: Any, key: Any = UNSET) -> None:
     """Remove an item: that of a key, or the last one."""
     _base(target).pop(target, *(() if key is UNSET else (key,)))
 
 
-def append_left(target: Any, value: object) -> None:  # noqa: ANN401
+def append_left(target: Any, value: object) -> None:
     """Put an item before all others of a deque."""
     _base(target).appendleft(target, value)
 
 
-def pop_left(target: Any) -> None:  # noqa: ANN401
+def pop_left(target: Any) -> None:
     """Remove the first item of a deque."""
     _base(target).popleft(target)
 
 
-def add(target: Any, value: object) -> None:  # noqa: ANN401
+def add(target: Any, value: object) -> None:
     """Add an element to a set."""
     _base(target).add(target, value)
 
 
-def discard(target: Any, value: object) -> None:  # noqa: ANN401
+def discard(target: Any, value: object) -> None:
     """Remove an element of a set, if it is there."""
     _base(target).discard(target, value)
 
 
-def clear(target: Any) -> None:  # noqa: ANN401
+def clear(target: Any) -> None:
     """Remove everything."""
     _base(target).clear(target)
 
 
-def refill(target: Any, inside: list[Any]) -> None:  # noqa: ANN401
+def refill(target: Any, inside: list[Any]) -> None:
     """Replace the items of a container."""
     own = _base(target)
     own.clear(target)
@@ -138,7 +138,7 @@ def restore(backup: Backup) -> None:
     function(*backup[1:])
 
 
-def backup_all(target: Any) -> Backup:  # noqa: ANN401
+def backup_all(target: Any) -> Backup:
     """Back up all items and attributes of an object."""
     held = names(target)
     # The namespace, and a module's collections in it, each with a copy.
@@ -156,7 +156,7 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
     return _restore_all, None, [], attributes
 
 
-def _restore_all(target: Any, items: list[Any], attributes: list[tuple[Any, Any]]) -> None:  # noqa: ANN401
+def _restore_all(target: Any, items: list[Any], attributes: list[tuple[Any, Any]]) -> None:
     if target is not None:
         refill(target, items)
     for held, before in attributes:
@@ -164,7 +164,7 @@ def _restore_all(target: Any, items: list[Any], attributes: list[tuple[Any, Any]
         held.update(before)
 
 
-def backup_attribute(target: Any, name: str, value: object) -> Backup:  # noqa: ANN401
+def backup_attribute(target: Any, name: str, value: object) -> Backup:
     """Back up an attribute that is about to be set to ``value``.
 
     A module moves tensors and submodules between its dicts, so all of them are backed up then.
@@ -195,7 +195,7 @@ def _restore_described(target: object, name: str, before: object) -> None:
         delete_own(target, name)
 
 
-def backup_length(target: Any) -> Backup:  # noqa: ANN401
+def backup_length(target: Any) -> Backup:
     """Back up a list to which items are about to be appended."""
     return (_cut, target, len(target)) if type(target) is list else backup_all(target)
 
@@ -204,7 +204,7 @@ def _cut(target: list[Any], before: int) -> None:
     del target[before:]
 
 
-def backup_item(target: Any, key: Any) -> Backup:  # noqa: ANN401
+def backup_item(target: Any, key: Any) -> Backup:
     """Back up an item that is about to be set."""
     if type(target) is dict:
         return restore_entry, target, key, target.get(key, UNSET)
@@ -216,7 +216,7 @@ def backup_item(target: Any, key: Any) -> Backup:  # noqa: ANN401
     return backup_all(target)
 
 
-def _restore_item(target: Any, key: Any, before: object) -> None:  # noqa: ANN401
+def _restore_item(target: Any, key: Any, before: object) -> None:
     base = base_of(type(target))
     if before is not UNSET:
         base.__setitem__(target, key, before)
@@ -224,12 +224,12 @@ def _restore_item(target: Any, key: Any, before: object) -> None:  # noqa: ANN40
         base.__delitem__(target, key)
 
 
-def backup_element(target: Any, element: Any) -> Backup:  # noqa: ANN401
+def backup_element(target: Any, element: Any) -> Backup:
     """Back up whether an element is in a set."""
     return (add if element in target else discard), target, element
 
 
-def backup_insertion(target: Any, key: Any) -> Backup:  # noqa: ANN401
+def backup_insertion(target: Any, key: Any) -> Backup:
     """Back up a list into which an item is about to be inserted."""
     if type(target) is not list:
         return backup_all(target)
@@ -243,7 +243,7 @@ def _take_out(target: list[Any], at: int, size: int) -> None:
         del target[at]
 
 
-def backup_removal(target: Any, key: Any = -1) -> Backup:  # noqa: ANN401
+def backup_removal(target: Any, key: Any = -1) -> Backup:
     """Back up a container from which an item is about to be removed."""
     if type(target) is not list:
         return backup_all(target)
@@ -268,12 +268,12 @@ def _empty(cell: CellType) -> None:
     del cell.cell_contents
 
 
-def backup_tensor(target: Any) -> Backup:  # noqa: ANN401
+def backup_tensor(target: Any) -> Backup:
     """Back up the elements of a tensor, and whether it requires grad."""
     return _restore_tensor, target, checked_tensor(target).detach().clone(), target.requires_grad
 
 
-def _restore_tensor(target: Any, before: object, needs_grad: bool) -> None:  # noqa: ANN401, FBT001
+def _restore_tensor(target: Any, before: object, needs_grad: bool) -> None:  # noqa: FBT001
     if target.requires_grad and not needs_grad:
         target.detach_()
     target.detach().copy_(before)

@@ -62,7 +62,7 @@ NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
 """By kind of ``Made``."""
 
 
-def real_literal(literal: Any) -> Any:  # noqa: ANN401
+def real_literal(literal: Any) -> Any:
     """A constant with PyTorch's own dtypes and devices."""
     if isinstance(literal, TorchName):
         return NAMED[literal.kind](literal.text)
@@ -76,13 +76,13 @@ MOST_CLASSES = 1024
 
 
 @functools.lru_cache(MOST_CLASSES)
-def stand_in(name: str, kind: str) -> Any:  # noqa: ANN401
+def stand_in(name: str, kind: str) -> Any:
     """The class in place of a container's class that isn't here."""
     return _named(type(name.rpartition(":")[2].rpartition(".")[2], (CONTAINER_CLASSES[kind],), {}), name)
 
 
 @functools.lru_cache(MOST_CLASSES)
-def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401
+def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:
     """The class in place of a named tuple's class that isn't here.
 
     ``collections.namedtuple`` would make Python run a text made from the fields' names.
@@ -105,7 +105,7 @@ class NamedStandIn(tuple[Any, ...]):
     def _asdict(self) -> dict[str, Any]:
         return dict(zip(self._fields, self, strict=True))
 
-    def _replace(self, **given: object) -> Any:  # noqa: ANN401
+    def _replace(self, **given: object) -> Any:
         """A named tuple with some items replaced."""
         if not given.keys() <= set(self._fields):
             raise TypeError(f"expected fields among {', '.join(self._fields)}, found {', '.join(given)}")
@@ -117,12 +117,12 @@ class NamedStandIn(tuple[Any, ...]):
         )
 
 
-def _named(cls: Any, name: str) -> Any:  # noqa: ANN401
+def _named(cls: Any, name: str) -> Any:
     cls.__module__, _, cls.__qualname__ = name.partition(":")
     return cls
 
 
-def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN401
+def container_class(name: str, kind: str, allow: Allowed) -> Any:
     """The class of a container: the allowed one with this name, or a stand-in."""
     if name == CLASS_NAMES[kind]:
         return CONTAINER_CLASSES[kind]
@@ -147,7 +147,7 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
     elif kind == "defaultdict":
         given = (factory(which, allow),)
 
-    def made() -> Any:  # noqa: ANN401
+    def made() -> Any:
         container = base.__new__(cls)
         base.__init__(container, *given)
         return container

@@ -356,7 +356,7 @@ def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
     """
     plain: set[type] = set()
 
-    def read(frame: Frame) -> Any:  # noqa: ANN401
+    def read(frame: Frame) -> Any:
         value = frame[holder]
         kind = type(value)
         if kind in plain:
@@ -382,12 +382,12 @@ def formatted(template: str, values: list[Any]) -> str:
     return template.format(*values)
 
 
-def inference(tensor: Any) -> Any:  # noqa: ANN401
+def inference(tensor: Any) -> Any:
     """A copy of a tensor, as if it were made in inference mode."""
     with torch.inference_mode():
         return tensor.clone()
 
 
-def cloned_if_changed(value: Any, changed: list[Any]) -> Any:  # noqa: ANN401
+def cloned_if_changed(value: Any, changed: list[Any]) -> Any:
     """A tensor, or a copy of it if it is one of those changed in place before it is copied from."""
     return checked_tensor(value).clone() if any(value is tensor for tensor in changed) else value

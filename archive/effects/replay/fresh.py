@@ -100,7 +100,7 @@ class FreshState:
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
             raise StateError(f"{source_text(source)}: {type(error).__name__}: {error}") from error
 
-    def _at(self, source: Source) -> Any:  # noqa: ANN401
+    def _at(self, source: Source) -> Any:
         """The value at a source, created at the first request."""
         number = self._numbering.source(source)
         if number in self._made:
@@ -127,7 +127,7 @@ class FreshState:
         self._made[number] = value
         return value
 
-    def _value(self, value: Value, source: Source | None = None) -> Any:  # noqa: ANN401
+    def _value(self, value: Value, source: Source | None = None) -> Any:
         """A value; a container is registered at its source before it has items, which may be read there."""
         match value:
             case Constant(literal):
@@ -151,7 +151,7 @@ class FreshState:
                 return self._container(value, source)
         raise StateError(f"{value_text(value)} isn't state")
 
-    def _item(self, value: Value) -> Any:  # noqa: ANN401
+    def _item(self, value: Value) -> Any:
         """The item of a tuple under construction: what has no row, such as a function, is a plain object."""
         if isinstance(value, At) and isinstance(value.source, Item):
             number = self._numbering.source(value.source)
@@ -159,7 +159,7 @@ class FreshState:
                 return self._made.setdefault(number, Plain())
         return self._value(value)
 
-    def _key(self, value: Value) -> Any:  # noqa: ANN401
+    def _key(self, value: Value) -> Any:
         """The key of a dict: Python hashes each of its parts as often as it occurs."""
         made = self._value(value)
         parts = [made]
@@ -172,7 +172,7 @@ class FreshState:
                 parts.extend(part)
         return made
 
-    def _container(self, value: Made, source: Source | None) -> Any:  # noqa: ANN401
+    def _container(self, value: Made, source: Source | None) -> Any:
         """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
         name = str(head(value)) if value.kind == "subclass" else CLASS_NAMES[value.kind]
         inner = value.items[1] if value.kind == "subclass" else value
@@ -192,7 +192,7 @@ class FreshState:
                 made.append(self._value(item, _inside(source, index, item)))
         return made
 
-    def _put(self, source: Source, value: Any) -> None:  # noqa: ANN401
+    def _put(self, source: Source, value: Any) -> None:
         """Put a value at its source, unless it is already there."""
         match source:
             case Attribute(base, name):
@@ -211,7 +211,7 @@ class FreshState:
             case ClosureCell(function, name):
                 self.cells[function, name] = CellType(value)
 
-    def _holder(self, base: Source) -> Any:  # noqa: ANN401
+    def _holder(self, base: Source) -> Any:
         """The object that has a place, itself put at its own source."""
         holder = self._at(base)
         if isinstance(base, Attribute | Item) or self._numbering.source(base) not in self._rows:
@@ -259,12 +259,12 @@ class FreshState:
         return False
 
 
-def _inside(source: Source | None, key: Any, value: Value) -> Source | None:  # noqa: ANN401
+def _inside(source: Source | None, key: Any, value: Value) -> Source | None:
     """The source of a container in another one; None for other values."""
     return Item(source, key) if source is not None and key is not UNSET and isinstance(value, Made) else None
 
 
-def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: ANN401
+def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:
     """A part of a tensor, in its memory."""
     if not isinstance(tensor, torch.Tensor):
         raise StateError("a view of what isn't a tensor")

@@ -43,7 +43,7 @@ def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
     return FoundCode(*code)
 
 
-def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
+def allowed_code(name: str, allow: Collection[str]) -> Any:
     """A function, or the function, class or Python module that local code is in.
 
     Args:
@@ -68,7 +68,7 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
     return value
 
 
-def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
+def _defined(cls: Any, part: str, name: str) -> Any:
     """What a class defines under a name."""
     member = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
     if isinstance(member, staticmethod | classmethod):
@@ -97,7 +97,7 @@ class StateGlobals(dict[str, Any]):
         super().__init__({name: real[name] for name in ("__builtins__", "__name__") if name in real})
         self._held, self._real = held, real
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+    def __missing__(self, name: str) -> Any:
         hides_code = is_code(self._real.get(name)) or hasattr(builtins, name)
         return self._held[name] if name in self._held and not hides_code else self._real[name]
 
@@ -121,7 +121,7 @@ def made_function(
 # --- handles -------------------------------------------------------------------------------------------
 
 
-def checked_handle(value: Any) -> Any:  # noqa: ANN401
+def checked_handle(value: Any) -> Any:
     """A value that is the handle of a hook.
 
     Raises:
@@ -132,28 +132,28 @@ def checked_handle(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def fill(handle: Any, registered: Any) -> None:  # noqa: ANN401
+def fill(handle: Any, registered: Any) -> None:
     """Make a new handle that of a registered hook."""
     vars(handle).update(vars(registered))
 
 
-def backup_filling(handle: Any) -> Backup:  # noqa: ANN401
+def backup_filling(handle: Any) -> Backup:
     """Back up a new handle that is about to be filled."""
     return _empty, checked_handle(handle)
 
 
-def _empty(handle: Any) -> None:  # noqa: ANN401
+def _empty(handle: Any) -> None:
     if vars(handle):
         handle.remove()
 
 
-def backup_taking_off(handle: Any) -> Backup:  # noqa: ANN401
+def backup_taking_off(handle: Any) -> Backup:
     """Back up the hooks of which one is about to be removed by its handle."""
     held = vars(checked_handle(handle)).get("hooks_dict_ref", lambda: None)()
     return _put_back, held, None if held is None else list(held.items())
 
 
-def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:  # noqa: ANN401
+def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:
     if held is not None:
         held.clear()
         held.update(items)

@@ -293,7 +293,7 @@ class Interpreter:
         unlike, failed, undone = self._unlike, self._failed, self._undone
         count = len(self._effects.effects)
 
-        def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:  # noqa: ANN401
+        def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:
             if guards:
                 _run(guards, looking.frame(state, out, arguments), unlike)
             frame = body.frame(state, out, arguments)

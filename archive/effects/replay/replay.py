@@ -98,7 +98,7 @@ def replay(
     arguments: Mapping[str, object],
     allow: Allowed = (),
     symbolicate: Symbolicate | None = None,
-) -> Any:  # noqa: ANN401 (whatever the method returns)
+) -> Any:
     """Make a method's changes once; :func:`prepared` compiles them for many calls.
 
     Args:
@@ -200,7 +200,7 @@ def _found(look: Look, subject: object, key: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401
+def _shown(value: Any) -> str:
     """A value as text: tensors without elements, containers by their length, other objects by their class."""
     if isinstance(value, torch.Tensor):
         return "a tensor"

@@ -61,7 +61,7 @@ class State:
         self.warned: dict[str, dict[Any, Any]] = {}
 
     @property
-    def module(self) -> Any:  # noqa: ANN401 (whatever was captured)
+    def module(self) -> Any:
         """The object that the methods call ``self``."""
         return self.roots["self"]
 
@@ -111,7 +111,7 @@ class State:
         except KeyError:
             raise StateError(f"there is no Python module {module!r}") from None
 
-    def global_(self, module: str, name: str, allowed: Collection[str]) -> Any:  # noqa: ANN401
+    def global_(self, module: str, name: str, allowed: Collection[str]) -> Any:
         """The value of a global name.
 
         Raises:

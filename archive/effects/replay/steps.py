@@ -75,51 +75,51 @@ class OpStep(NamedTuple):
     change: Callable[[State, Any, Any, Any], object]
 
 
-def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
+def copy_into(target: Any, value: Any) -> None:
     """Give a tensor other elements. A leaf with a gradient can only have been changed without gradients."""
     if checked_tensor(target).requires_grad and target.is_leaf:
         target, value = target.detach(), value.detach()
     target.copy_(checked_tensor(value))
 
 
-def _backup_all(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:  # noqa: ANN401
+def _backup_all(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:
     return changes.backup_all(target)
 
 
-def _backup_length(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:  # noqa: ANN401
+def _backup_length(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:
     return changes.backup_length(target)
 
 
-def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> changes.Backup:  # noqa: ANN401
+def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> changes.Backup:
     return changes.backup_attribute(target, key, value)
 
 
-def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:
     if type(target) is Plain and key not in METHODS:
         target.__dict__[key] = value
     else:
         places.set_own(target, key, value)
 
 
-def _set_item(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+def _set_item(_: State, target: Any, key: Any, value: Any) -> None:
     if type(target) is dict:
         target[key] = value
     else:
         changes.set_item(target, key, value)
 
 
-def _append(_: State, target: Any, __: Any, value: Any) -> None:  # noqa: ANN401
+def _append(_: State, target: Any, __: Any, value: Any) -> None:
     if type(target) is list:
         target.append(value)
     else:
         changes.append(target, value)
 
 
-def _register(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+def _register(state: State, target: Any, key: Any, value: Any) -> None:
     state.hooks[value] = target.register_hook(key)
 
 
-def _register_grad(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+def _register_grad(state: State, target: Any, key: Any, value: Any) -> None:
     state.hooks[value] = target.register_post_accumulate_grad_hook(key)
 
 

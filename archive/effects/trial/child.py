@@ -28,7 +28,7 @@ class UntriedError(Exception):
     """Nothing can be tried here; the message says why."""
 
 
-def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:  # noqa: ANN401
+def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """The result of a function that a child process calls; the result is plain data, as in JSON."""
     reason = _impossible()
     if reason:

@@ -60,12 +60,12 @@ class Comparing:
         self._done: set[int] = set()
         self._missing: dict[Path, tuple[Any, Any]] = {}
 
-    def same(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
+    def same(self, ours: Any, theirs: Any, path: Path) -> None:
         """Compare two values, and everything in them."""
         self._done = set()
         self._same(ours, theirs, path)
 
-    def counterpart(self, ours: Any) -> Any:  # noqa: ANN401
+    def counterpart(self, ours: Any) -> Any:
         """The other side's object for one on this side; None if none is known."""
         return self._pairs.get(id(ours))
 
@@ -78,7 +78,7 @@ class Comparing:
             if changed is not None:
                 raise DifferentError(changed, UNSEEN)
 
-    def _same(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401 (one a kind)
+    def _same(self, ours: Any, theirs: Any, path: Path) -> None:
         if is_immutable(ours):
             if type(theirs) is not type(ours) or not (
                 theirs == ours if isinstance(ours, torch.Size) else _equal(ours, theirs)
@@ -106,7 +106,7 @@ class Comparing:
         else:
             self._named(ours, theirs, path)
 
-    def _tensors(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
+    def _tensors(self, ours: Any, theirs: Any, path: Path) -> None:
         if not isinstance(theirs, torch.Tensor):
             raise DifferentError(path, f"is {shown(theirs)}; in the module it is a tensor")
         with WITHOUT_MODES():
@@ -118,7 +118,7 @@ class Comparing:
             if theirs.is_inference() != ours.is_inference():
                 raise DifferentError(path, "is a tensor of inference mode in one of both")
 
-    def _containers(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
+    def _containers(self, ours: Any, theirs: Any, path: Path) -> None:
         base = base_of(type(ours))
         own: Any = tuple if isinstance(ours, tuple) else base
         is_alike = isinstance(theirs, own) and type(theirs).__name__ == type(ours).__name__
@@ -134,7 +134,7 @@ class Comparing:
         if type(ours) not in HOLDERS:
             self._named(ours, theirs, path)
 
-    def _named(self, holder: Any, other: Any, path: Path) -> None:  # noqa: ANN401
+    def _named(self, holder: Any, other: Any, path: Path) -> None:
         ours, theirs, cls = attributes(holder), attributes(other), type(holder)
         for name in theirs.keys() - ours.keys():
             if isinstance(holder, ClassNames) and hasattr(holder.cls, name):
@@ -166,12 +166,12 @@ def _equal(one: object, other: object) -> bool:
     return same_literal(one, other) if isinstance(one, float) else repr(one) == repr(other)
 
 
-def _is_on(handle: Any) -> bool:  # noqa: ANN401
+def _is_on(handle: Any) -> bool:
     """Whether a hook has not been removed, and its tensor is alive."""
     return isinstance(handle, RemovableHandle) and handle.id in (handle.hooks_dict_ref() or ())
 
 
-def shown(value: Any) -> str:  # noqa: ANN401
+def shown(value: Any) -> str:
     """A value in a message."""
     if isinstance(value, torch.Tensor):
         look = ", ".join(map(str, (tuple(value.shape), value.dtype)))

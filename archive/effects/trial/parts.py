@@ -71,7 +71,7 @@ def is_immutable(value: object) -> bool:
     return isinstance(value, IMMUTABLE)
 
 
-def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
+def attributes(value: Any) -> dict[str, Any]:
     """The attributes of an object that are data: its own, those of slots, and what a module registers."""
     if isinstance(value, Names):
         return dict(value)
@@ -116,7 +116,7 @@ def class_data(cls: type) -> ClassNames:
     return held
 
 
-def items(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
+def items(value: Any) -> list[tuple[Step, Any]]:
     """The items of a container; keys of a dict aren't parts, but are in the steps."""
     if isinstance(value, Names):
         return []
@@ -131,7 +131,7 @@ def items(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
     return []
 
 
-def parts(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
+def parts(value: Any) -> list[tuple[Step, Any]]:
     """All parts of a value; objects of Python's library have none that count."""
     if isinstance(value, (torch.Tensor, RemovableHandle, *IMMUTABLE, *CODE)) or is_code(value):
         return []
@@ -142,7 +142,7 @@ def parts(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
     return found
 
 
-def digest(tensor: Any) -> tuple[object, ...]:  # noqa: ANN401
+def digest(tensor: Any) -> tuple[object, ...]:
     """A tensor's contents, in few bytes; only the metadata of anything but a plain CPU tensor."""
     with WITHOUT_MODES(), torch.no_grad():
         if isinstance(tensor, UninitializedParameter):
@@ -213,7 +213,7 @@ def _first_other(before: list[object] | None, now: list[object], inside: list[tu
     return ()
 
 
-def _look(value: Any, inside: list[tuple[Step, Any]]) -> list[object]:  # noqa: ANN401
+def _look(value: Any, inside: list[tuple[Step, Any]]) -> list[object]:
     """A value without the contents of its parts: which these are, and what kind it is."""
     kind = digest(value) if isinstance(value, torch.Tensor) else type(value)
     return [kind, *((step, _token(one)) for step, one in inside)]

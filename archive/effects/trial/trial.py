@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from archive.effects.capture.attempt import Attempt
-    from archive.effects.capture.table.call import Snapshot
     from archive.effects.capture.table.pending import InitialState
+    from archive.effects.capture.table.snapshot import Snapshot
     from archive.effects.trial.lines import Line
     from archive.effects.trial.parts import Path
 
@@ -131,7 +131,7 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
     return made, calls
 
 
-def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa: ANN401
+def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:
     """Whether the eager module makes the example calls, twice; False if it cannot be tried."""
 
     def played() -> bool:
@@ -172,7 +172,7 @@ def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
 class Filled(TorchFunctionMode):  # type: ignore[misc]
     """Fills tensors whose elements nobody has set with zeros."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function of PyTorch."""
         made = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in EMPTY and isinstance(made, torch.Tensor):
@@ -255,7 +255,7 @@ class _Playing:
         self._note_counterparts(ours, known)
         return ours, _fresh(ours, known)
 
-    def _note_counterparts(self, value: Any, known: dict[int, Any]) -> None:  # noqa: ANN401
+    def _note_counterparts(self, value: Any, known: dict[int, Any]) -> None:
         other = self._comparing.counterpart(value)
         if other is not None and not isinstance(value, IMMUTABLE):
             known[id(value)] = other
@@ -332,7 +332,7 @@ class _Playing:
         lines = (line for attempt in self._capture.attempts for line in effects_on(attempt.flat, path))
         return next(lines, NOWHERE)
 
-    def _line_of_result(self, twin: Twin, ours: Any, theirs: Any) -> Line:  # noqa: ANN401
+    def _line_of_result(self, twin: Twin, ours: Any, theirs: Any) -> Line:
         random = torch.get_rng_state()
         mine = Operations(line_here)
         with noted([]), suppress(Exception), mine:
@@ -349,7 +349,7 @@ class _Playing:
         return first_other_operation(mine, its)
 
     @staticmethod
-    def _sited(operations: Operations, runner: Sited, given: Any) -> Any:  # noqa: ANN401
+    def _sited(operations: Operations, runner: Sited, given: Any) -> Any:
         operations._here = runner.here
         with operations:
             return runner.run(*given)
@@ -375,7 +375,7 @@ def _plain(path: Path) -> list[Any]:
     return steps
 
 
-def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
+def _fresh(value: Any, known: dict[int, Any]) -> Any:
     """A copy of arguments; what was the same object stays so."""
     if isinstance(value, IMMUTABLE):
         return value

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Eager:
     """The eager module, and everything that it reaches through the captured functions."""
 
-    def __init__(self, module: Any, method: str, attempts: Sequence[Attempt]) -> None:  # noqa: ANN401
+    def __init__(self, module: Any, method: str, attempts: Sequence[Attempt]) -> None:
         is_module = isinstance(module, torch.nn.Module) and method == "forward"
         self.module = module
         self.called = module if is_module else getattr(module, method)
@@ -110,7 +110,7 @@ class Everything(dict[str, object]):
         return _found(name)
 
 
-def _found(name: str) -> Any:  # noqa: ANN401
+def _found(name: str) -> Any:
     """A class or function of this process by its name, ``module:qualname``; None if there is none."""
     module, _, qualname = name.partition(":")
     value: Any = sys.modules.get(module)
@@ -135,7 +135,7 @@ class Twin:
 
     def __init__(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         method: str,
         attempts: Sequence[Attempt],
         initial: InitialState,
@@ -161,13 +161,13 @@ class Twin:
         self._signature = _with_defaults(inspect.signature(getattr(module, method)))
         self.refused = 0
 
-    def _of_graph(self, tensor: Any) -> Any:  # noqa: ANN401
+    def _of_graph(self, tensor: Any) -> Any:
         """The tensor in place of one that graphs hold."""
         if id(tensor) not in self._own:
             self._own[id(tensor)] = copied(tensor)
         return self._own[id(tensor)]
 
-    def _runnable(self, graph: Any) -> Any:  # noqa: ANN401
+    def _runnable(self, graph: Any) -> Any:
         """A graph whose tensors are the twin's own."""
         for node in graph.graph.nodes:
             if node.op == "get_attr":
@@ -185,7 +185,7 @@ class Twin:
         named = Names({f"{name} of {function}": cell for (function, name), cell in cells.items() if cell})
         return Names(self=self.state.module, globals=held, cells=named, classes=Names())
 
-    def __call__(self, arguments: Sequence[object]) -> Any:  # noqa: ANN401
+    def __call__(self, arguments: Sequence[object]) -> Any:
         """Run the entry that fits."""
         bound = self._signature.bind(*arguments)
         if self._signature.parameters.keys() - bound.arguments.keys():

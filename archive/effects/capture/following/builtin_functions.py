@@ -51,7 +51,7 @@ class ReplacedBuiltins:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
 
-    def super_of(self, *args: Any) -> Any:  # noqa: ANN401
+    def super_of(self, *args: Any) -> Any:
         """Replace ``super``: without arguments it looks into its caller's frame, as Python's own does."""
         if not args:
             frame = sys._getframe(1)
@@ -61,12 +61,12 @@ class ReplacedBuiltins:
             return SuperView(self._call, cls, owner)
         return super(cls, owner)
 
-    def imported(self, name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def imported(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Replace ``__import__``: modules of the model are wrapped."""
         module = importlib.__import__(name, *args, **kwargs)
         return self._call.wrap(module, GlobalName(module.__name__, "__self__"))
 
-    def length(self, value: Any) -> Any:  # noqa: ANN401
+    def length(self, value: Any) -> Any:
         """Replace ``len``, which would make an int from a tensor's size, or from a list's unknown length."""
         if is_container_proxy(value) and not isinstance(
             static(class_behind(value).__mro__, "__len__"), FunctionType
@@ -84,21 +84,21 @@ class ReplacedBuiltins:
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
     @staticmethod
-    def ordering(function: Any) -> Any:  # noqa: ANN401
+    def ordering(function: Any) -> Any:
         """Replace ``sorted``, ``min`` or ``max``, whose result does not depend on the order of a set."""
 
-        def ordered(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def ordered(*args: Any, **kwargs: Any) -> Any:
             if len(args) == 1 and "key" not in kwargs and type(args[0]) is TrackedSet:
                 args = (args[0].whole(),)
             return function(*args, **kwargs)
 
         return ordered
 
-    def choosing(self, function: Any) -> Any:  # noqa: ANN401
+    def choosing(self, function: Any) -> Any:
         """Replace ``min`` or ``max``: among numbers of the graph the graph itself chooses."""
         compute = self._call.builder.compute
 
-        def chosen(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def chosen(*args: Any, **kwargs: Any) -> Any:
             numbers = all(is_scalar(argument) or type(argument) in NUMBERS for argument in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
                 kinds = {type(value_of(number)) if is_scalar(number) else type(number) for number in args}
@@ -115,19 +115,19 @@ class ReplacedBuiltins:
 
         return chosen
 
-    def total(self, items: Any, *start: Any, **named: Any) -> Any:  # noqa: ANN401
+    def total(self, items: Any, *start: Any, **named: Any) -> Any:
         """Replace ``sum``: the graph itself adds the items of a list of unknown length."""
         if isinstance(iterated(items), OpenList | OpenPart):
             return total_of(self._call.builder, iterated(items), *start, **named)
         return sum(items, *start, **named)
 
-    def in_order(self, value: Any) -> Any:  # noqa: ANN401
+    def in_order(self, value: Any) -> Any:
         """Return what is iterated; see :mod:`archive.effects.capture.proxies.tracked_set`."""
         if is_unordered(value):
             self._call.refuse(ORDER)
         return value
 
-    def identity(self, _: object) -> Any:  # noqa: ANN401
+    def identity(self, _: object) -> Any:
         """Replace ``id``."""
         return self._call.refuse("id: a number that differs from process to process")
 
@@ -142,7 +142,7 @@ class ReplacedBuiltins:
                 parts += part
         return hash(value)
 
-    def refused(self, name: str) -> Any:  # noqa: ANN401
+    def refused(self, name: str) -> Any:
         """Replace a function that reads from or writes to the outside."""
         return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
 
@@ -176,7 +176,7 @@ class NamedBuiltin:
 
     SHOWN_AS = "builtin function"
 
-    def __init__(self, name: str, function: Any) -> None:  # noqa: ANN401
+    def __init__(self, name: str, function: Any) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "builtins"
         self._function = function
@@ -186,7 +186,7 @@ class NamedBuiltin:
         """The builtin's class, so that ``isinstance`` sees it."""
         return BuiltinFunctionType
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do what the builtin does."""
         return self._function(*args, **kwargs)
 

@@ -68,13 +68,13 @@ class Globals(dict[str, Any]):
         self.module = str(real.get("__name__", ""))
         self.noted: dict[str, Any] = {}
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+    def __missing__(self, name: str) -> Any:
         value = self.call.snapshot.global_name(self.real, name)
         if value is ABSENT:
             raise KeyError(name)
         return self.call.wrap(value, GlobalName(self.module, name))
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get(self, name: str, default: Any = None) -> Any:
         """What the model finds when it asks for the dict of its globals."""
         try:
             return self[name]
@@ -84,7 +84,7 @@ class Globals(dict[str, Any]):
     def __contains__(self, name: object) -> bool:
         return self.get(name, ABSENT) is not ABSENT  # type: ignore[arg-type]
 
-    def setdefault(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    def setdefault(self, name: str, default: Any = None) -> Any:
         """Set a global that does not exist."""
         if name not in self:
             self[name] = default
@@ -98,8 +98,8 @@ class Globals(dict[str, Any]):
                 yield name, value
 
 
-def _refusing(name: str) -> Any:  # noqa: ANN401
-    def method(self: Globals, *_: object, **__: object) -> Any:  # noqa: ANN401
+def _refusing(name: str) -> Any:
+    def method(self: Globals, *_: object, **__: object) -> Any:
         return self.call.refuse(f"{name} of globals(): it would be of all globals that there are")
 
     return method
@@ -117,7 +117,7 @@ class Namespace:
     def __init__(self, names: Globals) -> None:
         object.__setattr__(self, "_names", names)
 
-    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattribute__(self, name: str) -> Any:
         names = object.__getattribute__(self, "_names")
         try:
             return names[name]
@@ -182,7 +182,7 @@ class Functions:
         self._attributes: list[tuple[Any, Any]] = []
         self._items: dict[Source, object] = {}
 
-    def in_place_of(self, value: object) -> Any:  # noqa: ANN401
+    def in_place_of(self, value: object) -> Any:
         """What copies get under the name of a builtin, however else they find it; None for other values."""
         return self._stand_ins.get(id(value))
 
@@ -196,7 +196,7 @@ class Functions:
         """The proxy of a Python module."""
         return Namespace(self.globals_of(module.__dict__))
 
-    def copy(self, function: Any) -> Any:  # noqa: ANN401
+    def copy(self, function: Any) -> Any:
         """A copy of a function. A library's function runs as it is, or in a copy whose cells hold proxies."""
         if id(function) in self._copies:
             return self._copies[id(function)]
@@ -217,7 +217,7 @@ class Functions:
         )
         code = function.__code__
         if own and makes_sets(code):
-            self._call.set_makers.add(code)
+            self._call.seen.set_makers.add(code)
         if own and self._call.makes_sets:
             code = checking(code)  # it checks what it iterates
         made = FunctionType(code, names, function.__name__, None, cells)
@@ -239,7 +239,7 @@ class Functions:
             self._attributes.append((function, result))
         return result
 
-    def _named_type(self, kind: Any) -> Any:  # noqa: ANN401
+    def _named_type(self, kind: Any) -> Any:
         """A type in an annotation, as the model has it under its name."""
         return self.types.get(kind, kind) if isinstance(kind, type) else kind
 
@@ -272,11 +272,11 @@ class Functions:
             self._cells[id(cell)] = cell, CellType(), source
         return self._cells[id(cell)][1]
 
-    def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:  # noqa: ANN401
+    def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:
         """A copy that notes its stores whenever it has run."""
         ran, settle = Ran, self.settle
 
-        def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def watched(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
             finally:
@@ -396,7 +396,7 @@ class Functions:
         return "", 0
 
 
-def _is_own(value: Any) -> bool:  # noqa: ANN401
+def _is_own(value: Any) -> bool:
     """Whether a value in a cell of a library's function may be the model's."""
     if isinstance(value, functools.partial):
         return _is_own(value.func)

@@ -60,7 +60,7 @@ def checkpointed(
     function: Callable[..., Any],
     preserve: bool,  # noqa: FBT001 (PyTorch's order)
     args: tuple[Any, ...],
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Call a function as ``checkpoint(..., use_reentrant=True)`` does.
 
     Args:
@@ -74,9 +74,9 @@ def checkpointed(
         with torch.no_grad():
             return function(*args)
     before = get_rng_state()
-    call.checkpoints += 1
+    call.regions.checkpoints += 1
     result = function(*args)
-    call.checkpoints -= 1
+    call.regions.checkpoints -= 1
     _check_random(call, before, preserve=preserve)
     for item in result if isinstance(result, tuple) else (result,):
         if isinstance(item, list | dict | tuple) or any(item is other for other in tensors):
@@ -99,7 +99,7 @@ def _note_warning(call: CapturedCall, args: tuple[Any, ...]) -> None:
         call.kept_calls.note(WARN, (warning.category.__name__, *place), (str(warning.message),))
 
 
-def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  # noqa: ANN401
+def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:
     with WITHOUT_MODES():
         if not preserve and not torch.equal(before, get_rng_state()):
             call.refuse(LOST_RANDOM)
@@ -163,7 +163,7 @@ def _current() -> CapturedCall | None:
     return CALLS.get(threading.get_ident())
 
 
-def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
     """Replace ``torch.autograd.Function.apply``."""
     call = _current()
     if call is None:
@@ -177,8 +177,8 @@ def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
 def _without_reentry(
     function: Callable[..., Any],
     preserve: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
-    *args: Any,  # noqa: ANN401
-    **kwargs: Any,  # noqa: ANN401
+    *args: Any,
+    **kwargs: Any,
 ) -> Iterator[Any]:
     """Replace the steps around ``checkpoint(..., use_reentrant=False)``."""
     call = _current()
@@ -191,10 +191,10 @@ def _without_reentry(
 def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
     """Replace a function that returns a setting of PyTorch: the setting is guarded."""
 
-    def read(*args: Any) -> Any:  # noqa: ANN401
+    def read(*args: Any) -> Any:
         call = _current()
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
-            if setting == "torch.is_grad_enabled" and call.checkpoints:
+            if setting == "torch.is_grad_enabled" and call.regions.checkpoints:
                 call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
             device = args[0] if args else ""
             name = setting
@@ -203,7 +203,7 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
             if name not in call.guards.settings:
                 call.refuse(f"{name}, which no guard looks at")
             call.guards.setting(name)
-            if call.inference and name == "torch.is_inference_mode_enabled":
+            if call.regions.inference and name == "torch.is_inference_mode_enabled":
                 return True
         return real(*args)
 
@@ -213,7 +213,7 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
 def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
     """Replace a function that no table can follow; libraries' own code may call it."""
 
-    def refused(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def refused(*args: Any, **kwargs: Any) -> Any:
         call = _current()
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
             call.refuse(f"{name}{reason}")
@@ -225,7 +225,7 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
 def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
     """Replace a function in C that reads a list's items from its memory, where proxies have none."""
 
-    def checked(*args: Any) -> Any:  # noqa: ANN401
+    def checked(*args: Any) -> Any:
         call = _current()
         if call is not None and args and isinstance(args[0], OpenPart):
             args[0].fixed()
@@ -236,7 +236,7 @@ def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
+def _inference_mode(mode: bool) -> Any:  # noqa: FBT001 (PyTorch's signature)
     """Replace the context that ``torch.inference_mode`` enters."""
     call = _current()
     return INFERENCE(mode) if call is None else InferenceRegion(call, mode)
@@ -246,7 +246,7 @@ def _clear_autocast_cache() -> None:
     """Replace ``torch.clear_autocast_cache``, which autocast calls at its end."""
     call = _current()
     if call is not None:
-        call.cast_weights.clear()
+        call.regions.cast_weights.clear()
     CLEAR()
 
 

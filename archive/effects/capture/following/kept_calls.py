@@ -162,7 +162,7 @@ class KeptCalls:
         """Note a call, to be repeated at replay."""
         self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
 
-    def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401 (one a kind)
+    def shown(self, value: Any, caller: FrameType) -> Any:
         """A value that is printed, as it is now."""
         if isinstance(value, str) and type(value) is str:
             return self._call.texts.resolved(value, caller)
@@ -203,7 +203,7 @@ class KeptCalls:
         self._call.check_once()
         self.note(PRINT, settings, tuple(self.shown(value, caller) for value in values))
 
-    def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:  # noqa: ANN401
+    def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:
         """Replace ``warnings.warn``."""
         caller = sys._getframe(1)
         kind = UserWarning if category is None else self._call.objects.real_of(category)
@@ -218,7 +218,7 @@ class KeptCalls:
         self._call.check_once()
         self.note(WARN, settings, (self.shown(message, caller),))
 
-    def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
+    def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:
         """Note a message that a frame logs: ``values`` are its text and arguments."""
         if any(more.values()) or type(level) is not int:
             self._call.refuse(f"a logger that gets more than a message: {', '.join(more) or 'level'}")
@@ -231,7 +231,7 @@ class KeptCalls:
 
     # --- what the model has in place of modules and loggers -----------------------------------------
 
-    def in_place_of(self, value: Any) -> Any:  # noqa: ANN401
+    def in_place_of(self, value: Any) -> Any:
         """What the model gets for ``logging``, ``warnings``, a logger or their functions; else None."""
         if value is logging:
             return LoggingModule(self)
@@ -266,21 +266,21 @@ class LoggerView:
         """The logger's name."""
         return self._name
 
-    def log(self, level: Any, *values: Any, **more: Any) -> None:  # noqa: ANN401
+    def log(self, level: Any, *values: Any, **more: Any) -> None:
         """Log at a level."""
         self._calls.logged(self._name, level, sys._getframe(1), values, more)
 
-    def isEnabledFor(self, level: Any) -> bool:  # noqa: ANN401, N802 (Python's name)
+    def isEnabledFor(self, level: Any) -> bool:  # noqa: N802 (Python's name)
         """Return True where it does not matter; see :mod:`archive.effects.capture.following.kept_calls`."""
         if type(level) is not int or not only_logs(sys._getframe(1), level, METHODS):
             self._calls.refuse("logger.isEnabledFor, which decides about more than messages of this logger")
         return True
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name not in METHODS:
             self._calls.refuse(f"what is done to a Logger cannot be followed: {name}")
 
-        def method(*values: Any, **more: Any) -> None:  # noqa: ANN401
+        def method(*values: Any, **more: Any) -> None:
             self._calls.logged(self._name, METHODS[name], sys._getframe(1), values, more)
 
         return method
@@ -296,7 +296,7 @@ class LoggingModule:
         """The proxy of a logger."""
         return LoggerView(self._calls, logging.getLogger(name).name)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name == "log" or name in METHODS:
             return getattr(LoggerView(self._calls, ""), name)
         value = getattr(logging, name)
@@ -311,7 +311,7 @@ class SysModule:
     def __init__(self, calls: KeptCalls) -> None:
         object.__setattr__(self, "_calls", calls)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name in STREAMS:
             return StreamView(self._calls, name)
         value = getattr(sys, name)
@@ -332,7 +332,7 @@ class StreamView:
     def __init__(self, calls: KeptCalls, name: str) -> None:
         self._calls, self.name = calls, name
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return self._calls.refuse(f"sys.{self.name}.{name}: what it does outside the model would be lost")
 
 
@@ -342,7 +342,7 @@ class WarningsModule:
     def __init__(self, calls: KeptCalls) -> None:
         self._calls = calls
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name == "warn":
             return self._calls.warned
         return self._calls.refuse(f"warnings.{name}: what it does outside the model would be lost")

@@ -60,24 +60,24 @@ class ContextVariable:
         self._call, self._real = call, real
         self.name = real.name
 
-    def get(self, *default: Any) -> Any:  # noqa: ANN401
+    def get(self, *default: Any) -> Any:
         """The value; the default if the call has set none."""
-        if self._real in self._call.context_values:
-            return self._call.context_values[self._real].value
+        if self._real in self._call.regions.context_values:
+            return self._call.regions.context_values[self._real].value
         if self._real in copy_context():
             self._call.refuse(f"a ContextVar that was set before the call: {self.name}")
         return default[0] if default else self._call.wrap(self._real.get(), None)
 
     def set(self, value: object) -> SetToken:
         """Set a value, until the token is returned."""
-        values = self._call.context_values
+        values = self._call.regions.context_values
         token = SetToken(values.get(self._real))
         values[self._real] = SetValue(value, self._call.here())
         return token
 
     def reset(self, token: SetToken) -> None:
         """Restore the previous value."""
-        values = self._call.context_values
+        values = self._call.regions.context_values
         if token.before is None:
             values.pop(self._real, None)
         else:
@@ -86,7 +86,7 @@ class ContextVariable:
 
 def check_reset(call: CapturedCall) -> None:
     """Refuse a call that leaves a variable set, since nothing in an archive could do that."""
-    for variable, value in call.context_values.items():
+    for variable, value in call.regions.context_values.items():
         raise error_at(f"a ContextVar that the call leaves set: {variable.name}", value.at)
 
 
@@ -169,7 +169,7 @@ SETTING_BACK = (
 """Parts of PyTorch that change such a setting temporarily, or that the capture follows."""
 
 
-def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
+def _asks_or_changes(function: Any) -> str:
     """The name of a function in C that no table can follow; "" for others."""
     module, name = function.__module__, function.__name__
     owner = function.__self__
@@ -203,7 +203,7 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
     before: Any = sys.getprofile()
     collects = gc.isenabled()
 
-    def see(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
+    def see(frame: FrameType, event: str, what: Any) -> None:
         if event != "c_call":
             return
         module = what.__module__
@@ -212,7 +212,7 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
             if name and _is_called_for_the_model(frame, torch_too=name.startswith("torch.")):
                 call.refuse(f"{name}{OF_THE_PROCESS}")
 
-    def see_both(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
+    def see_both(frame: FrameType, event: str, what: Any) -> None:
         before(frame, event, what)
         see(frame, event, what)
 
@@ -233,7 +233,7 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
 def for_the_model(real: Callable[..., Any], current: Current) -> Callable[..., Any]:
     """A method of ``os.environ``, refused where a library or the model itself calls it for the model."""
 
-    def method(*args: Any) -> Any:  # noqa: ANN401
+    def method(*args: Any) -> Any:
         call = current()
         if call is not None and _is_for_the_model(sys._getframe(1)):
             call.refuse(f"os.environ{OF_THE_PROCESS}")
@@ -339,7 +339,7 @@ def _is_of_a_library(name: object) -> bool:
     return not is_model_module(name)
 
 
-def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
+def _watching(current: Current, kind: Any) -> Any:
     """A class of modules like another one, whose names no captured model can set."""
 
     def check(module: ModuleType, name: str) -> None:
@@ -347,15 +347,15 @@ def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
         if call is not None and _is_set_by_the_model(sys._getframe(2)):
             call.refuse(f"{module.__name__}.{name} that is set{OUTSIDE}")
 
-    def set_name(self: Any, name: str, value: object) -> None:  # noqa: ANN401
+    def set_name(self: Any, name: str, value: object) -> None:
         check(self, name)
         kind.__setattr__(self, name, value)
 
-    def delete_name(self: Any, name: str) -> None:  # noqa: ANN401
+    def delete_name(self: Any, name: str) -> None:
         check(self, name)
         kind.__delattr__(self, name)
 
-    def names(self: Any) -> dict[str, Any]:  # noqa: ANN401
+    def names(self: Any) -> dict[str, Any]:
         check(self, "__dict__")
         namespace: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(self)
         return namespace

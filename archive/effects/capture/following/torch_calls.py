@@ -92,7 +92,7 @@ class Autocast:
     ) -> None:
         self._call, self._guard, self._record = call, guard, record
         self._ambient = torch._C.is_autocast_enabled(DEVICE), torch.get_autocast_dtype(DEVICE)
-        call.cast_weights = {}
+        call.regions.cast_weights = {}
 
     def is_on(self) -> bool:
         """Whether the graph itself must cast the operators that run now."""
@@ -104,7 +104,7 @@ class Autocast:
         self._call.guards.setting("torch.is_autocast_enabled")
         return True
 
-    def cast(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def cast(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arguments and keyword arguments, cast as autocast casts them; None if no cast does the same."""
         for tensor in tensors_in((args, kwargs)):
             self._guard(tensor)
@@ -117,7 +117,7 @@ class Autocast:
                     return with_tensors((args, kwargs), partial(self._cast, kind=kind))
         return None
 
-    def _cast(self, tensor: Any, kind: torch.dtype | None) -> Any:  # noqa: ANN401
+    def _cast(self, tensor: Any, kind: torch.dtype | None) -> Any:
         """A tensor of the graph, cast; a weight is cast only once until autocast ends."""
         if kind is None or not _is_cast(tensor, kind):
             return tensor
@@ -127,12 +127,12 @@ class Autocast:
             is_weight &= tensor.dtype is torch.float32 and kind is torch.get_autocast_dtype(DEVICE)
         if not is_weight or not torch.is_autocast_cache_enabled():
             return self._record(tensor, kind)
-        if key not in self._call.cast_weights:
-            self._call.cast_weights[key] = self._record(tensor, kind)
-        return self._call.cast_weights[key]
+        if key not in self._call.regions.cast_weights:
+            self._call.regions.cast_weights[key] = self._record(tensor, kind)
+        return self._call.regions.cast_weights[key]
 
 
-def inside(function: Any) -> Any:  # noqa: ANN401
+def inside(function: Any) -> Any:
     """A function of ``torch.nn.functional`` that asks for no mode; None if it isn't written in Python."""
     if not isinstance(function, FunctionType):
         return None
@@ -153,18 +153,18 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(
         self,
-        func: Any,  # noqa: ANN401
+        func: Any,
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 (PyTorch's name)
+    ) -> Any:
         """Note an operator, and run it."""
         if func._schema.name != CASTS:
             self.trial.append((str(func), *_shown((args, kwargs or {}))))
         return func(*args, **(kwargs or {}))
 
 
-def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enabled: bool) -> Trial | None:  # noqa: ANN401
+def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enabled: bool) -> Trial | None:
     """The operators that a function runs on copies of its arguments; None if it fails."""
     given, named = with_tensors((args, kwargs), _copied)
     try:
@@ -176,7 +176,7 @@ def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enab
         return None
 
 
-def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
+def _shown(value: Any) -> Iterator[Any]:
     """What is compared in operators' arguments and results: types and shapes of tensors, or the value."""
     if isinstance(value, torch.Tensor):
         yield value.dtype, tuple(value.shape)
@@ -191,13 +191,13 @@ def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
         yield repr(value)
 
 
-def _is_cast(tensor: Any, kind: torch.dtype) -> bool:  # noqa: ANN401
+def _is_cast(tensor: Any, kind: torch.dtype) -> bool:
     """Whether autocast may cast a tensor to a type: PyTorch leaves doubles as they are."""
     with WITHOUT_MODES():
         return bool(tensor.is_floating_point() and tensor.dtype not in (torch.float64, kind))
 
 
-def _copied(tensor: Any, kind: torch.dtype | None = None) -> Any:  # noqa: ANN401
+def _copied(tensor: Any, kind: torch.dtype | None = None) -> Any:
     with WITHOUT_MODES(), torch.no_grad():
         copy = tensor.detach().clone()
     return copy.to(kind) if kind is not None and _is_cast(tensor, kind) else copy
@@ -221,11 +221,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(
         self,
-        func: Any,  # noqa: ANN401
+        func: Any,
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 (PyTorch's name)
+    ) -> Any:
         """Record a call and make it."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
@@ -253,11 +253,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         named = {key: given(argument) for key, argument in kwargs.items()}
         return self._casting(name, func, tuple(map(given, args)), named)
 
-    def _cast(self, tensor: Any, kind: torch.dtype) -> Any:  # noqa: ANN401
+    def _cast(self, tensor: Any, kind: torch.dtype) -> Any:
         """A tensor as another type."""
         return self._do("call_method", "to", (tensor, kind), {}, torch.Tensor.to)
 
-    def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call whose arguments autocast may cast."""
         if name in METADATA or not self._autocast.is_on():
             return self._record(name, func, args, kwargs)
@@ -271,7 +271,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         with self:
             return followed(*args, **kwargs)
 
-    def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:
         attribute = func.__self__.__name__
         if name != "__get__":
             self._call.refuse(f"an attribute of a tensor that is set: {attribute}")
@@ -283,7 +283,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             self._call.refuse(f"an attribute of a tensor that cannot be followed: {attribute}")
         return self._sizes.read(attribute, func, args, {})
 
-    def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name in METADATA:
             return self._sizes.read(name, func, args, kwargs)
         if name in REFLECTED:
@@ -302,11 +302,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
     def _do(
         self,
         kind: str,
-        target: Any,  # noqa: ANN401
+        target: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         function: Callable[..., Any] | None = None,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Add a node, compute its result, and note the tensors that it changes."""
         if self._grad and not torch._C.is_grad_enabled():
             args, kwargs = self._detached(args), self._detached(kwargs)
@@ -342,7 +342,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         name: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """The result of a call; a tensor of its own even where PyTorch returns an argument unchanged."""
         given = [
             (tensor, tensor._version)
@@ -370,7 +370,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                     self._call.check_once()
                     given.statement, given.latest = self._call.here(), version
 
-    def _detached(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
+    def _detached(self, value: Any) -> Any:
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""
         if isinstance(value, torch.Tensor) and self._builder.node_of(value) is not None:
             if self._builder.node_of(value).meta.get("region") == self._region:
@@ -390,7 +390,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return {key: self._detached(item) for key, item in value.items()}
         return value
 
-    def number(self, tensor: Any) -> Any:  # noqa: ANN401
+    def number(self, tensor: Any) -> Any:
         """The only element of a tensor, as a number of the graph."""
         if tensor.is_complex():
             self._call.refuse("a complex number that depends on a tensor")

@@ -83,10 +83,10 @@ CACHED: Any = functools._lru_cache_wrapper
 class CachedFunction:
     """What a model gets in place of a function with a cache."""
 
-    def __init__(self, call: CapturedCall, cached: Any) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, cached: Any) -> None:
         self._call, self._cached = call, cached
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, without its cache."""
         call, function = self._call, self._cached.__wrapped__
         given = [call.constant_key(argument) for argument in args]
@@ -100,7 +100,7 @@ class CachedFunction:
             call.refuse(f"a cached function that gives a {type(result).__name__}, which all calls share")
         return result
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return self._call.refuse(f"{name} of a cached function, which cannot be followed")
 
 
@@ -113,7 +113,7 @@ def _is_told_apart(key: object) -> bool:
     return type(key) in (int, str, bytes, type(None))
 
 
-def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:  # noqa: ANN401
+def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:
     """Whether the code of a function shows that its result depends only on its arguments."""
     if type(function) is CACHED:
         function = function.__wrapped__
@@ -175,7 +175,7 @@ class Wrapping:
         self._tensors: dict[int, tuple[Any, Source | None]] = {}
         self._fields: dict[int, Any] = {}
 
-    def name_paths(self, module: Any) -> None:  # noqa: ANN401
+    def name_paths(self, module: Any) -> None:
         """Note the paths of a module's own modules, parameters and buffers, as they are before the call."""
         for path, member in self._named_modules(module):
             self._call.modules[id(member)] = member
@@ -189,7 +189,7 @@ class Wrapping:
                 if value is not None:
                     self._call.paths.setdefault(id(value), source)
 
-    def _named_modules(self, module: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    def _named_modules(self, module: Any) -> Iterator[tuple[str, Any]]:
         """The modules of a tree by their paths, each once, as ``named_modules`` gives those of a real one."""
         waiting, known = [("", module)], set[int]()
         while waiting:
@@ -204,7 +204,7 @@ class Wrapping:
                 for name in reversed(names)
             ]
 
-    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
+    def wrap(self, value: Any, source: Source | None) -> Any:
         """The value that the model gets in place of a real one.
 
         Args:
@@ -257,7 +257,7 @@ class Wrapping:
             return self._container(value, source)
         return self._code(value, source)
 
-    def _declared(self, value: Any) -> Any:  # noqa: ANN401
+    def _declared(self, value: Any) -> Any:
         """What a dataclass declares; a field's type is the one that the model knows by its name."""
         if not isinstance(value, dataclasses.Field):
             return value
@@ -275,7 +275,7 @@ class Wrapping:
         else:
             self._call.guards.note(Look.IS_NONE, source, value=False)
 
-    def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:  # noqa: ANN401
+    def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:
         """A tuple, named or not, with its items wrapped."""
         if source is not None and is_plain(value):
             self._call.guards.items(value, source)
@@ -290,7 +290,7 @@ class Wrapping:
             return ShapeProxy(items) if any(map(is_scalar, items)) else value
         return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
 
-    def _code(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _code(self, value: Any, source: Source | None) -> Any:
         """The copy of a function, the proxy of a class or Python module of the model; else an object's."""
         functions = self._call.functions
         if isinstance(value, FunctionType):
@@ -310,7 +310,7 @@ class Wrapping:
             return self._other(value, functions.namespace(value), source) if is_own else value
         return self._object(value, source)
 
-    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
+    def _object(self, value: Any, source: Source | None) -> Any:
         """The proxy of an object; partial functions and weak references become new ones."""
         of_hooks = source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))
         if of_hooks and type(value) is OrderedDict and not value:
@@ -345,7 +345,7 @@ class Wrapping:
         self._call.met[variable] = self._call.here()
         return proxy
 
-    def _other(self, value: object, proxy: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _other(self, value: object, proxy: Any, source: Source | None) -> Any:
         """Note the proxy of a function, class or Python module."""
         if proxy is value:
             return value
@@ -354,8 +354,8 @@ class Wrapping:
             self._call.add_proxy(variable, proxy, value)
         return proxy
 
-    def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        is_open = source in self._call.resized
+    def _container(self, value: Any, source: Source) -> Any:
+        is_open = source in self._call.seen.resized
         proxy: Any
         if type(value) is dict:
             proxy = TrackedDict(self._call, source, is_open=is_open)
@@ -370,7 +370,7 @@ class Wrapping:
         proxy.fill(self._call.snapshot.contents(value))
         return proxy
 
-    def _set(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+    def _set(self, value: Any, source: Source) -> Any:
         proxy = TrackedSet(self._call, source, type(value))
         variable = self._call.side_effects.track(VariableKind.SET, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
@@ -381,7 +381,7 @@ class Wrapping:
             self._call.guards.note(Look.TYPE, source, type_name(value))
         return proxy
 
-    def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _number(self, value: Any, source: Source | None) -> Any:
         if source is None:
             return value
         if not self._call.is_volatile(source):
@@ -392,7 +392,7 @@ class Wrapping:
             self._call.guards.note(Look.TYPE, source, type(value).__name__)
         return self._by_source[source]
 
-    def _tensor(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _tensor(self, value: Any, source: Source | None) -> Any:
         if source is not None and self._call.is_volatile(source):
             if source not in self._by_source:
                 data = self._call.snapshot.tensor(value)
@@ -409,7 +409,7 @@ class Wrapping:
             if first is None:
                 made = self._call.builder.constant(data)
             else:  # parameters and buffers are copied once for all calls
-                copy = self._call.copies.of if self._call.is_registered(value, first) else copied
+                copy = self._call.seen.copies.of if self._call.is_registered(value, first) else copied
                 made = self._call.builder.tensor_input(first, value, data, copy)
             self._tensors[id(value)] = made, first
             self._call.side_effects.keepalive.append(value)
@@ -426,7 +426,7 @@ class Wrapping:
             names = (name for proxy, _ in self._tensors.values() for name in getattr(proxy, "__dict__", ()))
             return next(names, "")
 
-    def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+    def argument(self, value: Any, source: Source) -> Any:
         """The value that the model gets for an argument: ints and floats become free numbers of the graph."""
         guards = self._call.guards
         if isinstance(source, Local) and not guards.is_read(source.name):

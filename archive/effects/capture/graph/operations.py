@@ -147,7 +147,7 @@ ORDER = ("input", "weight", "bias", "running_mean", "running_var", "training", "
 
 def running_statistics(
     name: str,
-    function: Any,  # noqa: ANN401
+    function: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> list[Any]:

@@ -44,13 +44,13 @@ MATH = {
 """Functions of ``math`` that TorchScript has, and computes alike."""
 
 
-def truediv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def truediv(graph: Any, left: Any, right: Any) -> Any:
     """``left / right``."""
     _nonzero(graph, right)
     return graph.compute(operator.truediv, left, right)
 
 
-def mod(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def mod(graph: Any, left: Any, right: Any) -> Any:
     """``left % right``: for floats, ``fmod`` with the sign of the divisor."""
     if _is_int(left) and _is_int(right):
         _nonzero(graph, right, before=True)
@@ -66,7 +66,7 @@ def mod(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
     return result
 
 
-def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def floordiv(graph: Any, left: Any, right: Any) -> Any:
     """``left // right``: for floats, the dividend without its remainder, divided, as in CPython."""
     compute = graph.compute
     if _is_int(left) and _is_int(right):
@@ -81,7 +81,7 @@ def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
     return finite(graph, result)
 
 
-def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the operator's name)
+def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001 (the operator's name)
     """``left ** right``: for ints, a product, or an exact float as an int."""
     if not (_is_int(left) and _is_int(right)):
         return finite(graph, graph.compute(operator.pow, left, right))
@@ -97,21 +97,21 @@ def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the op
     return graph.compute(int, power)
 
 
-def power_modulo(graph: Any, left: Any, right: Any, modulus: Any) -> Any:  # noqa: ANN401
+def power_modulo(graph: Any, left: Any, right: Any, modulus: Any) -> Any:
     """``pow(left, right, modulus)`` of ints, by the whole power."""
     if type(right) in NUMBERS and right < 0:
         graph.refuse("pow(…, …, …) with a negative exponent")
     return mod(graph, pow(graph, left, right), modulus)
 
 
-def lshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def lshift(graph: Any, left: Any, right: Any) -> Any:
     """``left << right``."""
     if type(right) not in NUMBERS:
         graph.assume(graph.compute(operator.ge, right, 0))
     return graph.compute(operator.lshift, left, right)
 
 
-def rshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def rshift(graph: Any, left: Any, right: Any) -> Any:
     """``left >> right``."""
     if type(right) in NUMBERS:
         return graph.compute(operator.rshift, left, min(int(right), MOST_SHIFT))
@@ -120,7 +120,7 @@ def rshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
     return graph.compute(operator.rshift, left, right)
 
 
-def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
+def rounded(graph: Any, number: Any) -> Any:
     """``round(number)``: halves go to the even neighbour."""
     if _is_int(number):
         return _plain(graph, number)
@@ -133,12 +133,12 @@ def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
     return compute(operator.add, low, compute(int, up))
 
 
-def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:  # noqa: ANN401
+def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:
     """An int near a number, as ``floor``, ``ceil`` or ``int`` returns it."""
     return _plain(graph, number) if _is_int(number) else graph.compute(function, number)
 
 
-def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:
     """A function in ``MATH``."""
     if MATH[function][:2] == "is" and _is_int(args[0]):
         return function(0)
@@ -150,23 +150,23 @@ def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # n
     return result if MATH[function][:2] == "is" else finite(graph, result)
 
 
-def finite(graph: Any, number: Any) -> Any:  # noqa: ANN401
+def finite(graph: Any, number: Any) -> Any:
     """A number, guarded: Python raises an error where TorchScript returns inf or nan."""
     graph.assume(graph.compute(math.isfinite, number))
     return number
 
 
-def _nonzero(graph: Any, divisor: Any, *, before: bool = False) -> None:  # noqa: ANN401
+def _nonzero(graph: Any, divisor: Any, *, before: bool = False) -> None:
     if type(divisor) not in NUMBERS:
         graph.assume(graph.compute(operator.ne, divisor, 0), before=before)
 
 
-def _is_int(number: Any) -> bool:  # noqa: ANN401
+def _is_int(number: Any) -> bool:
     """Whether a number is an int or bool, whether of the graph or not."""
     return issubclass(number.__class__, int)
 
 
-def _plain(graph: Any, number: Any) -> Any:  # noqa: ANN401
+def _plain(graph: Any, number: Any) -> Any:
     """A number that isn't a bool."""
     if number.__class__ is not bool:
         return number
@@ -182,22 +182,22 @@ class ShapeProxy(tuple[Any, ...]):
     __slots__ = ()
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # noqa: ANN401
+    def __class__(self) -> Any:
         """``torch.Size``, so that ``isinstance`` sees it."""
         return torch.Size
 
-    def numel(self) -> Any:  # noqa: ANN401
+    def numel(self) -> Any:
         """The number of elements of a tensor of this shape."""
         total: Any = 1
         for size in self:
             total = total * size
         return total
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, index: Any) -> Any:
         item = tuple.__getitem__(self, index)
         return ShapeProxy(item) if isinstance(index, slice) else item
 
-    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+    def __add__(self, other: Any) -> Any:
         return ShapeProxy(tuple.__add__(self, tuple(other)))
 
     def __repr__(self) -> str:
@@ -294,7 +294,7 @@ class Scalar:
 
     def __init__(
         self,
-        builder: Any,  # noqa: ANN401
+        builder: Any,
         value: float,
         *,
         free: bool = False,
@@ -317,7 +317,7 @@ class RealScalar(Scalar):
     __slots__ = ()
 
     @classmethod
-    def __torch_function__(cls, *_: object, **__: object) -> Any:  # noqa: ANN401 (PyTorch's name)
+    def __torch_function__(cls, *_: object, **__: object) -> Any:
         """Leave the call to the mode."""
         return NotImplemented
 
@@ -330,7 +330,7 @@ SCALARS = (RealScalar, IntScalar)
 
 
 def scalar(
-    builder: Any,  # noqa: ANN401
+    builder: Any,
     value: float,
     *,
     free: bool = False,
@@ -346,12 +346,12 @@ def is_scalar(value: object) -> bool:
     return type(value) in SCALARS
 
 
-def value_of(value: Any) -> Any:  # noqa: ANN401 (a number)
+def value_of(value: Any) -> Any:
     """The Python number of a number of the graph; other values as they are."""
     return value._value if type(value) in SCALARS else value
 
 
-def concrete(value: Any) -> Any:  # noqa: ANN401
+def concrete(value: Any) -> Any:
     """A value with Python numbers in place of numbers of the graph, at any depth."""
     if is_scalar(value):
         return value_of(value)
@@ -372,7 +372,7 @@ def is_free(*values: object) -> bool:
 def _binary(name: str, row: NumberOperator) -> None:
     """Add an operator of two numbers, and the reflected one."""
 
-    def computed(builder: Any, left: object, right: object) -> object:  # noqa: ANN401
+    def computed(builder: Any, left: object, right: object) -> object:
         return row.result(builder, left, right) if row.result else builder.compute(row.function, left, right)
 
     def forward(self: Scalar, other: object, *modulus: object) -> object:
@@ -397,7 +397,7 @@ def _unary(name: str, row: NumberOperator) -> None:
 def _needed(name: str, use: str) -> None:
     """Add a method that needs the number's value: it guards a free number and refuses others."""
 
-    def method(self: Scalar, *args: Any) -> object:  # noqa: ANN401
+    def method(self: Scalar, *args: Any) -> object:
         if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":

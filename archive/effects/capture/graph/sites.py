@@ -366,7 +366,7 @@ def is_model_module(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] not in LIBRARIES
 
 
-def importable(value: Any) -> str | None:  # noqa: ANN401
+def importable(value: Any) -> str | None:
     """The name by which a function or class can be imported, as ``module:qualname``; or None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):

@@ -47,14 +47,14 @@ NAMED = (torch.dtype, torch.device)
 """Types whose values a table holds by their texts."""
 
 
-def key_literal(key: Any) -> Any:  # noqa: ANN401
+def key_literal(key: Any) -> Any:
     """The key of a dict as a constant of the table; unchanged if no table can hold it."""
     if isinstance(key, NAMED):
         return TorchName("dtype" if isinstance(key, torch.dtype) else "device", str(key))
     return tuple(map(key_literal, key)) if type(key) in (tuple, torch.Size) else key
 
 
-def key_of(literal: Any) -> Any:  # noqa: ANN401
+def key_of(literal: Any) -> Any:
     """The key of a dict that is a constant of the table."""
     if isinstance(literal, TorchName):
         return getattr(torch, literal.text[6:]) if literal.kind == "dtype" else torch.device(literal.text)
@@ -87,7 +87,7 @@ def is_literal(value: object) -> bool:
     return type(value) in LITERALS
 
 
-def is_plain(value: Any) -> bool:  # noqa: ANN401
+def is_plain(value: Any) -> bool:
     """Whether a value is a literal, a tensor, or a list, tuple or dict of only these."""
     if type(value) is dict:
         return all(map(is_literal, value)) and all(map(is_plain, value.values()))
@@ -207,7 +207,7 @@ SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, Clas
 """Types of methods and attributes of classes that are not written in Python."""
 
 
-def static(order: tuple[type, ...], name: str) -> Any:  # noqa: ANN401
+def static(order: tuple[type, ...], name: str) -> Any:
     """The first attribute with a name among some classes, unbound; ``ABSENT`` if none has it."""
     return next((cls.__dict__[name] for cls in order if name in cls.__dict__), ABSENT)
 
@@ -234,11 +234,11 @@ def class_behind(proxy: object) -> type:
     return order[order.index(ObjectProxy) + 1]
 
 
-def inner_of(proxy: Any) -> Any:  # noqa: ANN401
+def inner_of(proxy: Any) -> Any:
     """The inner container of a container's proxy."""
     return type(proxy)._inner.__get__(proxy)
 
 
-def set_inner(proxy: Any, inner: Any) -> None:  # noqa: ANN401
+def set_inner(proxy: Any, inner: Any) -> None:
     """Give a proxy its inner container."""
     type(proxy)._inner.__set__(proxy, inner)

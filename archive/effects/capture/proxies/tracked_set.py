@@ -39,7 +39,7 @@ ITERATING = {"tuple", "iter", "enumerate", "zip", "map", "filter"}
 ITERATING_METHODS = {"join", "extend", "fromkeys"}
 
 
-def is_unordered(value: Any) -> bool:  # noqa: ANN401
+def is_unordered(value: Any) -> bool:
     """Whether a value is a set whose order differs from process to process."""
     is_set = issubclass(type(value), set | frozenset)  # proxies of sets check by themselves
     return is_set and len(value) > 1 and not all(map(_is_number, value))
@@ -196,7 +196,7 @@ class TrackedSet:
         self.is_code = False
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # noqa: ANN401
+    def __class__(self) -> Any:
         """The set's class, so that ``isinstance`` sees it."""
         return self._kind
 
@@ -219,7 +219,7 @@ class TrackedSet:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def _was(self, element: Any) -> bool:  # noqa: ANN401
+    def _was(self, element: Any) -> bool:
         """Whether an element was there before the call, guarded; classes and functions aren't state."""
         if self.is_code:
             original = self._call.functions.original(element)
@@ -243,7 +243,7 @@ class TrackedSet:
             return self._now[element]
         return self._is_old and self._was(element)
 
-    def length(self) -> Any:  # noqa: ANN401
+    def length(self) -> Any:
         """The number of elements: a number of the graph where calls change it."""
         self._refuse_code()
         now = sum(self._now.values())
@@ -251,7 +251,7 @@ class TrackedSet:
             return now
         call = self._call
         changed = now - sum(map(self._was, self._now))
-        if self._source not in call.resized:
+        if self._source not in call.seen.resized:
             call.guards.note(Look.LENGTH, self._source, len(self._old))
             return len(self._old) + changed
         old = call.length_of(self._source, len(self._old))
@@ -261,7 +261,7 @@ class TrackedSet:
         """All elements, guarded."""
         self._refuse_code()
         if self._is_old:
-            reason = UNKNOWN_ELEMENTS if self._source in self._call.resized else ""
+            reason = UNKNOWN_ELEMENTS if self._source in self._call.seen.resized else ""
             self._call.guards.note(Look.LENGTH, self._source, len(self._old), reason=reason)
             for element in sorted(self._old, key=repr):
                 self._was(element)
@@ -290,13 +290,13 @@ class TrackedSet:
             self._call.refuse(ORDER)
         return repr(self._kind(inside))
 
-    def copy(self) -> Any:  # noqa: ANN401
+    def copy(self) -> Any:
         return self._kind(self.whole())
 
-    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+    def __reduce_ex__(self, _: object) -> Any:
         return self._kind, (self.whole(),)
 
-    def __deepcopy__(self, _: object) -> Any:  # noqa: ANN401
+    def __deepcopy__(self, _: object) -> Any:
         return self.copy()
 
     __copy__ = copy
@@ -315,13 +315,13 @@ class TrackedSet:
         self._check("discard")
         self._note(Op.DISCARD, element, there=False)
 
-    def _note(self, op: Op, element: Any, *, there: bool) -> None:  # noqa: ANN401
+    def _note(self, op: Op, element: Any, *, there: bool) -> None:
         self._refuse_code()
         if not isinstance(element, torch.Tensor):
             element = self._call.constant_key(element)
         if not is_literal(element):
             self._call.refuse("an element of a set that isn't a constant")
-        self._call.resized.add(self._source)
+        self._call.seen.resized.add(self._source)
         self._now[element] = there
         self._call.mutate(self, op, ABSENT, element)
 
@@ -331,7 +331,7 @@ class TrackedSet:
             raise KeyError(element)
         self.discard(element)
 
-    def pop(self) -> Any:  # noqa: ANN401
+    def pop(self) -> Any:
         self._check("pop")
         inside = self.whole()
         if len(inside) > 1:
@@ -345,7 +345,7 @@ class TrackedSet:
     def clear(self) -> None:
         self._check("clear")
         self._refuse_code()
-        self._call.resized.add(self._source)
+        self._call.seen.resized.add(self._source)
         self._is_old, self._now = False, {}
         self._call.mutate(self, Op.CLEAR)
 
@@ -362,19 +362,19 @@ class TrackedSet:
                 self.discard(element)
 
 
-def elements(values: Any) -> list[Any]:  # noqa: ANN401
+def elements(values: Any) -> list[Any]:
     """The elements of an iterable; those of sets in an order that is the same in each process."""
     if type(values) is TrackedSet:
         values = values.whole()
     return sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _plain(value: Any) -> Any:
     return value.whole() if type(value) is TrackedSet else value
 
 
 def _reading(name: str) -> None:
-    def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
+    def method(self: TrackedSet, *others: Any) -> Any:
         own = self._kind(self.whole())
         return getattr(own, name)(*map(_plain, others))
 
@@ -382,7 +382,7 @@ def _reading(name: str) -> None:
 
 
 def _updating(name: str, reading: str) -> None:
-    def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
+    def method(self: TrackedSet, *others: Any) -> Any:
         if self._kind is frozenset:
             return NotImplemented if name[:2] == "__" else self._check(name)
         wanted = getattr(self.whole(), reading)(*map(_plain, others))

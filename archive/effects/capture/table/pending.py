@@ -72,7 +72,7 @@ class Reach:
             values += self._parts(values.pop(0))
         return self.variables
 
-    def _parts(self, value: Any) -> Iterable[object]:  # noqa: ANN401 (any value)
+    def _parts(self, value: Any) -> Iterable[object]:
         """The values that a value holds; none if it was already met."""
         if isinstance(value, Recipe):
             return value.items
@@ -107,7 +107,7 @@ class Reach:
         return (*self._effects.store_attr_mutations.get(variable, {}).values(), *saved, *held)
 
 
-def parts(value: Any) -> Iterable[object]:  # noqa: ANN401
+def parts(value: Any) -> Iterable[object]:
     """The values in a list, tuple, deque or dict; sets hold only constants."""
     if isinstance(value, dict):
         return (*value.keys(), *value.values())
@@ -306,7 +306,7 @@ class PendingEffects:
         elif not pending:
             del self.store_attr_mutations[item]
 
-    def pending(self, item: Variable, name: str) -> Any:  # noqa: ANN401
+    def pending(self, item: Variable, name: str) -> Any:
         """The pending value of an attribute, ``DELETED`` for a deleted one; ``ABSENT`` if none is pending."""
         return self.store_attr_mutations.get(item, {}).get(name, ABSENT)
 

@@ -185,7 +185,7 @@ class Flattening:
                     saved = Made("tuple", self._items(values))
                 yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, saved), statement
 
-    def _filled(self, source: Temporary, value: Any, at: ModelStatement | None) -> list[Effect]:  # noqa: ANN401
+    def _filled(self, source: Temporary, value: Any, at: ModelStatement | None) -> list[Effect]:
         """The effects that fill a new container."""
         with _naming(at):
             if isinstance(value, dict):
@@ -344,7 +344,7 @@ class Flattening:
             )
         raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
 
-    def _container(self, value: Any) -> Made:  # noqa: ANN401
+    def _container(self, value: Any) -> Made:
         """A dict, set, deque or the like."""
         empty = empty_of(value)
         if isinstance(value, dict):
@@ -363,7 +363,7 @@ class Flattening:
         return tuple(self.value(item) for item in cast("Iterable[object]", value))
 
 
-def empty_of(value: Any) -> Made:  # noqa: ANN401
+def empty_of(value: Any) -> Made:
     """An empty container of the same kind as a Python container."""
     kind = "list" if isinstance(value, MadeList) else CONTAINERS[type(value)]
     if isinstance(value, deque):
@@ -373,7 +373,7 @@ def empty_of(value: Any) -> Made:  # noqa: ANN401
     return Made(kind, ())
 
 
-def factory_name(factory: Any) -> str | None:  # noqa: ANN401
+def factory_name(factory: Any) -> str | None:
     """The name of a ``defaultdict``'s factory; None if it has none."""
     if factory is None:
         return None
