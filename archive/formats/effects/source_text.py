@@ -254,10 +254,10 @@ def effect_text(effect: Effect) -> str:
     hooks = hooks_of(effect)
     literal = literal_of(effect.key)
     name, source = literal if isinstance(literal, str) else "", source_text(effect.source)
-    if effect.op is Op.NEW and (isinstance(effect.value, Made) or name in EMPTY_LITERALS):
-        return (
-            f"{source} = {EMPTY_LITERALS[name]}" if effect.value is None else _new(source, name, effect.value)
-        )
+    if effect.op is Op.NEW and isinstance(effect.value, Made):
+        return _new(source, name, effect.value)
+    if effect.op is Op.NEW and name in EMPTY_LITERALS:
+        return f"{source} = {EMPTY_LITERALS[name]}"
     if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
         source, name = _module(effect.source.module), effect.source.name
     rule = OPS[effect.op]

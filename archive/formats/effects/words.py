@@ -130,7 +130,7 @@ class LookRule(NamedTuple):
     check_key: Callable[[str], None] = lambda _: None
 
 
-IS = dict.fromkeys((None, True, False), "{subject} is {value}")
+IS: dict[Literal, str] = dict.fromkeys((None, True, False), "{subject} is {value}")
 LOOKS = {
     Look.EQUAL: LookRule(object, "{subject} == {value}", subjects=(At, Output, Computed), texts=IS),
     Look.TEXT: LookRule(str, "str({subject}) == {value}"),
