@@ -46,7 +46,7 @@ MODULE, SAME, MODE, PARAMETER, BUFFER, TRANSIENT, OTHER = (
     *("module", "same", "mode", "parameter", "buffer", "transient", "other"),
 )
 """Kinds of members; a mode is ``training``, and a transient buffer is not persistent."""
-IN_STATE, NOTHING, ODD = -1, -2, -3
+IN_STATE, NO_TENSOR, ODD = -1, -2, -3
 """Numbers in place of a tensor's."""
 READ = "read"
 DONE_BY = {
@@ -61,7 +61,7 @@ DONE_BY = {
 
 A class may have any of them of its own.
 """
-HARMLESS = ("torch.nn.modules.batchnorm", "torch.nn.modules.rnn")
+MODULES_OF_PYTORCH = ("torch.nn.modules.batchnorm", "torch.nn.modules.rnn")
 """Python modules of PyTorch whose own methods do no more for what this release saves."""
 HOOKS = {
     "state_dict": ("_state_dict_hooks", "_state_dict_pre_hooks"),
@@ -106,7 +106,7 @@ def members_of(
 
     def add(path: str, kind: str, tensor: torch.Tensor | None, source: Source) -> None:
         if tensor is None or tensor.layout != torch.strided:
-            rows.append(ModuleMember(path, kind, "", NOTHING if tensor is None else ODD))
+            rows.append(ModuleMember(path, kind, "", NO_TENSOR if tensor is None else ODD))
             return
         if id(tensor) not in numbers:
             is_state = source in state
@@ -170,7 +170,7 @@ def _is_own(kind: type, name: str) -> bool:
         if base is torch.nn.Module:
             return False
         if name in vars(base):
-            return base.__module__ not in HARMLESS
+            return base.__module__ not in MODULES_OF_PYTORCH
     return inspect.getattr_static(kind, name, None) is not None
 
 
@@ -262,7 +262,7 @@ class Members:
             names[name] = tensors[row.number]
         elif row.number == IN_STATE:
             names[name] = self._value(source_of(row.detail))
-        elif row.number == NOTHING:
+        elif row.number == NO_TENSOR:
             names[name] = None
         if not is_there:
             self._fixed.setdefault(id(holder), set()).add(name)

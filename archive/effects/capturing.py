@@ -37,7 +37,7 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         CaptureError: the method cannot be captured, or needs several tables, or the capture behaves
             differently from the module; the error names the model's line.
     """
-    (captured,) = untried(module, method, [example_inputs], 1, lasting=True).tried().captured
+    (captured,) = untried(module, method, [example_inputs], 1, single=True).tried().captured
     return captured
 
 
@@ -110,14 +110,14 @@ def untried(
     calls: Sequence[tuple[Any, ...]],
     most: int,
     *,
-    lasting: bool = False,
+    single: bool = False,
 ) -> Untried:
     """Capture a method as ``capture_entries`` does, and leave the trial to the caller."""
     if not calls or most < 1:
         raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
     before = clock()
     try:
-        found = found_entries(module, method, calls, most, lasting=lasting)
+        found = found_entries(module, method, calls, most, single=single)
     except ModelFailedError as error:
         if not runs(module, method, calls):
             raise

@@ -235,15 +235,14 @@ def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:
         return lambda subject, _: same_literal(look_at(subject, key), value)
     if look is Look.RANGE:
         return lambda subject, _: type(subject) is int and -value <= subject <= value
-    answer = LOOKS.get(look, FOUND[look])
-    return lambda subject, _: bool(answer(subject, key) == value)
+    if look is Look.HAS:
+        return lambda subject, _: places.has(subject, key) is value
+    if look is Look.IS_NONE:
+        return lambda subject, _: (subject is None) is value
+    found = FOUND[look]
+    return lambda subject, _: bool(found(subject, key) == value)
 
 
-LOOKS: dict[Look, Callable[[Any, Any], Any]] = {
-    Look.HAS: places.has,
-    Look.IS_NONE: lambda value, _: value is None,
-}
-"""Looks whose result isn't what a message shows of the subject."""
 UNCOMPARED = (Look.RANGE, Look.SAME, Look.APART)
 """Looks where two guards may both hold though their values differ."""
 FOLLOWING: dict[tuple[Look, Look], Callable[[Any, Any], object]] = {

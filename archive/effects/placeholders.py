@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 UNSET = object()
 """Marks a place that holds nothing; None is a value."""
-WAY_OUT = "; change it in the model, and lower that again"
-FIXED = f": the lowered graph holds it fixed{WAY_OUT}"
+ADVICE = "; change it in the model, and lower that again"
+FIXED = f": the lowered graph holds it fixed{ADVICE}"
 
 
 class Sealed(NamedTuple):
@@ -39,7 +39,7 @@ class Sealed(NamedTuple):
             return f"{self.place}.{name}{FIXED}"
         if self.known is None or name in self.known:
             return (
-                f"{self.place}.{name}: no captured call reads it, so that this would change nothing{WAY_OUT}"
+                f"{self.place}.{name}: no captured call reads it, so that this would change nothing{ADVICE}"
             )
         return f"{self.place}.{name}: the model that was lowered has no such attribute"
 
@@ -70,7 +70,7 @@ class Plain:
         )
         if sealed is not None and (isinstance(value, torch.nn.Module) or is_new_parameter):
             kind = "parameter" if is_new_parameter else "module"  # which a module would register as its own
-            raise StateError(f"{sealed.place}.{name}: a {kind} that no captured call has{WAY_OUT}")
+            raise StateError(f"{sealed.place}.{name}: a {kind} that no captured call has{ADVICE}")
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -104,7 +104,7 @@ class LeftOut:
 
 LEFT_OUT = LeftOut()
 
-METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
+PLAIN_METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
 """Names that objects of ``Plain`` have from their class, which no attribute may hide."""
 
 

@@ -32,7 +32,7 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.effects.placeholders import PLAIN_METHODS, UNSET, Plain
 from archive.formats.effects.containers import CONTAINER_CLASSES
 from archive.formats.effects.gate import check_place
 
@@ -253,7 +253,7 @@ def check_settable(target: Any, name: str) -> None:
 
     A hook handle is not data: removing the hook calls code stored in the handle.
     """
-    if type(target) is Plain and name not in METHODS:
+    if type(target) is Plain and name not in PLAIN_METHODS:
         return
     kind: Any = type(target)
     if isinstance(target, NO_STATE) or is_foreign(kind):

@@ -19,8 +19,8 @@ import archive
 from archive.backend import Effectful
 from archive.base.errors import ArchiveError
 from archive.effects import ReplayError, State
+from archive.effects.replay.compiling import WIDE
 from archive.effects.replay.hooks import StateGlobals, allowed_code
-from archive.effects.replay.interpreter import WIDE
 from archive.effects.replay.replay import prepared, replay
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.known_calls import LOG, WARN

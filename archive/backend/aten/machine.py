@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 # --- memory
 
-MARK, ALLOCATION = "debug-archive: an operation", "[memory]"
+OPERATION_MARK, ALLOCATION = "debug-archive: an operation", "[memory]"
 """The names of marks around operations, and of PyTorch's events of its allocator."""
 begin_mark, end_mark = (
     torch._C._autograd._record_function_with_args_enter,
@@ -121,7 +121,7 @@ def noted(results: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int, int
     while left:
         event = left.pop()
         left += event.children
-        if event.name == MARK:
+        if event.name == OPERATION_MARK:
             marks.append((event.start_time_ns, event.end_time_ns))
         elif event.name == ALLOCATION:
             extra = event.extra_fields
@@ -334,7 +334,7 @@ class Machine:
                     if kind is None:
                         value = call(*given)
                     else:
-                        mark = begin(MARK)
+                        mark = begin(OPERATION_MARK)
                         try:
                             start = clock()
                             value = call(*given)

@@ -54,7 +54,7 @@ class Elsewhere:
     def run(self, way: str, run: Callable[[], Any]) -> None:
         """Try a way to run the model."""
         try:
-            self.results[way] = _plain(run())
+            self.results[way] = _with_plain_tuples(run())
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             self.errors[way] = of_error(error)
 
@@ -126,12 +126,14 @@ def respond(folder: Path) -> None:
     (folder / RESPONSE_FILE).write_bytes(pickle.dumps((answer.results, answer.errors, answer.reasons)))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _with_plain_tuples(value: Any) -> Any:  # noqa: ANN401
     """A result with plain tuples for named ones, whose classes this process cannot import."""
     if isinstance(value, tuple | list):
         kind = list if isinstance(value, list) else tuple
-        return kind(map(_plain, value))
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return kind(map(_with_plain_tuples, value))
+    if isinstance(value, dict):
+        return {key: _with_plain_tuples(item) for key, item in value.items()}
+    return value
 
 
 if __name__ == "__main__":

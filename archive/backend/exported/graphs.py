@@ -61,7 +61,7 @@ CHANGED = {
 """What kinds of outputs, which only decomposed programs have, say of the model."""
 
 
-class GraphBuilder:
+class ProgramGraphBuilder:
     """Makes the graph of one program.
 
     Attributes:
@@ -334,7 +334,7 @@ class GraphBuilder:
 
     def _constant(self, value: Any, kind: str, node: Node | None, path: str | None = None) -> int:  # noqa: ANN401
         """Add a constant, which the operation of a node takes as an argument of a type."""
-        made = _plain(value, kind)
+        made = _as_torchscript(value, kind)
         (output,) = self._add("prim::Constant", [], [_type_of(made, kind)], node)
         constant = self._body.operations[-1]
         constant.value, constant.path = made, path
@@ -380,7 +380,7 @@ def _given(kind: str) -> str:
     return elements(kind)[0] if kind.startswith("Optional[") else kind
 
 
-def _plain(value: Any, kind: str) -> Any:  # noqa: ANN401
+def _as_torchscript(value: Any, kind: str) -> Any:  # noqa: ANN401
     """An argument as TorchScript's graphs have it: types and layouts of tensors are numbers there."""
     kind = _given(kind)
     if isinstance(value, torch.memory_format):
@@ -389,7 +389,7 @@ def _plain(value: Any, kind: str) -> Any:  # noqa: ANN401
         graph = torch._C.Graph()  # which has to outlive its nodes
         return graph.insertConstant(value).toIValue()
     if isinstance(value, list | tuple):
-        return [_plain(item, elements(kind)[0]) for item in value]
+        return [_as_torchscript(item, elements(kind)[0]) for item in value]
     if kind in ("int", "float") and isinstance(value, bool | int):
         return int(value) if kind == "int" else float(value)
     return torch.device(value) if kind == "Device" and isinstance(value, str) else value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-from archive.backend.exported.graphs import GraphBuilder
+from archive.backend.exported.graphs import ProgramGraphBuilder
 from archive.backend.exported.signature import checks_of, parameters_of, result_of, schema_of
 from archive.backend.exported.traces import module_stack
 from archive.backend.registry import Original
@@ -39,7 +39,7 @@ def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: AN
     results = [_leaf(node, spec.arg) for node, spec in outputs if spec.kind is OutputKind.USER_OUTPUT]
     parameters = parameters_of(program, given)
     tree, result = result_of(program, results)
-    builder = GraphBuilder(program)
+    builder = ProgramGraphBuilder(program)
     graph = builder.build(parameters, tree, result.annotation_str)
     if builder.refused:
         raise LoweringError("\n".join(builder.refused))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Block, Operation
     from archive.backend.graph.nodes import GraphNode
 
-CASTS = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
+SAME_OBJECT = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
 """Operations that return the object that they are given."""
 
 
@@ -109,7 +109,7 @@ class OwnObjects:
         An object is the first of the values that the node takes.
         """
         kind, first = node.kind, inputs[0]
-        if kind in CASTS:
+        if kind in SAME_OBJECT:
             return [first]
         if first in self._tuples:
             items = self._tuples[first]

@@ -169,7 +169,7 @@ HANDLE_MARK, TABLE_MARK = "# debug handle ", "# debug table "
 GAP = "\n" * 4
 """Keeps these out of the lines that PyTorch shows."""
 STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
-MARK = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
+HANDLE_OR_TABLE = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
 BEHIND = f"{GAP}# debug ".encode()
 
 
@@ -233,7 +233,7 @@ class Carried:
             return None
         self.plain[number] = text, filename
         handle = None
-        for digits, table in MARK.findall(tail.decode("ascii")):
+        for digits, table in HANDLE_OR_TABLE.findall(tail.decode("ascii")):
             if digits:
                 handle = int(digits)
             else:

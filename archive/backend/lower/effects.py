@@ -207,7 +207,7 @@ def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithE
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
-            scripted = torch.jit.script(_plain(_joined(names, [method.graph for method in captured])))
+            scripted = torch.jit.script(_compiled_fast(_joined(names, [method.graph for method in captured])))
     except RuntimeError as error:
         sites = {key: site for method in captured for key, site in _sites(method).items()}
         raise _refused(str(error), sites) from error
@@ -216,7 +216,7 @@ def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithE
     return WithEffects(module, scripted, type_name, relocating, side_effects, _arguments(module))
 
 
-def _plain(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
+def _compiled_fast(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
     """A graph in which TorchScript passes over the attributes that only ``torch.fx`` needs.
 
     It would try to compile their classes, which takes longer than the graph. A graph has a class of its own.

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 # --- debug handles of a run in the lite interpreter
 
-OPERATIONS = ("OP", "OPN")
+OPERATOR_OPCODES = ("OP", "OPN")
 BRANCHES = ("JF", "LOOP")
 """Opcodes that go to the next instruction, or as far as their argument says."""
 PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "NoneType": type(None)}
 """Types of arguments, by their names in TorchScript."""
 JUMP, RETURN = "JMP", "RET"
-CALLS = ("CALL", "INTERFACE_CALL")
+CALL_OPCODES = ("CALL", "INTERFACE_CALL")
 """Opcodes that run other methods: their operations are not among the method's own."""
 
 
@@ -93,7 +93,7 @@ class LiteMethod:
         table = dict(rows)
         operators = [str(row[0]) for row in table["operators"]]
         instructions = [(str(row[0]), int(row[1])) for row in table["instructions"]]
-        names = [operators[number] if code in OPERATIONS else "" for code, number in instructions]
+        names = [operators[number] if code in OPERATOR_OPCODES else "" for code, number in instructions]
         parameters = (
             [tuple(dict(argument).values()) for argument in dict(schema[0])["arguments"]] if schema else None
         )
@@ -121,7 +121,7 @@ class LiteMethod:
 
     def handles_of(self, run: Sequence[str]) -> list[tuple[int, ...]]:
         """The debug handles that each operation of a run may have; none if the method has no such path."""
-        if any(code in CALLS for code, _ in self._instructions):
+        if any(code in CALL_OPCODES for code, _ in self._instructions):
             return [()] * len(run)
         end = len(self._instructions)
         reached: list[set[int]] = []  # the instructions that may run each operation
@@ -147,7 +147,7 @@ class LiteMethod:
             code, number = self._instructions[at] if at < len(self._instructions) else (RETURN, 0)
             if code == RETURN:
                 following.add(len(self._instructions))
-            elif code in OPERATIONS:
+            elif code in OPERATOR_OPCODES:
                 following.add(at)
             elif code == JUMP:
                 left.append(at + number)
@@ -237,7 +237,7 @@ def _outermost(events: Sequence[Any]) -> list[StockOperation]:
 
 # --- running
 
-MARK = "debug-archive: a run"
+RUN_MARK = "debug-archive: a run"
 LITE, TORCHSCRIPT = "lite interpreter", "TorchScript"
 UNKNOWN_KEY = -1
 
@@ -284,7 +284,7 @@ def profile_archive(
             with profile(profile_memory=True, with_stack=not on_lite) as observed:
                 run()  # without a mark: it fills the profiler's buffers
                 for _ in range(runs):
-                    with record_function(MARK):
+                    with record_function(RUN_MARK):
                         run()
         except (RuntimeError, TypeError, ValueError) as error:
             given = (
@@ -295,7 +295,7 @@ def profile_archive(
             raise ArchiveError(
                 f"{method} fails {given}: {one_line(message_of(error))}", file=opened.file
             ) from error
-    profiled = [*runs_of(observed.kineto_results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
+    profiled = [*runs_of(observed.kineto_results, RUN_MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
         return _lite_profile(profiled, opened, lite_method)
     return _torchscript_profile(profiled, opened)

@@ -76,7 +76,7 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
     flat, other_flat = first.flat, second.flat
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
-        if mine is None or its is None or _shown(mine) != _shown(its):
+        if mine is None or its is None or _node_key(mine) != _node_key(its):
             rest = [*nodes[number:], *others[number:]]
             sites = [node.meta["site"] for node in rest if "site" in node.meta]
             return [*sites, *flat.sites, *other_flat.sites]
@@ -133,7 +133,7 @@ def _node_text(node: Any) -> str:
     return str(getattr(node.target, "__name__", node.target))
 
 
-def _shown(node: Any) -> tuple[str, ...]:
+def _node_key(node: Any) -> tuple[str, ...]:
     return node.op, str(node.target), str(node.args), str(node.kwargs), str(node.type)
 
 
@@ -161,7 +161,7 @@ def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
     by_node: dict[Any, int] = {}
     for node in attempt.graph.graph.nodes:
         parts = tuple(by_node[operand] for operand in node.all_input_nodes)
-        by_node[node] = numbers.setdefault((*_shown(node), parts), len(numbers))
+        by_node[node] = numbers.setdefault((*_node_key(node), parts), len(numbers))
     facts = []
     for guard in attempt.flat.effects.guards:
         value = guard.value.value if isinstance(guard.value, Constant) else guard.value
@@ -243,7 +243,7 @@ class Arm:
 
 
 class Entries:
-    """Finds the entries of a method, at most ``most``; with ``lasting``, a single one must fit all states.
+    """Finds the entries of a method, at most ``most``; if ``single``, only one, which must fit all states.
 
     Attributes:
         others: arguments and states that take other branches than entries do, and from which calls were
@@ -257,10 +257,10 @@ class Entries:
         calls: Sequence[Arguments],
         most: int,
         *,
-        lasting: bool = False,
+        single: bool = False,
     ) -> None:
         self._module, self._method, self._calls = module, method, calls
-        self._most, self._lasting, self._seen = most, lasting, SeenChanges()
+        self._most, self._single, self._seen = most, single, SeenChanges()
         self._entries: list[Arm] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
@@ -381,7 +381,7 @@ class Entries:
             UnclearError: it is like no entry, but an entry's guards may hold, too.
         """
         for guard in made.call.side_effects.guards:
-            if self._lasting and guard.reason:
+            if self._single and guard.reason:
                 raise error_at(guard.reason, guard.statement)
         for entry in self._entries:
             if difference(entry.first, made) is None:
@@ -455,14 +455,14 @@ def found_entries(
     calls: Sequence[Arguments],
     most: int,
     *,
-    lasting: bool = False,
+    single: bool = False,
 ) -> Found:
     """The entries of a method, and their common initial state; nothing is tried yet.
 
     Args:
-        lasting: the only entry must fit all states.
+        single: the only entry must fit all states.
     """
-    entries = Entries(module, method, calls, most, lasting=lasting)
+    entries = Entries(module, method, calls, most, single=single)
     with several_attempts():
         attempts = entries.find()
     originals, aliases = originals_of(module, [made.call for made in attempts])

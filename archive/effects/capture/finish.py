@@ -21,7 +21,7 @@ from torch import fx
 from archive.effects.capture.graph.guards import same_elements
 from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
 from archive.effects.capture.graph.sites import ModelStatement, error_at
-from archive.effects.capture.graph.variables import VALUES, VariableKind, is_plain
+from archive.effects.capture.graph.variables import WITH_CONTENTS, VariableKind, is_plain
 from archive.effects.capture.initial import sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
@@ -114,7 +114,7 @@ def note_bounds(call: CapturedCall) -> None:
 
 # --- sharing
 
-CHANGED_KINDS = (*VALUES, VariableKind.OBJECT)
+CHANGED_KINDS = (*WITH_CONTENTS, VariableKind.OBJECT)
 """Kinds of variables that a call changes, and that may be the same object from outside."""
 VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 

@@ -10,8 +10,8 @@ import torch
 from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE
 from archive.effects.capture.graph.variables import (
     ABSENT,
+    HELD_BY_NAME,
     LITERALS,
-    NAMED,
     class_name,
     is_literal,
     is_named_tuple,
@@ -192,7 +192,7 @@ class _Rows:
     def _value(self, value: Any, source: Source) -> Value | None:
         if type(value) in LITERALS:
             return Constant(value)
-        if isinstance(value, NAMED):
+        if isinstance(value, HELD_BY_NAME):
             return named(value)
         if isinstance(value, SAFE) and not isinstance(value, BUILTIN_CODE):
             return Constant(str(value))  # guards compare the text of such values
@@ -236,7 +236,7 @@ class _Rows:
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
             items = sorted(items, key=repr)
-            inside = (named(item) if isinstance(item, NAMED) else Constant(item) for item in items)
+            inside = (named(item) if isinstance(item, HELD_BY_NAME) else Constant(item) for item in items)
         else:
             inside = (self._inside(item, Item(source, index)) for index, item in enumerate(items))
         made = Made(CONTAINERS[base], (*which, *inside))
@@ -276,5 +276,5 @@ def _has_value(value: object) -> bool:
 def _is_odd_set(value: object) -> bool:
     """Whether a value is a set with elements other than constants, which no table holds."""
     return isinstance(value, set | frozenset) and not all(
-        is_literal(element) or isinstance(element, NAMED) for element in items_of(value)
+        is_literal(element) or isinstance(element, HELD_BY_NAME) for element in items_of(value)
     )

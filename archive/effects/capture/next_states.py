@@ -19,7 +19,7 @@ from archive.effects.capture.graph.sites import contents_of
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
-    VALUES,
+    WITH_CONTENTS,
     MadeList,
     VariableKind,
     class_behind,
@@ -197,7 +197,7 @@ class _After:
                     elif isinstance(self._snapshot.attribute(owner, name), torch.nn.Module):
                         self._snapshot.set_registered(owner, name, "_modules")
         for variable, proxy in list(self._call.proxies.items()):
-            if variable.kind in VALUES and effects.is_modified(variable):
+            if variable.kind in WITH_CONTENTS and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
         for given in self._call.builder.changed():
             changed = given.proxy if given.proxy.is_leaf else given.proxy.detach()

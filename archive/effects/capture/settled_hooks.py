@@ -33,7 +33,7 @@ from archive.effects.capture.graph.sites import (
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
-    NAMED,
+    HELD_BY_NAME,
     Recipe,
     VariableKind,
     class_behind,
@@ -196,7 +196,7 @@ class _Maker:
 
     @staticmethod
     def _is_data(value: Any) -> bool:
-        return is_plain(value) or isinstance(value, NAMED)
+        return is_plain(value) or isinstance(value, HELD_BY_NAME)
 
     def _is_code(self, value: Any) -> bool:
         """Whether a global is code of a library, or a function of the model that reads no data."""
@@ -220,7 +220,12 @@ class _Maker:
             variable: by which the code uses the value.
         """
         kind = self._kind(value)
-        if isinstance(value, HookHandle) or is_scalar(value) or is_literal(value) or isinstance(value, NAMED):
+        if (
+            isinstance(value, HookHandle)
+            or is_scalar(value)
+            or is_literal(value)
+            or isinstance(value, HELD_BY_NAME)
+        ):
             return
         if isinstance(value, torch.Tensor):
             given = self.call.builder.input_of(value)

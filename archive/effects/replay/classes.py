@@ -58,14 +58,14 @@ def device(text: str) -> torch.device:
         raise StateError(f"{text} isn't a device") from error
 
 
-NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
+TORCH_NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
 """By kind of ``Made``."""
 
 
 def real_literal(literal: Any) -> Any:
     """A constant with PyTorch's own dtypes and devices."""
     if isinstance(literal, TorchName):
-        return NAMED[literal.kind](literal.text)
+        return TORCH_NAMED[literal.kind](literal.text)
     return tuple(map(real_literal, literal)) if type(literal) is tuple else literal
 
 

@@ -20,7 +20,7 @@ from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, checked_int, checked_tensor, operation
 from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
-from archive.effects.replay.classes import NAMED, factory, real_literal, tuple_maker
+from archive.effects.replay.classes import TORCH_NAMED, factory, real_literal, tuple_maker
 from archive.effects.replay.hooks import made_function
 from archive.formats.effects.containers import CONTAINER_CLASSES, PAIRED, contents, head
 from archive.formats.effects.model import (
@@ -190,7 +190,7 @@ class Computing:
                 slot = self._once(value, lambda: lambda frame: inference(make(frame)))
                 return lambda frame: frame[slot]
             case Made("dtype" | "device" as kind, (Constant(text),)):
-                named = NAMED[kind]
+                named = TORCH_NAMED[kind]
                 return lambda _: named(str(text))
             case Made(kind, parts):
                 return self._made(value, [self._function(part) for part in parts])

@@ -27,10 +27,10 @@ from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.looking import FOUND, SHOWN_TYPES
 from archive.effects.replay.classes import real_literal, resolved
+from archive.effects.replay.compiling import OWN_CLASSES, MethodCompiler
 from archive.effects.replay.custom_backward import BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
-from archive.effects.replay.interpreter import OWN_CLASSES, Interpreter
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import Constant, Look, Op
 from archive.formats.effects.rules import MOST_SHOWN, check_method
@@ -84,7 +84,7 @@ def prepared(
         raise ReplayError(str(error), method=effects.method) from error
     code = _named_code(effects, allow, failed)
     try:
-        made = Interpreter(effects, code, allow, failed, failed.unlike, shared=failed.shared, held=held)
+        made = MethodCompiler(effects, code, allow, failed, failed.unlike, shared=failed.shared, held=held)
         return Prepared(made.inputs(), made.replay())
     except (StateError, ImportError, AttributeError, ValueError) as error:
         raise failed(-1, error) from error

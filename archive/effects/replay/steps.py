@@ -15,7 +15,7 @@ from torch.utils.hooks import BackwardHook
 from archive.effects import places
 from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
-from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.effects.placeholders import PLAIN_METHODS, UNSET, Plain
 from archive.effects.replay import changes, hooks
 from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
@@ -95,7 +95,7 @@ def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> changes.Ba
 
 
 def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:
-    if type(target) is Plain and key not in METHODS:
+    if type(target) is Plain and key not in PLAIN_METHODS:
         target.__dict__[key] = value
     else:
         places.set_own(target, key, value)

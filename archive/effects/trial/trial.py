@@ -229,7 +229,7 @@ class _Playing:
             self._comparing.check_missing()
             self._check_globals(twin)
         except DifferentError as error:
-            return [number, _plain(error.path), str(error).strip(), error.line]
+            return [number, _json_path(error.path), str(error).strip(), error.line]
         return None
 
     def _check_globals(self, twin: Twin) -> None:
@@ -365,7 +365,7 @@ def _globals_in(attempts: Sequence[Attempt]) -> dict[str, set[str]]:
     return found
 
 
-def _plain(path: Path) -> list[Any]:
+def _json_path(path: Path) -> list[Any]:
     """A path as in JSON, cut off before keys that JSON lacks."""
     steps: list[Any] = []
     for step in path:

@@ -29,7 +29,7 @@ from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_set import (
     CHECK,
-    ORDER,
+    UNORDERED,
     TrackedSet,
     is_unordered,
 )
@@ -124,7 +124,7 @@ class ReplacedBuiltins:
     def in_order(self, value: Any) -> Any:
         """Return what is iterated; see :mod:`archive.effects.capture.proxies.tracked_set`."""
         if is_unordered(value):
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         return value
 
     def identity(self, _: object) -> Any:

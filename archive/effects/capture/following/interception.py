@@ -108,7 +108,7 @@ def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:
 # --- interception
 
 LOCK = threading.Lock()
-CALLS: dict[int, CapturedCall] = {}
+CALL_BY_THREAD: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
 DECIDING = "torch.nn."
 """The part of PyTorch that depends on settings; others only read them to restore them later."""
@@ -121,7 +121,7 @@ RANDOM = {
     "initial_seed": UNGUARDED,
 }
 """Functions that change or return the state of random numbers, each with why it is refused."""
-SETTERS = (
+PROCESS_SETTERS = (
     "save",
     "set_deterministic_debug_mode",
     "set_printoptions",
@@ -160,7 +160,7 @@ APPLY = torch.autograd.Function.__dict__["apply"]
 
 def _current() -> CapturedCall | None:
     """The captured call of this thread."""
-    return CALLS.get(threading.get_ident())
+    return CALL_BY_THREAD.get(threading.get_ident())
 
 
 def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
@@ -296,7 +296,7 @@ REPLACEMENTS = (
             owner, name, getattr(owner, name), _refusing(getattr(owner, name), f"{shown}.{name}", reason)
         )
         for owner, shown, reasons in (
-            (torch, "torch", RANDOM | dict.fromkeys(SETTERS, OUTSIDE)),
+            (torch, "torch", RANDOM | dict.fromkeys(PROCESS_SETTERS, OUTSIDE)),
             (torch.random, "torch", RANDOM | {"fork_rng": OUTSIDE}),
             (torch.cuda, "torch.cuda", dict.fromkeys(OF_CUDA, OUTSIDE)),
             (torch.nn.modules.module, "torch.nn.modules.module", dict.fromkeys(OF_ALL_MODULES, OUTSIDE)),
@@ -324,7 +324,7 @@ def several_attempts() -> Iterator[None]:
     finally:
         with LOCK:
             WATCH.captures -= 1
-            if not (CALLS or WATCH.captures):
+            if not (CALL_BY_THREAD or WATCH.captures):
                 WATCH.end()
 
 
@@ -333,18 +333,18 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
     """Follow what this thread does with these functions."""
     audit(_current)
     with LOCK:
-        if not CALLS:
+        if not CALL_BY_THREAD:
             for replacement in REPLACEMENTS:
                 setattr(replacement.owner, replacement.name, replacement.made)
             WATCH.begin()
-        CALLS[threading.get_ident()] = call
+        CALL_BY_THREAD[threading.get_ident()] = call
     try:
         with watched_calls(call):
             yield
     finally:
         with LOCK:
-            del CALLS[threading.get_ident()]
-            if not CALLS:
+            del CALL_BY_THREAD[threading.get_ident()]
+            if not CALL_BY_THREAD:
                 if not WATCH.captures:
                     WATCH.end()
                 for replacement in REPLACEMENTS:

@@ -24,7 +24,7 @@ import torch
 from archive.effects.capture.following.outside import OF_THE_PROCESS, OUTSIDE
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import position_of
-from archive.effects.capture.graph.variables import LITERALS, NAMED
+from archive.effects.capture.graph.variables import HELD_BY_NAME, LITERALS
 from archive.effects.capture.proxies.containers import plain
 from archive.effects.looking import PLAIN_TENSORS
 from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
@@ -143,12 +143,12 @@ def _is_pure(value: ast.AST) -> bool:
 
 # --- kept calls
 
-METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal": 50}
+LEVEL_BY_METHOD = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal": 50}
 """Levels, by the methods of loggers that log at them."""
 
 
 STREAMS = ("stdin", "stdout", "stderr")
-HARMLESS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
+SYS_LOOKUPS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
 """Functions of ``sys`` that neither reveal anything of the process nor change it."""
 
 
@@ -166,7 +166,7 @@ class KeptCalls:
         """A value that is printed, as it is now."""
         if isinstance(value, str) and type(value) is str:
             return self._call.texts.resolved(value, caller)
-        if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
+        if is_scalar(value) or type(value) in LITERALS or isinstance(value, HELD_BY_NAME):
             return value
         if isinstance(value, torch.Tensor):
             # Its text must not name operations that a graph may do in another way.
@@ -272,16 +272,16 @@ class LoggerView:
 
     def isEnabledFor(self, level: Any) -> bool:  # noqa: N802 (Python's name)
         """Return True where it does not matter; see :mod:`archive.effects.capture.following.kept_calls`."""
-        if type(level) is not int or not only_logs(sys._getframe(1), level, METHODS):
+        if type(level) is not int or not only_logs(sys._getframe(1), level, LEVEL_BY_METHOD):
             self._calls.refuse("logger.isEnabledFor, which decides about more than messages of this logger")
         return True
 
     def __getattr__(self, name: str) -> Any:
-        if name not in METHODS:
+        if name not in LEVEL_BY_METHOD:
             self._calls.refuse(f"what is done to a Logger cannot be followed: {name}")
 
         def method(*values: Any, **more: Any) -> None:
-            self._calls.logged(self._name, METHODS[name], sys._getframe(1), values, more)
+            self._calls.logged(self._name, LEVEL_BY_METHOD[name], sys._getframe(1), values, more)
 
         return method
 
@@ -297,7 +297,7 @@ class LoggingModule:
         return LoggerView(self._calls, logging.getLogger(name).name)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "log" or name in METHODS:
+        if name == "log" or name in LEVEL_BY_METHOD:
             return getattr(LoggerView(self._calls, ""), name)
         value = getattr(logging, name)
         if isinstance(value, int | type):
@@ -315,7 +315,7 @@ class SysModule:
         if name in STREAMS:
             return StreamView(self._calls, name)
         value = getattr(sys, name)
-        if isinstance(value, str | int | float | tuple) or name in HARMLESS:
+        if isinstance(value, str | int | float | tuple) or name in SYS_LOOKUPS:
             return value
         return self._calls.refuse(f"sys.{name}{OF_THE_PROCESS}")
 

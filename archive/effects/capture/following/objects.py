@@ -34,7 +34,7 @@ from archive.effects.capture.graph.variables import (
 from archive.effects.capture.proxies.containers import unbound
 from archive.effects.capture.proxies.hooks import call_module
 from archive.effects.capture.proxies.proxies import (
-    METHODS,
+    MODULE_METHODS,
     STANDARD_SETTERS,
     AttributeView,
     ClassProxy,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 # --- classes
 
-CODE = (FunctionType, staticmethod, classmethod, property, type)
+CLASS_CODE = (FunctionType, staticmethod, classmethod, property, type)
 """Types of attributes that change what a class is."""
 
 
@@ -138,7 +138,7 @@ class Classes:
         said = f"{cls.__qualname__}.{name}"
         if (
             name[:2] == "__"
-            or isinstance(value, CODE)
+            or isinstance(value, CLASS_CODE)
             or call.side_effects.variable_of(value) in self._code()
         ):
             call.refuse(f"what a class does is set: {said}")
@@ -157,7 +157,7 @@ class Classes:
 
     def _code(self) -> list[Variable]:
         """Variables of functions and classes."""
-        return [proxy for proxy, real in self._call.real.items() if isinstance(real, CODE)]
+        return [proxy for proxy, real in self._call.real.items() if isinstance(real, CLASS_CODE)]
 
 
 class ClassDict(Mapping[str, Any]):
@@ -331,8 +331,8 @@ class ObjectProxies:
     def _bound(self, raw: Any, cls: type, proxy: Any, variable: Variable | None, name: str) -> Any:
         """An attribute of a class, bound to a proxy."""
         call = self._call
-        if isinstance(raw, FunctionType) and raw in METHODS:
-            return partial(METHODS[raw], call, proxy)
+        if isinstance(raw, FunctionType) and raw in MODULE_METHODS:
+            return partial(MODULE_METHODS[raw], call, proxy)
         if isinstance(raw, FunctionType):
             return MethodType(call.functions.copy(raw), proxy)
         if isinstance(raw, staticmethod):

@@ -119,7 +119,7 @@ SYSTEM = frozenset(
     ]
 )
 """Modules in C whose functions ask or change the system, the clock or the interpreter."""
-HARMLESS = {
+HARMLESS_FUNCTIONS = {
     "decimal": frozenset(["localcontext"]),
     "posix": frozenset(["fspath"]),
     "nt": frozenset(["fspath"]),
@@ -133,7 +133,7 @@ DEFAULT = torch.default_generator
 THREADS = frozenset(["get_ident", "get_native_id", "start_new_thread"])
 CLOCKS = frozenset(["fromtimestamp", "now", "today", "utcnow"])
 """Class methods of dates that read the clock or the time zone."""
-METHODS = frozenset(
+GENERATOR_METHODS = frozenset(
     [
         "manual_seed",
         "set_state",
@@ -150,7 +150,7 @@ METHODS = frozenset(
     ]
 )
 """Names of methods that may belong to a generator."""
-SETTERS = ("_set_", "set_")
+SETTER_PREFIXES = ("_set_", "set_")
 """Prefixes of the names of PyTorch's C functions that change settings of the process."""
 SETTING_BACK = (
     "torch._C",
@@ -184,10 +184,10 @@ def _asks_or_changes(function: Any) -> str:
         elif isinstance(owner, type) and issubclass(owner, date) and name in CLOCKS:
             shown_name = f"{owner.__name__}.{name}"
     elif module in TORCH:
-        shown_name = f"{module}.{name}" if name.startswith(SETTERS) else ""
+        shown_name = f"{module}.{name}" if name.startswith(SETTER_PREFIXES) else ""
     elif module == "_thread":
         shown_name = f"threading.{name}" if name in THREADS else ""
-    elif name not in HARMLESS.get(module, ()) and not name.startswith("_path_"):
+    elif name not in HARMLESS_FUNCTIONS.get(module, ()) and not name.startswith("_path_"):
         shown_name = f"{SHOWN.get(module, module)}.{name}"
     return shown_name
 
@@ -207,7 +207,7 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
         if event != "c_call":
             return
         module = what.__module__
-        if module in LOOKED_AT or (module is None and what.__name__ in METHODS):
+        if module in LOOKED_AT or (module is None and what.__name__ in GENERATOR_METHODS):
             name = _asks_or_changes(what)
             if name and _is_called_for_the_model(frame, torch_too=name.startswith("torch.")):
                 call.refuse(f"{name}{OF_THE_PROCESS}")

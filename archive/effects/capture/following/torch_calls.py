@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archive.effects.capture.following.autograd import InferenceTensors, register_hook
 from archive.effects.capture.following.outside import DEFAULT
 from archive.effects.capture.graph.operations import (
+    FACET_BY_NAME,
     GETTERS,
     LISTS,
-    METADATA,
     OPERATOR_METHODS,
     REFLECTED,
     REFUSED,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # --- autocast
 
 DEVICE = "cpu"
-CASTS = "aten::_to_copy"
+CAST_OPERATOR = "aten::_to_copy"
 Trial = list[tuple[Any, ...]]
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 """Functions by which those of ``torch.nn.functional`` ask whether a mode handles their call."""
@@ -159,8 +159,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Note an operator, and run it."""
-        if func._schema.name != CASTS:
-            self.trial.append((str(func), *_shown((args, kwargs or {}))))
+        if func._schema.name != CAST_OPERATOR:
+            self.trial.append((str(func), *_compared_in((args, kwargs or {}))))
         return func(*args, **(kwargs or {}))
 
 
@@ -171,22 +171,22 @@ def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enab
         with fork_rng(devices=()), torch.no_grad(), without_autocast(enabled=enabled):
             with _Recorder() as recorder:
                 result = function(*concrete(given), **concrete(named))
-            return [*recorder.trial, tuple(_shown(result))]
+            return [*recorder.trial, tuple(_compared_in(result))]
     except Exception:  # noqa: BLE001 (the call itself shows it, if it is the model's)
         return None
 
 
-def _shown(value: Any) -> Iterator[Any]:
+def _compared_in(value: Any) -> Iterator[Any]:
     """What is compared in operators' arguments and results: types and shapes of tensors, or the value."""
     if isinstance(value, torch.Tensor):
         yield value.dtype, tuple(value.shape)
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _shown(item)
+            yield from _compared_in(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield key
-            yield from _shown(item)
+            yield from _compared_in(item)
     else:
         yield repr(value)
 
@@ -259,7 +259,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
 
     def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call whose arguments autocast may cast."""
-        if name in METADATA or not self._autocast.is_on():
+        if name in FACET_BY_NAME or not self._autocast.is_on():
             return self._record(name, func, args, kwargs)
         cast = self._autocast.cast(func, args, kwargs)
         if cast is not None:
@@ -279,12 +279,12 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return self._do("call_method", "detach", args, {}, torch.Tensor.detach)
         if attribute in GETTERS:
             return self._do("call_function", getattr, (args[0], attribute), {}, lambda *_: func(args[0]))
-        if attribute not in METADATA:
+        if attribute not in FACET_BY_NAME:
             self._call.refuse(f"an attribute of a tensor that cannot be followed: {attribute}")
         return self._sizes.read(attribute, func, args, {})
 
     def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if name in METADATA:
+        if name in FACET_BY_NAME:
             return self._sizes.read(name, func, args, kwargs)
         if name in REFLECTED:
             return self._do("call_function", REFLECTED[name], args[::-1], kwargs)

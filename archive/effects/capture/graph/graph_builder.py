@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # --- decisions
 
-OPERATIONS: dict[Any, str] = {
+WORD_BY_FUNCTION: dict[Any, str] = {
     **{getattr(operator, op): op for op in COMPUTED if hasattr(operator, op)},
     abs: "abs",
     int: "int",
@@ -49,7 +49,7 @@ OPERATIONS: dict[Any, str] = {
     max: "max",
 }
 """The operations, by the functions that nodes call."""
-SIZE_METHODS = {"size": "size_of", "numel": "numel"}
+WORD_BY_METHOD = {"size": "size_of", "numel": "numel"}
 
 
 class Decisions:
@@ -70,8 +70,8 @@ class Decisions:
         if given is not None:
             return is_scalar(given.proxy)
         if node.op == "call_method":
-            return node.target in SIZE_METHODS
-        is_known = node.op == "call_function" and node.target in OPERATIONS
+            return node.target in WORD_BY_METHOD
+        is_known = node.op == "call_function" and node.target in WORD_BY_FUNCTION
         return is_known and all(map(self.is_of_sizes, node.all_input_nodes))
 
     def _input(self, node: Any) -> GraphInput | None:
@@ -86,12 +86,12 @@ class Decisions:
         given = self._input(node)
         if given is not None:
             return At(given.source) if is_scalar(given.proxy) and is_reachable(given.source) else None
-        if node.op == "call_method" and node.target in SIZE_METHODS:
+        if node.op == "call_method" and node.target in WORD_BY_METHOD:
             return self._size(node)
         if "python" in node.meta:
             op, args = node.meta["python"]
         else:
-            op = OPERATIONS.get(node.target) if node.op == "call_function" and not node.kwargs else None
+            op = WORD_BY_FUNCTION.get(node.target) if node.op == "call_function" and not node.kwargs else None
             args = node.args
         operands: list[Value | None] = []
         for argument in args:
@@ -110,7 +110,7 @@ class Decisions:
                 return None
         if not all(type(dim) is int for dim in dims):
             return None
-        return Computed(SIZE_METHODS[node.target], (At(given.source), *map(Constant, dims)))
+        return Computed(WORD_BY_METHOD[node.target], (At(given.source), *map(Constant, dims)))
 
 
 # --- graph builder

@@ -28,6 +28,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import root_of
+from archive.formats.effects.words import LOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -163,19 +164,7 @@ class TensorCopies:
 
 # --- guards
 
-METADATA = frozenset(
-    (
-        Look.TYPE,
-        Look.DIM,
-        Look.SIZE,
-        Look.SHAPE,
-        Look.STRIDE,
-        Look.DTYPE,
-        Look.KIND,
-        Look.DEVICE,
-        Look.REQUIRES_GRAD,
-    )
-)
+METADATA = frozenset(look for look, rule in LOOKS.items() if rule.of_tensor)
 """Looks at a tensor's metadata; needless for parameters and buffers that the graph holds itself."""
 
 

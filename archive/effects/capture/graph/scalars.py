@@ -57,11 +57,11 @@ def mod(graph: Any, left: Any, right: Any) -> Any:
         return graph.compute(operator.mod, left, right)
     _nonzero(graph, right)
     compute = graph.compute
-    rest = compute(math.fmod, _plain(graph, left), _plain(graph, right))
+    rest = compute(math.fmod, _not_bool(graph, left), _not_bool(graph, right))
     below = compute(operator.ne, compute(operator.lt, rest, 0.0), compute(operator.lt, right, 0))
     turned = compute(operator.and_, compute(operator.ne, rest, 0.0), below)
     either = compute(operator.getitem, [rest, compute(operator.add, rest, right)], compute(int, turned))
-    result = compute(math.copysign, either, _plain(graph, right))
+    result = compute(math.copysign, either, _not_bool(graph, right))
     graph.stands_for(result, "mod", left, right)
     return result
 
@@ -85,7 +85,7 @@ def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001 (the operator's
     """``left ** right``: for ints, a product, or an exact float as an int."""
     if not (_is_int(left) and _is_int(right)):
         return finite(graph, graph.compute(operator.pow, left, right))
-    base, exponent = _plain(graph, left), _plain(graph, right)
+    base, exponent = _not_bool(graph, left), _not_bool(graph, right)
     if type(exponent) is int and exponent >= 0:
         times = functools.partial(graph.compute, operator.mul)
         return functools.reduce(times, [base] * exponent) if exponent else 1
@@ -123,7 +123,7 @@ def rshift(graph: Any, left: Any, right: Any) -> Any:
 def rounded(graph: Any, number: Any) -> Any:
     """``round(number)``: halves go to the even neighbour."""
     if _is_int(number):
-        return _plain(graph, number)
+        return _not_bool(graph, number)
     compute = graph.compute
     low = compute(math.floor, number)
     rest = compute(operator.sub, number, compute(float, low))
@@ -135,14 +135,14 @@ def rounded(graph: Any, number: Any) -> Any:
 
 def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:
     """An int near a number, as ``floor``, ``ceil`` or ``int`` returns it."""
-    return _plain(graph, number) if _is_int(number) else graph.compute(function, number)
+    return _not_bool(graph, number) if _is_int(number) else graph.compute(function, number)
 
 
 def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:
     """A function in ``MATH``."""
     if MATH[function][:2] == "is" and _is_int(args[0]):
         return function(0)
-    given = [_plain(graph, argument) for argument in args]
+    given = [_not_bool(graph, argument) for argument in args]
     if function is math.log and len(given) > 1:
         top, bottom = (math_function(graph, function, (number,)) for number in given)
         return truediv(graph, top, bottom)
@@ -166,7 +166,7 @@ def _is_int(number: Any) -> bool:
     return issubclass(number.__class__, int)
 
 
-def _plain(graph: Any, number: Any) -> Any:
+def _not_bool(graph: Any, number: Any) -> Any:
     """A number that isn't a bool."""
     if number.__class__ is not bool:
         return number
@@ -433,7 +433,7 @@ def _round(self: Scalar, digits: int | None = None) -> object:
 def _inverted(self: Scalar) -> object:
     if type(self._value) is float:
         raise TypeError("bad operand type for unary ~: 'float'")
-    return -_plain(self._builder, self) - 1
+    return -_not_bool(self._builder, self) - 1
 
 
 def _divmod(left: object, right: object) -> object:
@@ -452,7 +452,7 @@ for _name, _method in {
     "__round__": _round,
     "__copy__": lambda self: self,
     "__deepcopy__": lambda self, _: self,
-    "__pos__": lambda self: _plain(self._builder, self),
+    "__pos__": lambda self: _not_bool(self._builder, self),
     "__invert__": _inverted,
     "__divmod__": _divmod,
     "__rdivmod__": lambda left, right: _divmod(right, left),

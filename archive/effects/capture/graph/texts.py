@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 
-MARK = re.compile("\0([0-9]+)\0")
+NUMBERED_MARK = re.compile("\0([0-9]+)\0")
 PUSHES = frozenset(
     (
         "LOAD_FAST",
@@ -35,7 +35,7 @@ PUSHES = frozenset(
     )
 )
 """Instructions that only push values."""
-NOTHING = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "KW_NAMES"))
+NO_OPCODES = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "KW_NAMES"))
 """Instructions that leave the stack as it is, or whose effect is counted with the following call."""
 TAKES = {
     "LOAD_ATTR": 1,
@@ -99,7 +99,7 @@ class TextMarks:
         if frame is None:
             return None
         target = call_of(frame.f_code, frame.f_lasti)
-        if target is None or (frame.f_code, target) in self._other_calls or MARK.search(spec):
+        if target is None or (frame.f_code, target) in self._other_calls or NUMBERED_MARK.search(spec):
             return None
         self._open.add(len(self._marks))
         self._marks.append(TextMark(value, spec, frame.f_code, target))
@@ -107,7 +107,7 @@ class TextMarks:
 
     def resolved(self, text: str, caller: FrameType) -> str | MarkedText:
         """A text passed to a call that a table can hold; unchanged if it has no marks."""
-        pieces = MARK.split(text)
+        pieces = NUMBERED_MARK.split(text)
         if len(pieces) == 1:
             return text
         template: list[str] = []
@@ -165,7 +165,7 @@ def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
         if name == "BUILD_STRING" and above < arg:
             above = 0
             continue
-        if name in NOTHING:
+        if name in NO_OPCODES:
             continue
         if _taken(name, arg) > above:
             return None

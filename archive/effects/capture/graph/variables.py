@@ -43,13 +43,13 @@ LITERALS = (bool, int, float, str, bytes, type(None), TorchName)
 """The types of ``Literal``, except tuples."""
 
 
-NAMED = (torch.dtype, torch.device)
+HELD_BY_NAME = (torch.dtype, torch.device)
 """Types whose values a table holds by their texts."""
 
 
 def key_literal(key: Any) -> Any:
     """The key of a dict as a constant of the table; unchanged if no table can hold it."""
-    if isinstance(key, NAMED):
+    if isinstance(key, HELD_BY_NAME):
         return TorchName("dtype" if isinstance(key, torch.dtype) else "device", str(key))
     return tuple(map(key_literal, key)) if type(key) in (tuple, torch.Size) else key
 
@@ -165,7 +165,7 @@ DELETED: Final = Deleted.DELETED
 ABSENT: Final = Absent.ABSENT
 
 
-VALUES = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
+WITH_CONTENTS = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
 """Kinds that change through their contents."""
 CHANGED_BY_NAMES = (VariableKind.OBJECT, VariableKind.CELL, VariableKind.GLOBAL)
 """Kinds that change through names: attributes, contents of cells, globals."""

@@ -31,7 +31,7 @@ from archive.effects.capture.graph.variables import (
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
-from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
+from archive.effects.capture.proxies.tracked_set import UNORDERED, TrackedSet, is_unordered
 from archive.effects.looking import type_name
 from archive.effects.nested import with_items
 from archive.effects.places import CONTAINERS, base_of
@@ -88,7 +88,7 @@ class ContainerType:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make a container."""
         if args and self._kind in ORDERED and is_unordered(args[-1]):
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         if args and issubclass(self._kind, dict) and _is_read_directly(args[-1]):
             args = (*args[:-1], dict(inner_of(args[-1]).items()))
         if len(args) == 1 and self._kind is list and isinstance(iterated(args[0]), OpenList | OpenPart):

@@ -169,7 +169,7 @@ def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:
         raise KeyError(f"attribute '{name}' already exists")
 
 
-METHODS: dict[Any, Any] = {
+MODULE_METHODS: dict[Any, Any] = {
     torch.nn.Module.__call__: call_module,
     torch.nn.Module.register_forward_hook: register_forward_hook,
     torch.nn.Module.register_forward_pre_hook: register_forward_pre_hook,

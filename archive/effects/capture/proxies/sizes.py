@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.operations import METADATA
+from archive.effects.capture.graph.operations import FACET_BY_NAME
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar, value_of
 from archive.effects.looking import FOUND, WITHOUT_MODES
 from archive.formats.effects.model import Each, Look
@@ -30,7 +30,7 @@ class Sizes:
     def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a function or attribute that reads metadata."""
         tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        facet = METADATA[name]
+        facet = FACET_BY_NAME[name]
         if self._call.regions.checkpoints and facet == "gradient":
             self._call.refuse(f"{name} inside torch.utils.checkpoint, which disables gradients")
         if name == "is_inference" and id(tensor) in self._call.regions.inference_tensors:

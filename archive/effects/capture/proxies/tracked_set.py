@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # --- set order
 
-ORDER = "the order of a set's elements, which differs from process to process; sorted(…) has one"
+UNORDERED = "the order of a set's elements, which differs from process to process; sorted(…) has one"
 CHECK = "__in_order__"
 NUMBERS = (int, float, bool)
 MAKING_STEPS = ("BUILD_SET", "SET_ADD", "SET_UPDATE")
@@ -162,7 +162,7 @@ class _Checking(ast.NodeTransformer):
 # --- tracked set
 
 UNKNOWN_ELEMENTS = "iteration of a set whose elements differ from call to call"
-CODE = (type, FunctionType)
+CODE_ELEMENTS = (type, FunctionType)
 """Types of elements that are part of the model's code."""
 READING = (
     "__and__", "__rand__", "__or__", "__ror__", "__sub__", "__rsub__", "__xor__", "__rxor__",
@@ -203,8 +203,8 @@ class TrackedSet:
     def fill(self, values: Iterable[object]) -> None:
         """Give it the elements that it has before the call."""
         self._old = set(values)
-        self.is_code = any(isinstance(element, CODE) for element in self._old)
-        if not all(is_literal(element) or isinstance(element, CODE) for element in self._old):
+        self.is_code = any(isinstance(element, CODE_ELEMENTS) for element in self._old)
+        if not all(is_literal(element) or isinstance(element, CODE_ELEMENTS) for element in self._old):
             self._call.refuse("a set whose elements aren't constants")
 
     @staticmethod
@@ -276,7 +276,7 @@ class TrackedSet:
     def __iter__(self) -> Iterator[Any]:
         inside = self.whole()
         if len(inside) > 1:
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         return iter(inside)
 
     def __hash__(self) -> int:
@@ -287,7 +287,7 @@ class TrackedSet:
     def __repr__(self) -> str:
         inside = self.whole()
         if len(inside) > 1:
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         return repr(self._kind(inside))
 
     def copy(self) -> Any:
@@ -335,7 +335,7 @@ class TrackedSet:
         self._check("pop")
         inside = self.whole()
         if len(inside) > 1:
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         if not inside:
             raise KeyError("pop from an empty set")
         (element,) = inside
@@ -369,14 +369,14 @@ def elements(values: Any) -> list[Any]:
     return sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)
 
 
-def _plain(value: Any) -> Any:
+def _as_set(value: Any) -> Any:
     return value.whole() if type(value) is TrackedSet else value
 
 
 def _reading(name: str) -> None:
     def method(self: TrackedSet, *others: Any) -> Any:
         own = self._kind(self.whole())
-        return getattr(own, name)(*map(_plain, others))
+        return getattr(own, name)(*map(_as_set, others))
 
     setattr(TrackedSet, name, method)
 
@@ -385,7 +385,7 @@ def _updating(name: str, reading: str) -> None:
     def method(self: TrackedSet, *others: Any) -> Any:
         if self._kind is frozenset:
             return NotImplemented if name[:2] == "__" else self._check(name)
-        wanted = getattr(self.whole(), reading)(*map(_plain, others))
+        wanted = getattr(self.whole(), reading)(*map(_as_set, others))
         before = self.whole()
         for element in sorted(before - wanted, key=repr):
             self.discard(element)

@@ -201,7 +201,7 @@ class SuperView:
         call.objects.save(owner, name, value)
 
 
-OPERATIONS = (
+SPECIAL_METHODS = (
     "__call__",
     "__getattr__",
     "__setattr__",
@@ -289,5 +289,5 @@ def _untouchable(name: str) -> None:
     setattr(Untouchable, name, method)
 
 
-for _name in OPERATIONS:
+for _name in SPECIAL_METHODS:
     _untouchable(_name)

@@ -17,7 +17,7 @@ from archive.effects.capture.graph.variables import (
     ABSENT,
     CHANGED_BY_NAMES,
     DELETED,
-    VALUES,
+    WITH_CONTENTS,
     MadeList,
     Recipe,
     Variable,
@@ -320,7 +320,7 @@ class PendingEffects:
     ) -> None:
         """Note a mutation of a list or dict, given its variable, or of a tensor, given its source."""
         if isinstance(item, Variable):
-            if item.kind not in VALUES:
+            if item.kind not in WITH_CONTENTS:
                 raise TypeError(f"a {item.kind} is changed by its attributes")
             self._modified.add(item)
         self.log.append(Mutation(self._next(), op, item, key, value, statement))

@@ -20,8 +20,8 @@ from archive.effects.capture.graph.texts import MarkedText
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
+    HELD_BY_NAME,
     LITERALS,
-    NAMED,
     SOURCES,
     MadeList,
     Recipe,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source, Value
 
 
-VALUES = (Output, Constant, At, Made, New, Stored, Computed)
+VALUE_CLASSES = (Output, Constant, At, Made, New, Stored, Computed)
 
 
 SET_OPS = {
@@ -301,7 +301,7 @@ class Flattening:
 
     def value(self, value: object) -> Value:
         """A Python value as a value of the table."""
-        if isinstance(value, VALUES):
+        if isinstance(value, VALUE_CLASSES):
             return value
         if isinstance(value, Recipe):
             return Made(value.kind, tuple(map(self.value, value.items)))
@@ -321,7 +321,7 @@ class Flattening:
             return Made("format", (Constant(value.template), *self._items(value.values)))
         if type(value) in LITERALS:
             return Constant(value)  # type: ignore[arg-type]
-        return named(value) if isinstance(value, NAMED) else self._made(value)
+        return named(value) if isinstance(value, HELD_BY_NAME) else self._made(value)
 
     def _of_graph(self, known: Hashable) -> Value:
         if isinstance(known, SOURCES):
@@ -355,7 +355,7 @@ class Flattening:
         return Made(empty.kind, (*empty.items, *self._items(value)))
 
     def _element(self, value: object) -> Value:
-        if not (is_literal(value) or isinstance(value, NAMED)):
+        if not (is_literal(value) or isinstance(value, HELD_BY_NAME)):
             raise ValueRefusedError("a set whose elements aren't constants cannot be kept in a table")
         return self.value(value)
 

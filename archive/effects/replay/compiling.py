@@ -117,7 +117,7 @@ def _unread(filename: str) -> Iterator[None]:
         linecache.cache.pop(filename, None)
 
 
-CALLS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None]] = {
+CALLERS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None]] = {
     PRINT: _print,
     LOG: _log,
     WARN: _warn,
@@ -125,7 +125,7 @@ CALLS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None
 """Functions that make a call: from the state, its settings and its values."""
 
 
-# --- interpreter
+# --- methods
 
 OWN_CLASSES: dict[str, Callable[[], Any]] = dict(
     zip(EMPTY_LITERALS, (list, dict, lambda: object.__new__(RemovableHandle)), strict=True)
@@ -145,7 +145,7 @@ class PreparedChange(NamedTuple):
     value: int
 
 
-class Interpreter:
+class MethodCompiler:
     """Makes the functions of one method.
 
     Args:
@@ -381,7 +381,7 @@ class Interpreter:
         """The slot of what an effect changes: dict of globals, cell, or value at its source."""
         source, allowed = effect.source, self._allowed
         if effect.op is Op.CALL and isinstance(source, GlobalName):
-            return body.constant(CALLS[source])
+            return body.constant(CALLERS[source])
         if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             module, name = source.module, source.name
             return body.compute(lambda frame: frame[0].target(module, name, allowed))
