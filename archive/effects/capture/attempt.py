@@ -164,11 +164,13 @@ def _check_followed(call: CapturedCall, functions: Functions) -> None:
     for variable, proxy in call.proxies.items():
         if type(proxy) in CONTAINER_PROXIES and not proxy.intact():
             message = f"a {variable.kind} was changed by what is not written in Python"
-            raise error_at(message, call.met.get(variable))
+            raise error_at(message, call.first_reads.get(variable))
         if issubclass(type(proxy), ObjectProxy):
             has_items = is_container_proxy(proxy) and base_of(type(proxy)).__len__(proxy)
             if has_items or instance_dict(proxy):
-                raise error_at("an object was changed past its class's methods", call.met.get(variable))
+                raise error_at(
+                    "an object was changed past its class's methods", call.first_reads.get(variable)
+                )
     changed = functions.changed_attributes()
     if changed is not None:
         name, attribute, line = changed

@@ -146,7 +146,7 @@ def note_sharing(
             continue
         statement = compares
         if is_modified:
-            statement = call.met.get(second) or call.met.get(first_one)
+            statement = call.first_reads.get(second) or call.first_reads.get(first_one)
         guards.note(Look.APART, second.source, first_one.source, statement=statement)
     if compares is not None:  # by `is`: tensors must be distinct, as in the captured call
         tensors = [given for given in call.builder.inputs if given.tensors and not given.is_list]

@@ -43,7 +43,7 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.proxies.containers import contents
 from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
-from archive.effects.code import digest_of, found_code, head_of
+from archive.effects.code import digest_of, found_code, holder_of
 from archive.effects.places import REGISTERED
 from archive.formats.effects.model import At, Attribute, Constant, GlobalName
 
@@ -143,7 +143,7 @@ class _Maker:
         real, digest = getattr(names, "real", names), digest_of(code)
         head: Any = ModuleType("")
         vars(head).update(real)
-        for part in filter(None, head_of(code.co_qualname).split(".")):
+        for part in filter(None, holder_of(code.co_qualname).split(".")):
             head = getattr(head, part, None)
         if found_code(head, code.co_qualname, digest) is None:
             self.refuse(f"a hook whose code no place leads to: {code.co_qualname}")

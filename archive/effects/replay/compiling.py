@@ -28,7 +28,7 @@ from archive.effects.replay.classes import container_maker, real_literal
 from archive.effects.replay.computing import NOTHING, Computing
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
-from archive.formats.effects.containers import head
+from archive.formats.effects.containers import parameter
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import LOG, PRINT, WARN
 from archive.formats.effects.model import (
@@ -285,8 +285,8 @@ class MethodCompiler:
 
     def replay(self) -> Callable[[State, Sequence[object], Mapping[str, object]], Any]:
         """``replay(state, outputs, arguments)``: makes the changes, and returns the method's result."""
-        looking = self._computing()
-        guards = self._guard_steps(looking, Output)
+        checking = self._computing()
+        guards = self._guard_steps(checking, Output)
         body = self._computing()
         changes, result = self._changes(body)
         steps, late = body.steps, body.take_late()
@@ -295,7 +295,7 @@ class MethodCompiler:
 
         def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:
             if guards:
-                _run(guards, looking.frame(state, out, arguments), unlike)
+                _run(guards, checking.frame(state, out, arguments), unlike)
             frame = body.frame(state, out, arguments)
             _run(steps, frame, failed)
             made: list[tuple[int, Backup]] = []
@@ -337,7 +337,7 @@ class MethodCompiler:
         assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
         name = str(effect.key.value)
         if isinstance(effect.value, Made):
-            make = container_maker(name, effect.value.kind, head(effect.value), self._allowed)
+            make = container_maker(name, effect.value.kind, parameter(effect.value), self._allowed)
             return lambda _: make()
         if name in OWN_CLASSES:
             own = OWN_CLASSES[name]

@@ -22,7 +22,7 @@ from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
 from archive.effects.replay.classes import TORCH_NAMED, factory, real_literal, tuple_maker
 from archive.effects.replay.hooks import made_function
-from archive.formats.effects.containers import CONTAINER_CLASSES, PAIRED, contents, head
+from archive.formats.effects.containers import CONTAINER_CLASSES, PAIRED, contents, parameter
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -202,7 +202,7 @@ class Computing:
         kind = made.kind
         inside = parts[len(parts) - len(contents(made)) :]
         if kind == "format":
-            template = str(head_text(made))
+            template = str(template_of(made))
             return lambda frame: formatted(template, [item(frame) for item in inside[1:]])
         if kind in PAIRED:
             pairs = list(zip(inside[::2], inside[1::2], strict=True))
@@ -213,14 +213,14 @@ class Computing:
 
     def _maker(self, made: Made) -> Callable[[Any], Any]:
         """A function that makes a container from its items."""
-        kind, which = made.kind, head(made)
+        kind, which = made.kind, parameter(made)
         if kind == "defaultdict":
             missing = factory(which, self._allow)
             return lambda inside: CONTAINER_CLASSES[kind](missing, inside)
         if kind == "deque":
             return lambda inside: CONTAINER_CLASSES[kind](inside, which)
         if kind == "namedtuple":
-            fields: Any = head(made, 1)
+            fields: Any = parameter(made, 1)
             return tuple_maker(str(which), fields, self._allow)
         return PLAIN_MAKERS[kind]
 
@@ -370,7 +370,7 @@ def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
     return read
 
 
-def head_text(made: Made) -> object:
+def template_of(made: Made) -> object:
     """The first item of a text made of values: its template."""
     first = made.items[0]
     return first.value if isinstance(first, Constant) else ""

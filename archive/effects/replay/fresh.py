@@ -14,7 +14,7 @@ from archive.effects.placeholders import UNSET, Plain
 from archive.effects.places import check_settable, item_or_unset, own, set_own
 from archive.effects.replay.changes import set_item
 from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
-from archive.formats.effects.containers import CLASS_NAMES, PAIRED, contents, head
+from archive.formats.effects.containers import CLASS_NAMES, PAIRED, contents, parameter
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -141,8 +141,8 @@ class FreshState:
             case Made(kind, items) if kind in MAKERS:
                 return MAKERS[kind](map(self._item, items))
             case Made("namedtuple"):
-                fields: Any = head(value, 1)
-                return tuple_maker(str(head(value)), fields, ())(map(self._item, contents(value)))
+                fields: Any = parameter(value, 1)
+                return tuple_maker(str(parameter(value)), fields, ())(map(self._item, contents(value)))
             case Made("view", (base, *shape)):
                 return _part(self._value(base), *map(self._value, shape))
             case Made("frozenset"):
@@ -174,10 +174,10 @@ class FreshState:
 
     def _container(self, value: Made, source: Source | None) -> Any:
         """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
-        name = str(head(value)) if value.kind == "subclass" else CLASS_NAMES[value.kind]
+        name = str(parameter(value)) if value.kind == "subclass" else CLASS_NAMES[value.kind]
         inner = value.items[1] if value.kind == "subclass" else value
         assert isinstance(inner, Made)  # noqa: S101 (checked)
-        made = container_maker(name, inner.kind, head(inner), ())()
+        made = container_maker(name, inner.kind, parameter(inner), ())()
         if source is not None:
             self._made[self._numbering.source(source)] = made
         inside = contents(inner)

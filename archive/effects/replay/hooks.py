@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.code import found_code, head_of
+from archive.effects.code import found_code, holder_of
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
 from archive.effects.places import RemovableHandle, is_code
@@ -51,7 +51,7 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:
             for a class covers the functions and classes defined in it, and what is local in these.
     """
     module, _, qualname = name.partition(":")
-    parts = [part for part in head_of(qualname).split(".") if part]
+    parts = [part for part in holder_of(qualname).split(".") if part]
     around = {f"{module}:{'.'.join(parts[:count])}": parts[count:] for count in range(len(parts), 0, -1)}
     allowed = next((permitted for permitted in (name, *around) if permitted in allow), None)
     if allowed is None:

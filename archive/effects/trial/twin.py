@@ -45,11 +45,11 @@ class Eager:
         self._classes: dict[str, type] = {}
         for attempt in attempts:
             functions = attempt.call.functions
-            for name, real in functions.met_globals():
+            for name, real in functions.globals_read():
                 self._globals[name] = real
-            for function in functions.met():
+            for function in functions.copied():
                 self._note(function)
-            for cell, source in functions.met_cells():
+            for cell, source in functions.cells_read():
                 self._cells.setdefault((source.function, source.name), cell)
         parts = module.modules() if isinstance(module, torch.nn.Module) else (module,)
         for cls in {base for part in parts for base in type(part).__mro__}:
@@ -224,5 +224,5 @@ def _of(module: object, source: Source) -> object:
 def known_classes(attempts: Sequence[Attempt]) -> Iterator[tuple[str, type]]:
     """The classes of objects that captured calls make or change, by name."""
     for attempt in attempts:
-        for cls in attempt.call.objects.met_classes():
+        for cls in attempt.call.objects.followed_classes():
             yield f"{cls.__module__}:{cls.__qualname__}", cls

@@ -30,8 +30,8 @@ from archive.formats.effects.model import At, Constant, Made
 if TYPE_CHECKING:
     from archive.formats.effects.model import Value
 
-HEADS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
-"""How many leading items say what a container of a kind is; its contents follow."""
+PARAMETERS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
+"""How many leading items are a container's parameters, such as its class or its maximum length."""
 CONTAINER_CLASSES: dict[str, Any] = {
     "list": list,
     "dict": dict,
@@ -60,13 +60,13 @@ FACTORIES = {f"builtins:{cls.__name__}": cls for cls in (list, dict, set, int, f
 
 
 def contents(made: Made) -> tuple[Value, ...]:
-    """The contents of a container, without the items that say what it is."""
-    return made.items[HEADS.get(made.kind, 0) :]
+    """The contents of a container, without its parameters."""
+    return made.items[PARAMETERS.get(made.kind, 0) :]
 
 
-def head(made: Made, index: int = 0) -> object:
-    """The constant that says what a container is; None if that isn't a constant."""
-    item = made.items[index] if index < HEADS.get(made.kind, 0) else None
+def parameter(made: Made, index: int = 0) -> object:
+    """A parameter of a container; None if it has none, or that isn't a constant."""
+    item = made.items[index] if index < PARAMETERS.get(made.kind, 0) else None
     return item.value if isinstance(item, Constant) else None
 
 
@@ -77,7 +77,7 @@ def is_base(value: object, *, empty: bool = False) -> bool:
 
 def check_container(made: Made) -> None:
     """Refuse a container whose items are not those of its kind."""
-    kind, first = made.kind, HEADS.get(made.kind, 0)
+    kind, first = made.kind, PARAMETERS.get(made.kind, 0)
     if len(made.items) < first:
         raise ArchiveError(f"a {kind} without what says which")
     if not all(isinstance(item, Constant) for item in made.items[: min(first, 2)]):
@@ -87,11 +87,11 @@ def check_container(made: Made) -> None:
     if kind in SETS and not all(_is_element(item) for item in made.items):
         raise ArchiveError(f"a {kind} with an element that isn't a constant")
     if first and not _says_which(made):
-        raise ArchiveError(f"a {kind} of {shown(head(made))}")
+        raise ArchiveError(f"a {kind} of {shown(parameter(made))}")
     if kind == "view" and not _is_view(made.items):
         raise ArchiveError("a view of no tensor")
     if kind == "subclass" and not (len(made.items) == first + 1 and is_base(made.items[1])):
-        raise ArchiveError(f"a subclass of no container: {shown(head(made))}")
+        raise ArchiveError(f"a subclass of no container: {shown(parameter(made))}")
 
 
 def _is_view(items: tuple[Value, ...]) -> bool:
@@ -110,14 +110,14 @@ def _is_element(item: object) -> bool:
 
 def _says_which(made: Made) -> bool:
     """Whether the constants before the contents fit the kind."""
-    which = head(made)
+    which = parameter(made)
     if made.kind == "deque":
         return which is None or (type(which) is int and 0 <= which < 1 << 63)
     if made.kind == "defaultdict" and which is None:
         return True
     if not isinstance(which, str) or QUALIFIED_NAME.fullmatch(which) is None:
         return False
-    return made.kind != "namedtuple" or _are_fields(head(made, 1), len(contents(made)))
+    return made.kind != "namedtuple" or _are_fields(parameter(made, 1), len(contents(made)))
 
 
 def _are_fields(names: object, count: int) -> bool:

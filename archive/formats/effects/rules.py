@@ -12,8 +12,8 @@ from archive.formats.effects.containers import (
     NAMED_KINDS,
     STATE_KINDS,
     check_container,
-    head,
     is_base,
+    parameter,
 )
 from archive.formats.effects.gate import check_code, check_place
 from archive.formats.effects.hooks import (
@@ -163,7 +163,7 @@ def _check_made(made: Made) -> None:
     if kind not in CONTAINER_KINDS:
         raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
     check_container(made)
-    if isinstance(which := head(made), str):
+    if isinstance(which := parameter(made), str):
         check_code(which)
     if kind in NAMED_KINDS:
         text = literal_of(items[0]) if len(items) == 1 else None

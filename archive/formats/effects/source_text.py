@@ -16,7 +16,7 @@ import unicodedata
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.containers import CLASS_NAMES, FACTORIES, HEADS, PAIRED, head
+from archive.formats.effects.containers import CLASS_NAMES, FACTORIES, PAIRED, PARAMETERS, parameter
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import LEVELS, PRINT, WARN
 from archive.formats.effects.model import (
@@ -186,13 +186,13 @@ def _container(value: Made) -> str:
     """A container as an expression; its first items may say what it is."""
     kind = value.kind
     items = list(map(value_text, value.items))
-    inside = items[HEADS.get(kind, 0) :]
+    inside = items[PARAMETERS.get(kind, 0) :]
     listed = f"[{', '.join(inside)}]"
     if kind in PAIRED:
         pairs = zip(inside[::2], inside[1::2], strict=False)
         text = f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
         if kind == "defaultdict":
-            return f"collections.defaultdict({_factory(head(value))}, {text})"
+            return f"collections.defaultdict({_factory(parameter(value))}, {text})"
         return text if kind == "dict" else f"collections.OrderedDict({text})"
     match kind:
         case "list":
@@ -216,8 +216,8 @@ def _container(value: Made) -> str:
         case "frozenset":
             return f"frozenset({listed if inside else ''})"
         case "deque":
-            return f"collections.deque({listed}{'' if head(value) is None else f', {head(value)}'})"
-    return f"{_reference(str(head(value)))}({', '.join(inside)})"
+            return f"collections.deque({listed}{'' if parameter(value) is None else f', {parameter(value)}'})"
+    return f"{_reference(str(parameter(value)))}({', '.join(inside)})"
 
 
 def _factory(name: object) -> str:
@@ -282,9 +282,9 @@ def _new(target: str, name: str, base: Made) -> str:
         return f"{target} = {value_text(base)}"
     cls = CLASS_NAMES[base.kind].replace(":", ".").removeprefix("builtins.")
     made = f"{target} = {cls}.__new__({_reference(name)})"
-    if head(base) is None:
+    if parameter(base) is None:
         return made
-    given = f"[], {head(base)}" if base.kind == "deque" else _factory(head(base))
+    given = f"[], {parameter(base)}" if base.kind == "deque" else _factory(parameter(base))
     return f"{made}; {cls}.__init__({target}, {given})"
 
 

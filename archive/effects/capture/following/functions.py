@@ -359,15 +359,15 @@ class Functions:
         """The real globals of a Python module; None if no function of it was met."""
         return next((names.real for names in self._globals.values() if names.module == module), None)
 
-    def met(self) -> Iterator[FunctionType]:
+    def copied(self) -> Iterator[FunctionType]:
         """The functions that were copied."""
         return (function for function in self._originals.values())
 
-    def met_globals(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def globals_read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The real globals of these functions, by the names of their Python modules."""
         return ((names.module, names.real) for names in self._globals.values())
 
-    def met_cells(self) -> Iterator[tuple[CellType, ClosureCell]]:
+    def cells_read(self) -> Iterator[tuple[CellType, ClosureCell]]:
         """The real cells of these functions, each with its source."""
         return ((cell, source) for cell, _, source in self._cells.values())
 
@@ -388,7 +388,7 @@ class Functions:
 
     def _setting(self, attribute: str) -> tuple[str, int]:
         """The first line of the model's functions that sets an attribute of a name."""
-        for function in self.met():
+        for function in self.copied():
             for code in codes_in(function.__code__):
                 for step in dis.get_instructions(code):
                     if step.opname == "STORE_ATTR" and step.argval == attribute and step.positions:

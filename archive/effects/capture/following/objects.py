@@ -229,7 +229,7 @@ class ObjectProxies:
         made: Any = base if base in CONTAINERS else SimpleNamespace if cls is SimpleNamespace else object
         return made.__new__(self._classes[cls])
 
-    def met_classes(self) -> list[type]:
+    def followed_classes(self) -> list[type]:
         """The classes that have proxies."""
         return list(self._classes)
 

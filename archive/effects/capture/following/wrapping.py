@@ -19,6 +19,7 @@ import re
 from collections import OrderedDict
 from contextvars import ContextVar
 from functools import partial
+from random import Random
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -50,6 +51,7 @@ from archive.formats.effects.parts import is_under_argument, source_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
 
@@ -216,46 +218,52 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
-        if value is DEFAULT:
-            return value
         if isinstance(value, DECLARED):
             return self._declared(value)
-        builtin = self._call.functions.in_place_of(value)
-        if builtin is not None:
-            return builtin
-        if value is math:
-            return self._call.functions.mathematics
-        if isinstance(value, BuiltinFunctionType) and value in MATH:
-            return self._call.functions.mathematics.of(value)
-        if value is random or (
-            isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, random.Random)
-        ):
-            return Untouchable(self._call, "generator of random numbers")
-        if isinstance(value, ContextVar):
-            return ContextVariable(self._call, value)
-        if type(value) is CACHED and is_model_module(value.__module__):
-            return CachedFunction(self._call, value)
-        stand_in = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
+        stand_in = value if value is DEFAULT else self._stand_in(value)
         if stand_in is not None:
             return stand_in
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGED_IN_C):
-            return Untouchable(self._call, f"{value.__name__} of a {type(value.__self__).__name__}")
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):
                 self._call.guards.constant(value, source)
             return value
         known = self._call.side_effects.variable_of(value)
         if known is not None:
-            if source is not None and known.source is not None and known.source != source:
-                self._call.aliases.setdefault(source, known.source)
-            if source is not None:
-                self._note_presence(self._call.real[known], source)
-            return self._call.proxies[known]
+            return self._again(known, source)
         if isinstance(value, tuple):
             return self._tuple(value, source)
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
         return self._code(value, source)
+
+    def _stand_in(self, value: Any) -> Any:
+        """What the model gets in place of a function or module of a library; None for others."""
+        call, functions = self._call, self._call.functions
+        builtin = functions.in_place_of(value)
+        if builtin is not None:
+            return builtin
+        is_builtin = isinstance(value, BuiltinFunctionType)
+        if value is math or (is_builtin and value in MATH):
+            return functions.mathematics if value is math else functions.mathematics.of(value)
+        is_random = isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, Random)
+        if value is random or is_random:
+            return Untouchable(call, "generator of random numbers")
+        if isinstance(value, ContextVar):
+            return ContextVariable(call, value)
+        if type(value) is CACHED and is_model_module(value.__module__):
+            return CachedFunction(call, value)
+        replaced = call.replaced.get(id(value)) or call.kept_calls.in_place_of(value)
+        if replaced is None and is_builtin and isinstance(value.__self__, CHANGED_IN_C):
+            return Untouchable(call, f"{value.__name__} of a {type(value.__self__).__name__}")
+        return replaced
+
+    def _again(self, known: Variable, source: Source | None) -> Any:
+        """The proxy of an object that the model has read before, maybe at another place."""
+        if source is not None:
+            if known.source is not None and known.source != source:
+                self._call.aliases.setdefault(source, known.source)
+            self._note_presence(self._call.real[known], source)
+        return self._call.proxies[known]
 
     def _declared(self, value: Any) -> Any:
         """What a dataclass declares; a field's type is the one that the model knows by its name."""
@@ -342,7 +350,7 @@ class Wrapping:
         proxy = KeptHandle(self._call) if is_handle else self._call.objects.new_proxy(type(value))
         variable = self._call.side_effects.track(VariableKind.OBJECT, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
-        self._call.met[variable] = self._call.here()
+        self._call.first_reads[variable] = self._call.here()
         return proxy
 
     def _other(self, value: object, proxy: Any, source: Source | None) -> Any:
@@ -365,7 +373,7 @@ class Wrapping:
             proxy = OpenList(self._call, source, is_open=is_open or self._call.is_volatile(source))
             variable = self._call.side_effects.track(VariableKind.LIST, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
-        self._call.met[variable] = self._call.here()
+        self._call.first_reads[variable] = self._call.here()
         self._note_presence(value, source)
         proxy.fill(self._call.snapshot.contents(value))
         return proxy
@@ -374,7 +382,7 @@ class Wrapping:
         proxy = TrackedSet(self._call, source, type(value))
         variable = self._call.side_effects.track(VariableKind.SET, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
-        self._call.met[variable] = self._call.here()
+        self._call.first_reads[variable] = self._call.here()
         self._call.guards.type_names[source] = type_name(value)
         proxy.fill(self._call.snapshot.contents(value))
         if not proxy.is_code:

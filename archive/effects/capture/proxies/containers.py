@@ -221,7 +221,7 @@ class Containers:
         inner, kind = self._inner(value, source)
         held = call.side_effects.track(kind, source, inner)
         call.add_proxy(held, inner, value)
-        call.met[variable] = call.met[held] = call.here()
+        call.first_reads[variable] = call.first_reads[held] = call.here()
         set_inner(proxy, inner)
         inner.fill(call.snapshot.contents(value))
         return proxy

@@ -103,7 +103,7 @@ class CapturedCall:
             ``seen_mutated``.
         makes_sets: whether an earlier attempt met code that makes sets: then copies check what they iterate.
         aliases: further sources of a value, each with the source at which the value was first read.
-        met: the statement that first reads each list or dict.
+        first_reads: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
         hook_sets: attributes of modules on which the call puts hooks, in place of the real ones.
         module_handles: of these hooks.
@@ -141,7 +141,7 @@ class CapturedCall:
         self.aliases: dict[Source, Source] = {}
         self.proxies: dict[Variable, Any] = {}
         self.real: dict[Variable, Any] = {}
-        self.met: dict[Variable, ModelStatement | None] = {}
+        self.first_reads: dict[Variable, ModelStatement | None] = {}
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
         self.hook_sets: dict[Variable, dict[str, Any]] = {}
