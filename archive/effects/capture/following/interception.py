@@ -39,6 +39,7 @@ from archive.effects.capture.graph.variables import is_container_proxy
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.known_calls import WARN
 
 if TYPE_CHECKING:
@@ -284,12 +285,7 @@ REPLACEMENTS = (
     ),
     *(
         Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
-        for name in (
-            "is_grad_enabled",
-            "is_inference_mode_enabled",
-            "get_default_dtype",
-            "is_autocast_enabled",
-        )
+        for name in (name.removeprefix("torch.") for name in SETTING_NAMES if "(" not in name)
     ),
     *(
         Replacement(
