@@ -24,7 +24,6 @@ from archive.effects.places import (
     base_of,
     check_settable,
     delete_own,
-    items,
     items_of,
     names,
     own,
@@ -36,6 +35,8 @@ from archive.effects.places import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CellType
+
+    from archive.formats.effects.model import Op
 
     Backup = tuple[Any, ...]
 
@@ -69,49 +70,14 @@ def delete_item(target: Any, key: Any) -> None:
     _base(target).__delitem__(target, key)
 
 
-def append(target: Any, value: object) -> None:
-    """Append an item."""
-    _base(target).append(target, value)
+def calling(op: Op) -> Callable[[object, Any, Any, Any], None]:
+    """A change made by the method of Python's own class that has the op's name."""
 
+    def change(_: object, target: Any, key: Any, value: Any) -> None:
+        given = [operand for operand in (key, value) if operand is not UNSET]
+        getattr(_base(target), op)(target, *given)
 
-def extend(target: Any, values: Any) -> None:
-    """Append items."""
-    _base(target).extend(target, items(values))
-
-
-def insert(target: Any, key: Any, value: object) -> None:
-    """Insert an item."""
-    _base(target).insert(target, key, value)
-
-
-def pop(target: Any, key: Any = UNSET) -> None:
-    """Remove an item: that of a key, or the last one."""
-    _base(target).pop(target, *(() if key is UNSET else (key,)))
-
-
-def append_left(target: Any, value: object) -> None:
-    """Put an item before all others of a deque."""
-    _base(target).appendleft(target, value)
-
-
-def pop_left(target: Any) -> None:
-    """Remove the first item of a deque."""
-    _base(target).popleft(target)
-
-
-def add(target: Any, value: object) -> None:
-    """Add an element to a set."""
-    _base(target).add(target, value)
-
-
-def discard(target: Any, value: object) -> None:
-    """Remove an element of a set, if it is there."""
-    _base(target).discard(target, value)
-
-
-def clear(target: Any) -> None:
-    """Remove everything."""
-    _base(target).clear(target)
+    return change
 
 
 def refill(target: Any, inside: list[Any]) -> None:
@@ -226,7 +192,8 @@ def _restore_item(target: Any, key: Any, before: object) -> None:
 
 def backup_element(target: Any, element: Any) -> Backup:
     """Back up whether an element is in a set."""
-    return (add if element in target else discard), target, element
+    own = _base(target)
+    return (own.add if element in target else own.discard), target, element
 
 
 def backup_insertion(target: Any, key: Any) -> Backup:

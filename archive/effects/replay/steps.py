@@ -19,6 +19,7 @@ from archive.effects.placeholders import PLAIN_METHODS, UNSET, Plain
 from archive.effects.replay import changes, hooks
 from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,19 +109,31 @@ def _set_item(_: State, target: Any, key: Any, value: Any) -> None:
         changes.set_item(target, key, value)
 
 
+_call_append, _call_extend = changes.calling(Op.APPEND), changes.calling(Op.EXTEND)
+
+
 def _append(_: State, target: Any, __: Any, value: Any) -> None:
     if type(target) is list:
         target.append(value)
     else:
-        changes.append(target, value)
+        _call_append(_, target, __, value)
 
 
-def _register(state: State, target: Any, key: Any, value: Any) -> None:
-    state.hooks[value] = target.register_hook(key)
+def _registered(op: Op) -> OpStep:
+    """Registers a hook under a number."""
+
+    def register(state: State, target: Any, key: Any, value: Any) -> None:
+        state.hooks[value] = getattr(target, op)(key)
+
+    return OpStep(lambda state, _, __, value: hooks.backup_registration(state, value), register)
 
 
-def _register_grad(state: State, target: Any, key: Any, value: Any) -> None:
-    state.hooks[value] = target.register_post_accumulate_grad_hook(key)
+def _kept(op: Op) -> OpStep:
+    """Registers a hook whose handle is a new object."""
+    return OpStep(
+        lambda _, __, ___, value: hooks.backup_filling(value),
+        lambda _, target, key, value: hooks.fill(value, getattr(target, op)(key)),
+    )
 
 
 STEPS = {
@@ -139,26 +152,28 @@ STEPS = {
         lambda _, target, key, __: changes.delete_item(target, key),
     ),
     Op.APPEND: OpStep(_backup_length, _append),
-    Op.EXTEND: OpStep(_backup_length, lambda _, target, __, value: changes.extend(target, value)),
+    Op.EXTEND: OpStep(
+        _backup_length, lambda _, target, key, value: _call_extend(_, target, key, places.items(value))
+    ),
     Op.INSERT: OpStep(
         lambda _, target, key, __: changes.backup_insertion(target, key),
-        lambda _, target, key, value: changes.insert(target, key, value),
+        changes.calling(Op.INSERT),
     ),
     Op.POP: OpStep(
         lambda _, target, key, __: changes.backup_removal(target, -1 if key is UNSET else key),
-        lambda _, target, key, __: changes.pop(target, key),
+        changes.calling(Op.POP),
     ),
-    Op.APPEND_LEFT: OpStep(_backup_all, lambda _, target, __, value: changes.append_left(target, value)),
-    Op.POP_LEFT: OpStep(_backup_all, lambda _, target, __, ___: changes.pop_left(target)),
+    Op.APPEND_LEFT: OpStep(_backup_all, changes.calling(Op.APPEND_LEFT)),
+    Op.POP_LEFT: OpStep(_backup_all, changes.calling(Op.POP_LEFT)),
     Op.ADD: OpStep(
         lambda _, target, __, value: changes.backup_element(target, value),
-        lambda _, target, __, value: changes.add(target, value),
+        changes.calling(Op.ADD),
     ),
     Op.DISCARD: OpStep(
         lambda _, target, __, value: changes.backup_element(target, value),
-        lambda _, target, __, value: changes.discard(target, value),
+        changes.calling(Op.DISCARD),
     ),
-    Op.CLEAR: OpStep(_backup_all, lambda _, target, __, ___: changes.clear(target)),
+    Op.CLEAR: OpStep(_backup_all, changes.calling(Op.CLEAR)),
     Op.SET_GLOBAL: OpStep(
         lambda _, target, key, __: (changes.restore_entry, target, key, target.get(key, UNSET)),
         lambda _, target, key, value: target.__setitem__(key, value),
@@ -175,10 +190,7 @@ STEPS = {
         lambda _, target, __, ___: changes.backup_all(checked_context(target)),
         lambda _, target, __, value: target.save_for_backward(*places.items(value)),
     ),
-    Op.REGISTER_HOOK: OpStep(lambda state, _, __, value: hooks.backup_registration(state, value), _register),
-    Op.REGISTER_GRAD_HOOK: OpStep(
-        lambda state, _, __, value: hooks.backup_registration(state, value), _register_grad
-    ),
+    **{op: _registered(op) for op in HOOK_OPS},
     Op.REGISTER_BACKWARD_HOOKS: OpStep(
         None, lambda _, target, key, value: put_on_backward_hooks(target, key, value)
     ),  # on aliases that are the graph's: nobody gets them from a failed call
@@ -191,16 +203,7 @@ STEPS = {
     Op.CALL: OpStep(None, lambda state, target, key, value: target(state, key, value)),  # comes last
 }
 """Every op except ``NEW``, whose objects nobody has seen before."""
-KEPT = {
-    Op.REGISTER_HOOK: OpStep(
-        lambda _, __, ___, value: hooks.backup_filling(value),
-        lambda _, target, key, value: hooks.fill(value, target.register_hook(key)),
-    ),
-    Op.REGISTER_GRAD_HOOK: OpStep(
-        lambda _, __, ___, value: hooks.backup_filling(value),
-        lambda _, target, key, value: hooks.fill(value, target.register_post_accumulate_grad_hook(key)),
-    ),
-}
+KEPT = {op: _kept(op) for op in HOOK_OPS}
 """Steps of hooks whose handles are new objects."""
 SET_NEW_ATTRIBUTE = OpStep(
     _backup_attribute, lambda _, target, key, value: places.set_new(target, key, value)
