@@ -226,4 +226,4 @@ def test_prepared_effects_hold_no_code_that_was_made_of_text() -> None:
         assert opened.effects is not None
         ready = prepared(opened.effects.methods[0])
     for function in (ready.inputs, ready.replay):
-        assert function.__code__.co_filename.endswith("interpreter.py")
+        assert function.__code__.co_filename.endswith("compiling.py")

@@ -168,9 +168,8 @@ def _check_followed(call: CapturedCall, functions: Functions) -> None:
         if issubclass(type(proxy), ObjectProxy):
             has_items = is_container_proxy(proxy) and base_of(type(proxy)).__len__(proxy)
             if has_items or instance_dict(proxy):
-                raise error_at(
-                    "an object was changed past its class's methods", call.first_reads.get(variable)
-                )
+                statement = call.first_reads.get(variable)
+                raise error_at("an object was changed past its class's methods", statement)
     changed = functions.changed_attributes()
     if changed is not None:
         name, attribute, line = changed

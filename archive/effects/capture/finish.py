@@ -236,11 +236,8 @@ def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput
     graph = call.builder.graph
     held: dict[str, GraphInput] = {}
     for given in call.builder.inputs:
-        if (
-            given in changed
-            or given.source in call.seen.in_place
-            or not isinstance(given.original, torch.Tensor)
-        ):
+        is_changed = given in changed or given.source in call.seen.in_place
+        if is_changed or not isinstance(given.original, torch.Tensor):
             continue
         if call.is_volatile(given.source) or not call.is_registered(given.original, given.source):
             continue

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import torch
 
@@ -44,13 +44,35 @@ MATH = {
 """Functions of ``math`` that TorchScript has, and computes alike."""
 
 
-def truediv(graph: Any, left: Any, right: Any) -> Any:
+class NumberGraph(Protocol):
+    """What builds the graph that numbers are computed in: ``graph_builder.GraphBuilder``."""
+
+    refuse: Callable[[str], NoReturn]
+    text_of: Callable[[object, str], str | None]
+
+    def compute(self, function: Any, *args: Any) -> Any:
+        """The number that a Python operator or function returns."""
+
+    def assume(self, condition: Any, *, before: bool = False) -> None:
+        """Guard that a bool is True in later calls."""
+
+    def stands_for(self, number: Any, op: str, *operands: Any) -> None:
+        """Note that a number is the result of one of Python's operators."""
+
+    def fixed(self, value: Any, reason: str = "") -> Any:
+        """The Python number of a number, guarded from now on."""
+
+    def can_fix(self, value: Any) -> bool:
+        """Whether a guard can determine the Python number."""
+
+
+def truediv(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left / right``."""
     _nonzero(graph, right)
     return graph.compute(operator.truediv, left, right)
 
 
-def mod(graph: Any, left: Any, right: Any) -> Any:
+def mod(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left % right``: for floats, ``fmod`` with the sign of the divisor."""
     if _is_int(left) and _is_int(right):
         _nonzero(graph, right, before=True)
@@ -66,7 +88,7 @@ def mod(graph: Any, left: Any, right: Any) -> Any:
     return result
 
 
-def floordiv(graph: Any, left: Any, right: Any) -> Any:
+def floordiv(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left // right``: for floats, the dividend without its remainder, divided, as in CPython."""
     compute = graph.compute
     if _is_int(left) and _is_int(right):
@@ -81,7 +103,7 @@ def floordiv(graph: Any, left: Any, right: Any) -> Any:
     return finite(graph, result)
 
 
-def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001 (the operator's name)
+def pow(graph: NumberGraph, left: Any, right: Any) -> Any:  # noqa: A001 (the operator's name)
     """``left ** right``: for ints, a product, or an exact float as an int."""
     if not (_is_int(left) and _is_int(right)):
         return finite(graph, graph.compute(operator.pow, left, right))
@@ -97,21 +119,21 @@ def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001 (the operator's
     return graph.compute(int, power)
 
 
-def power_modulo(graph: Any, left: Any, right: Any, modulus: Any) -> Any:
+def power_modulo(graph: NumberGraph, left: Any, right: Any, modulus: Any) -> Any:
     """``pow(left, right, modulus)`` of ints, by the whole power."""
     if type(right) in NUMBERS and right < 0:
         graph.refuse("pow(…, …, …) with a negative exponent")
     return mod(graph, pow(graph, left, right), modulus)
 
 
-def lshift(graph: Any, left: Any, right: Any) -> Any:
+def lshift(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left << right``."""
     if type(right) not in NUMBERS:
         graph.assume(graph.compute(operator.ge, right, 0))
     return graph.compute(operator.lshift, left, right)
 
 
-def rshift(graph: Any, left: Any, right: Any) -> Any:
+def rshift(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left >> right``."""
     if type(right) in NUMBERS:
         return graph.compute(operator.rshift, left, min(int(right), MOST_SHIFT))
@@ -120,7 +142,7 @@ def rshift(graph: Any, left: Any, right: Any) -> Any:
     return graph.compute(operator.rshift, left, right)
 
 
-def rounded(graph: Any, number: Any) -> Any:
+def rounded(graph: NumberGraph, number: Any) -> Any:
     """``round(number)``: halves go to the even neighbour."""
     if _is_int(number):
         return _not_bool(graph, number)
@@ -133,12 +155,12 @@ def rounded(graph: Any, number: Any) -> Any:
     return compute(operator.add, low, compute(int, up))
 
 
-def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:
+def cut(graph: NumberGraph, function: Callable[..., Any], number: Any) -> Any:
     """An int near a number, as ``floor``, ``ceil`` or ``int`` returns it."""
     return _not_bool(graph, number) if _is_int(number) else graph.compute(function, number)
 
 
-def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:
+def math_function(graph: NumberGraph, function: Any, args: tuple[Any, ...]) -> Any:
     """A function in ``MATH``."""
     if MATH[function][:2] == "is" and _is_int(args[0]):
         return function(0)
@@ -150,13 +172,13 @@ def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:
     return result if MATH[function][:2] == "is" else finite(graph, result)
 
 
-def finite(graph: Any, number: Any) -> Any:
+def finite(graph: NumberGraph, number: Any) -> Any:
     """A number, guarded: Python raises an error where TorchScript returns inf or nan."""
     graph.assume(graph.compute(math.isfinite, number))
     return number
 
 
-def _nonzero(graph: Any, divisor: Any, *, before: bool = False) -> None:
+def _nonzero(graph: NumberGraph, divisor: Any, *, before: bool = False) -> None:
     if type(divisor) not in NUMBERS:
         graph.assume(graph.compute(operator.ne, divisor, 0), before=before)
 
@@ -166,7 +188,7 @@ def _is_int(number: Any) -> bool:
     return issubclass(number.__class__, int)
 
 
-def _not_bool(graph: Any, number: Any) -> Any:
+def _not_bool(graph: NumberGraph, number: Any) -> Any:
     """A number that isn't a bool."""
     if number.__class__ is not bool:
         return number
@@ -294,7 +316,7 @@ class Scalar:
 
     def __init__(
         self,
-        builder: Any,
+        builder: NumberGraph,
         value: float,
         *,
         free: bool = False,
@@ -330,7 +352,7 @@ SCALARS = (RealScalar, IntScalar)
 
 
 def scalar(
-    builder: Any,
+    builder: NumberGraph,
     value: float,
     *,
     free: bool = False,
@@ -372,7 +394,7 @@ def is_free(*values: object) -> bool:
 def _binary(name: str, row: NumberOperator) -> None:
     """Add an operator of two numbers, and the reflected one."""
 
-    def computed(builder: Any, left: object, right: object) -> object:
+    def computed(builder: NumberGraph, left: object, right: object) -> object:
         return row.result(builder, left, right) if row.result else builder.compute(row.function, left, right)
 
     def forward(self: Scalar, other: object, *modulus: object) -> object:

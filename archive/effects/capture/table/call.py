@@ -121,11 +121,8 @@ class CapturedCall:
     def __init__(self, snapshot: Snapshot, seen: SeenChanges, outermost: CodeType) -> None:
         self.snapshot = snapshot
         self.seen, self.regions = seen, Regions()
-        self.written, self.mutated, self.makes_sets = (
-            set(seen.written),
-            set(seen.mutated),
-            bool(seen.set_makers),
-        )
+        self.written, self.mutated = set(seen.written), set(seen.mutated)
+        self.makes_sets = bool(seen.set_makers)
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse)
