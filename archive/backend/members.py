@@ -16,7 +16,7 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.placeholders import FIXED, UNSET, Plain, Sealed, seal
+from archive.effects.placeholders import ABSENT, FIXED, Plain, Sealed, seal
 from archive.effects.places import item_or_unset, own
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import (
@@ -328,13 +328,13 @@ class Members:
                 raise StateError(f"{source_text(source)}{FIXED}")
 
     def _value(self, source: Source) -> Any:  # noqa: ANN401
-        """What is at a place under ``self``; UNSET without one."""
+        """What is at a place under ``self``; ABSENT without one."""
         chain: list[Any] = []
         while isinstance(source, Attribute | Item):
             chain.append(source)
             source = source.base
         if source != Local("self"):
-            return UNSET
+            return ABSENT
         value: Any = self._root
         for step in reversed(chain):
             try:
@@ -342,9 +342,9 @@ class Members:
                     own(value, step.name) if isinstance(step, Attribute) else item_or_unset(value, step.key)
                 )
             except StateError:
-                return UNSET
-            if value is UNSET:
-                return UNSET
+                return ABSENT
+            if value is ABSENT:
+                return ABSENT
         return value
 
     # --- as torch.nn.Module ------------------------------------------------------------------------------
@@ -361,13 +361,13 @@ class Members:
     def train(self, mode: bool) -> None:  # noqa: FBT001
         """Set the mode of all modules."""
         self.refuse_own("train")
-        before = {path: holder.__dict__.get(TRAINING, UNSET) for path, holder in self._objects.items()}
+        before = {path: holder.__dict__.get(TRAINING, ABSENT) for path, holder in self._objects.items()}
         for holder in self._objects.values():
             holder.__dict__[TRAINING] = mode
         broken = [self._broken(method) for method in self._table.methods]
         if None not in broken:
             for path, was in before.items():
-                if was is UNSET:
+                if was is ABSENT:
                     del self._objects[path].__dict__[TRAINING]
                 else:
                     self._objects[path].__dict__[TRAINING] = was
@@ -384,7 +384,7 @@ class Members:
             match guard.look, guard.subject, guard.value:
                 case Look.EQUAL, At(Attribute(base, name)), Constant(wanted) if name == TRAINING:
                     holder = self._value(base)
-                    mode = own(holder, TRAINING) if isinstance(holder, Plain) else UNSET
+                    mode = own(holder, TRAINING) if isinstance(holder, Plain) else ABSENT
                     if mode is not wanted:
                         return guard
         return None

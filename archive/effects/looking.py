@@ -12,7 +12,7 @@ import torch
 
 from archive.effects import places
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import is_container
 from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.model import Look
@@ -201,7 +201,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.LENGTH: lambda value, _: places.length(value),
     Look.KEYS: lambda value, _: tuple(places.items(value)),
     Look.HAS: lambda value, key: "it there" if places.has(value, key) else "it missing",
-    Look.ATTRIBUTE: lambda value, key: places.own(value, key) is not UNSET,
+    Look.ATTRIBUTE: lambda value, key: places.own(value, key) is not ABSENT,
     Look.IS_NONE: lambda value, _: value,
     Look.HOOKS: hook_names,
     Look.DIM: lambda value, _: checked_tensor(value).dim(),

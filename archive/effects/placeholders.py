@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -11,8 +12,14 @@ from archive.effects.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
-UNSET = object()
-"""Marks a place that holds nothing; None is a value."""
+
+class Absent(Enum):
+    """The absence of a value, where None is a value."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
 ADVICE = "; change it in the model, and lower that again"
 FIXED = f": the lowered graph holds it fixed{ADVICE}"
 

@@ -32,7 +32,7 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.placeholders import PLAIN_METHODS, UNSET, Plain
+from archive.effects.placeholders import ABSENT, PLAIN_METHODS, Plain
 from archive.formats.effects.containers import CONTAINER_CLASSES
 from archive.formats.effects.gate import check_place
 
@@ -91,13 +91,13 @@ MODULE_CONTAINERS = (
 """PyTorch's own modules that hold items."""
 
 
-def static(cls: type, name: str) -> Any:
-    """What a class, or one that it derives from, has by a name; UNSET if it has nothing."""
-    for base in cls.__mro__:
-        held = base.__dict__
+def static(order: tuple[type, ...], name: str) -> Any:
+    """What the first of some classes that has a name has there, unbound; ``ABSENT`` if none has it."""
+    for cls in order:
+        held = cls.__dict__
         if name in held:
             return held[name]
-    return UNSET
+    return ABSENT
 
 
 def is_code(value: object) -> bool:
@@ -109,8 +109,8 @@ def is_code(value: object) -> bool:
 @functools.lru_cache(1024)
 def _is_called_in_c(kind: type) -> bool:
     """Whether code in C calls objects of a class: cached functions, operators, weak references."""
-    called = static(kind, "__call__")
-    return called is not UNSET and not isinstance(called, FunctionType) and kind is not torch.device
+    called = static(kind.__mro__, "__call__")
+    return called is not ABSENT and not isinstance(called, FunctionType) and kind is not torch.device
 
 
 def checked_data(value: Any) -> Any:
@@ -125,22 +125,22 @@ def checked_data(value: Any) -> Any:
 
 def attribute(holder: Any, name: str) -> Any:
     """The value of an attribute."""
-    value = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
-    if value is UNSET:
+    value = holder.__dict__.get(name, ABSENT) if type(holder) is Plain else own(holder, name)
+    if value is ABSENT:
         raise StateError(f"a {type(holder).__name__} has no attribute {name!r} that is data of its own")
     return value
 
 
 def own(holder: Any, name: str) -> Any:
-    """The value of an attribute; UNSET if it is missing, or is code of a class."""
+    """The value of an attribute; ABSENT if it is missing, or is code of a class."""
     if type(holder) is Plain:
-        return holder.__dict__.get(name, UNSET)
+        return holder.__dict__.get(name, ABSENT)
     kind: Any = type(holder)
     if is_foreign(kind):
-        return UNSET
+        return ABSENT
     if isinstance(holder, type | ModuleType):
-        value = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
-        return UNSET if _is_of_class(value) else value
+        value = static(holder.__mro__, name) if isinstance(holder, type) else vars(holder).get(name, ABSENT)
+        return ABSENT if _is_of_class(value) else value
     held = names(holder) or {}
     if name in held:
         return held[name]
@@ -148,20 +148,20 @@ def own(holder: Any, name: str) -> Any:
         for registered in (held.get(kind) for kind in REGISTERED):
             if isinstance(registered, dict) and name in registered:
                 return registered[name]
-    raw = static(type(holder), name)
+    raw = static(type(holder).__mro__, name)
     if _is_slot(raw):
         try:
             return raw.__get__(holder)
         except AttributeError:
-            return UNSET
+            return ABSENT
     if isinstance(holder, tuple):
-        fields = static(type(holder), "_fields")
+        fields = static(type(holder).__mro__, "_fields")
         is_field = isinstance(fields, tuple) and name in fields
-        return tuple.__getitem__(holder, fields.index(name)) if is_field else UNSET
+        return tuple.__getitem__(holder, fields.index(name)) if is_field else ABSENT
     data = COMPUTED_DATA.get((base_of(type(holder)), name))
     if data is not None:
         return data.__get__(holder)
-    return UNSET if _is_of_class(raw) else raw
+    return ABSENT if _is_of_class(raw) else raw
 
 
 @functools.lru_cache(1024)
@@ -175,7 +175,7 @@ def has_names(kind: Any) -> bool:
     """Whether objects of a class have a ``__dict__`` as Python makes it, for attributes of their own."""
     if issubclass(kind, type | ModuleType) or is_foreign(kind):
         return False
-    return isinstance(static(kind, "__dict__"), GetSetDescriptorType)
+    return isinstance(static(kind.__mro__, "__dict__"), GetSetDescriptorType)
 
 
 def names(holder: object) -> dict[str, Any] | None:
@@ -197,7 +197,7 @@ def _is_slot(raw: object) -> bool:
 
 def _is_of_class(raw: object) -> bool:
     """Whether what a class has isn't data: code, or something computed for each object."""
-    return raw is UNSET or is_code(raw) or hasattr(type(raw), "__get__")
+    return raw is ABSENT or is_code(raw) or hasattr(type(raw), "__get__")
 
 
 def set_own(target: Any, name: str, value: object) -> None:
@@ -236,7 +236,7 @@ def set_new(target: Any, name: str, value: object) -> None:
 def delete_own(target: Any, name: str) -> None:
     """Delete an attribute."""
     if type(target) is Plain:
-        if target.__dict__.pop(name, UNSET) is UNSET:
+        if target.__dict__.pop(name, ABSENT) is ABSENT:
             raise StateError(f"a Plain has no attribute {name!r}")
         return
     check_settable(target, name)
@@ -258,8 +258,8 @@ def check_settable(target: Any, name: str) -> None:
     kind: Any = type(target)
     if isinstance(target, NO_STATE) or is_foreign(kind):
         raise StateError(f"{_class_name(target)} can't hold {name!r}")
-    raw = static(target if isinstance(target, type) else kind, name)
-    if raw is not UNSET and not _is_slot(raw) and _is_of_class(raw):
+    raw = static((target if isinstance(target, type) else kind).__mro__, name)
+    if raw is not ABSENT and not _is_slot(raw) and _is_of_class(raw):
         raise StateError(f"{name!r} is code of {_class_name(target)}, and no place for a value")
 
 
@@ -284,8 +284,8 @@ def item(holder: Any, key: Any) -> Any:
     if type(holder) is Plain:
         return holder[key]
     if isinstance(holder, dict):
-        value = dict.get(holder, key, UNSET)
-        if value is UNSET:
+        value = dict.get(holder, key, ABSENT)
+        if value is ABSENT:
             raise KeyError(key)
         return value
     own_base = base(holder)
@@ -319,11 +319,11 @@ def base(holder: object) -> Any:
 
 
 def item_or_unset(holder: Any, key: Any) -> Any:
-    """The item of a container; UNSET if there is none."""
+    """The item of a container; ABSENT if there is none."""
     try:
         return item(holder, key)
     except (LookupError, TypeError):
-        return UNSET
+        return ABSENT
 
 
 def length(holder: Any) -> int:

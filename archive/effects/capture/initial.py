@@ -9,7 +9,6 @@ import torch
 
 from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     HELD_BY_NAME,
     LITERALS,
     class_name,
@@ -23,6 +22,7 @@ from archive.effects.capture.proxies.proxies import is_followed
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import CONTAINERS, base_of, is_container, items_of
 from archive.formats.effects.model import (
     At,

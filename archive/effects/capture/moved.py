@@ -12,10 +12,14 @@ import inspect
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.capture.graph.variables import ABSENT, key_literal, key_of
+from archive.effects.capture.graph.variables import (
+    key_literal,
+    key_of,
+)
 from archive.effects.capture.proxies.proxies import is_followed
 from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import base_of, is_container, items_of
 from archive.formats.effects.model import (
     At,

@@ -17,7 +17,6 @@ from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar, value_of
 from archive.effects.capture.graph.sites import contents_of
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     WITH_CONTENTS,
     MadeList,
@@ -30,6 +29,7 @@ from archive.effects.capture.graph.variables import (
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
 from archive.effects.looking import operation
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import base_of, is_container
 from archive.formats.effects.model import (
     At,

@@ -31,7 +31,6 @@ from archive.effects.capture.graph.sites import (
     uses_of,
 )
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     HELD_BY_NAME,
     Recipe,
@@ -39,12 +38,12 @@ from archive.effects.capture.graph.variables import (
     class_behind,
     is_literal,
     is_plain,
-    static,
 )
 from archive.effects.capture.proxies.containers import contents
 from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
 from archive.effects.code import digest_of, found_code, holder_of
-from archive.effects.places import REGISTERED
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import REGISTERED, static
 from archive.formats.effects.model import At, Attribute, Constant, GlobalName
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 
 from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
-from archive.effects.placeholders import UNSET, Plain, items_of_plain
+from archive.effects.placeholders import ABSENT, Plain, items_of_plain
 from archive.effects.places import (
     CHANGING,
     ORDINARY_TYPES,
@@ -74,7 +74,7 @@ def calling(op: Op) -> Callable[[object, Any, Any, Any], None]:
     """A change made by the method of Python's own class that has the op's name."""
 
     def change(_: object, target: Any, key: Any, value: Any) -> None:
-        given = [operand for operand in (key, value) if operand is not UNSET]
+        given = [operand for operand in (key, value) if operand is not ABSENT]
         getattr(_base(target), op)(target, *given)
 
     return change
@@ -136,18 +136,18 @@ def backup_attribute(target: Any, name: str, value: object) -> Backup:
     A module moves tensors and submodules between its dicts, so all of them are backed up then.
     """
     if type(target) is Plain:
-        return restore_entry, target.__dict__, name, target.__dict__.get(name, UNSET)
+        return restore_entry, target.__dict__, name, target.__dict__.get(name, ABSENT)
     held = names(target)
-    if held is None or hasattr(type(static(type(target), name)), "__set__"):
+    if held is None or hasattr(type(static(type(target).__mro__, name)), "__set__"):
         return _restore_described, target, name, own(target, name)
     if REGISTERED[0] in held and (name not in held or type(value) not in ORDINARY_TYPES):
         return backup_all(target)
-    return restore_entry, held, name, held.get(name, UNSET)
+    return restore_entry, held, name, held.get(name, ABSENT)
 
 
 def restore_entry(held: dict[Any, Any], key: object, before: object) -> None:
-    """Set a dict's entry to its former value, or remove it if there was none (``UNSET``)."""
-    if before is not UNSET:
+    """Set a dict's entry to its former value, or remove it if there was none (``ABSENT``)."""
+    if before is not ABSENT:
         held[key] = before
     else:
         held.pop(key, None)
@@ -155,9 +155,9 @@ def restore_entry(held: dict[Any, Any], key: object, before: object) -> None:
 
 def _restore_described(target: object, name: str, before: object) -> None:
     """Restore an attribute of a slot, or of a class."""
-    if before is not UNSET:
+    if before is not ABSENT:
         set_own(target, name, before)
-    elif own(target, name) is not UNSET:
+    elif own(target, name) is not ABSENT:
         delete_own(target, name)
 
 
@@ -173,18 +173,18 @@ def _cut(target: list[Any], before: int) -> None:
 def backup_item(target: Any, key: Any) -> Backup:
     """Back up an item that is about to be set."""
     if type(target) is dict:
-        return restore_entry, target, key, target.get(key, UNSET)
+        return restore_entry, target, key, target.get(key, ABSENT)
     base = base_of(type(target))
     if base is list:
         return list.__setitem__, target, key, list.__getitem__(target, key)
     if isinstance(target, dict):
-        return _restore_item, target, key, base.get(target, key, UNSET)
+        return _restore_item, target, key, base.get(target, key, ABSENT)
     return backup_all(target)
 
 
 def _restore_item(target: Any, key: Any, before: object) -> None:
     base = base_of(type(target))
-    if before is not UNSET:
+    if before is not ABSENT:
         base.__setitem__(target, key, before)
     elif base.__contains__(target, key):
         base.__delitem__(target, key)

@@ -1,8 +1,8 @@
 """Sources and values of a method as functions that read and compute them, in the order of a call.
 
-A call has a *frame*, a list: the state, the graph's outputs, the method's arguments by name, ``UNSET``, and a
-slot for each constant, source and value. Facts of the table become functions of the frame, made from the few
-defined here: nothing of the table becomes text that Python would run.
+A call has a *frame*, a list: the state, the graph's outputs, the method's arguments by name, ``ABSENT``, and
+a slot for each constant, source and value. Facts of the table become functions of the frame, made from the
+few defined here: nothing of the table becomes text that Python would run.
 
 A source is read once, before the first change. Temporaries are created before the first change, too, but what
 is at or below one is read late: right before the change that needs it, each time.
@@ -18,7 +18,7 @@ import torch
 
 from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, checked_int, checked_tensor, operation
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
 from archive.effects.replay.classes import TORCH_NAMED, factory, real_literal, tuple_maker
 from archive.effects.replay.hooks import made_function
@@ -83,7 +83,7 @@ class Computing:
         self.steps: list[tuple[int, int, Compute]] = []
         self.late: list[tuple[int, Compute]] = []
         self.at = -1
-        self._template: Frame = [None, None, None, UNSET]
+        self._template: Frame = [None, None, None, ABSENT]
         self._defaults = defaults
         self._allow = allow
         self._code = {} if code is None else code
@@ -110,7 +110,7 @@ class Computing:
 
     def compute(self, function: Compute, *, late: bool = False) -> int:
         """A new slot for the result of a function."""
-        slot = self.constant(UNSET)
+        slot = self.constant(ABSENT)
         if late:
             self.late.append((slot, function))
         else:
@@ -122,7 +122,7 @@ class Computing:
     def temporary(self, number: int) -> int:
         """The slot of a temporary."""
         if number not in self._temporaries:
-            self._temporaries[number] = self.constant(UNSET)
+            self._temporaries[number] = self.constant(ABSENT)
         return self._temporaries[number]
 
     def source(self, source: Source) -> int:
@@ -360,8 +360,8 @@ def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
         value = frame[holder]
         kind = type(value)
         if kind in plain:
-            attribute_value = value.__dict__.get(name, UNSET)
-            if attribute_value is not UNSET:
+            attribute_value = value.__dict__.get(name, ABSENT)
+            if attribute_value is not ABSENT:
                 return attribute_value
         elif has_names(kind):
             plain.add(kind)

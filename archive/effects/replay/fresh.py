@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET, Plain
+from archive.effects.placeholders import ABSENT, Plain
 from archive.effects.places import check_settable, item_or_unset, own, set_own
 from archive.effects.replay.changes import set_item
 from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
@@ -113,15 +113,15 @@ class FreshState:
         if number in self._rows:
             value = self._value(self._rows[number][1], source)
         else:
-            value = UNSET  # a part of the object above, if that has it
+            value = ABSENT  # a part of the object above, if that has it
             if isinstance(source, Attribute):
                 holder = self._at(source.base)
                 value = own(holder, source.name)
-                if value is UNSET:
+                if value is ABSENT:
                     check_settable(holder, source.name)
             elif isinstance(source, Item):
                 value = item_or_unset(self._at(source.base), real_literal(source.key))
-            if value is UNSET:
+            if value is ABSENT:
                 value = Plain()
         self._making.discard(number)
         self._made[number] = value
@@ -183,7 +183,7 @@ class FreshState:
         inside = contents(inner)
         if inner.kind in PAIRED:
             for key, item in zip(inside[::2], inside[1::2], strict=True):
-                inner_key = key.value if isinstance(key, Constant) else UNSET
+                inner_key = key.value if isinstance(key, Constant) else ABSENT
                 made[self._key(key)] = self._value(item, _inside(source, inner_key, item))
         elif inner.kind == "set":
             made.update(map(self._value, inside))
@@ -261,7 +261,7 @@ class FreshState:
 
 def _inside(source: Source | None, key: Any, value: Value) -> Source | None:
     """The source of a container in another one; None for other values."""
-    return Item(source, key) if source is not None and key is not UNSET and isinstance(value, Made) else None
+    return Item(source, key) if source is not None and key is not ABSENT and isinstance(value, Made) else None
 
 
 def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:

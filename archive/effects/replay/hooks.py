@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.code import found_code, holder_of
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import RemovableHandle, is_code
 from archive.effects.replay.changes import restore_entry
 
@@ -70,7 +70,7 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:
 
 def _defined(cls: Any, part: str, name: str) -> Any:
     """What a class defines under a name."""
-    member = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
+    member = vars(cls).get(part, ABSENT) if isinstance(cls, type) else ABSENT
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
     function = member.fget if isinstance(member, property) else member
@@ -161,10 +161,10 @@ def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:
 
 def backup_registration(state: State, number: int) -> Backup:
     """Back up the hook of a number that is about to be registered."""
-    return _unregister, state.hooks, number, state.hooks.get(number, UNSET)
+    return _unregister, state.hooks, number, state.hooks.get(number, ABSENT)
 
 
 def _unregister(hooks: dict[int, Any], number: int, before: object) -> None:
-    if hooks.get(number, UNSET) is not before:
+    if hooks.get(number, ABSENT) is not before:
         hooks[number].remove()
         restore_entry(hooks, number, before)

@@ -1,7 +1,7 @@
 """Steps: for each op, the change itself, and the backup that is made before it.
 
 Both are functions of ``(state, target, key, value)``: the state, what the effect's source leads to, and its
-key and value, which are ``UNSET`` if it has none. ``changes.restore`` restores what a backup holds.
+key and value, which are ``ABSENT`` if it has none. ``changes.restore`` restores what a backup holds.
 
 Full backward hooks of modules are put on aliases, which a graph has in place of PyTorch's own function.
 """
@@ -15,7 +15,7 @@ from torch.utils.hooks import BackwardHook
 from archive.effects import places
 from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
-from archive.effects.placeholders import PLAIN_METHODS, UNSET, Plain
+from archive.effects.placeholders import ABSENT, PLAIN_METHODS, Plain
 from archive.effects.replay import changes, hooks
 from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
@@ -160,7 +160,7 @@ STEPS = {
         changes.calling(Op.INSERT),
     ),
     Op.POP: OpStep(
-        lambda _, target, key, __: changes.backup_removal(target, -1 if key is UNSET else key),
+        lambda _, target, key, __: changes.backup_removal(target, -1 if key is ABSENT else key),
         changes.calling(Op.POP),
     ),
     Op.APPEND_LEFT: OpStep(_backup_all, changes.calling(Op.APPEND_LEFT)),
@@ -175,7 +175,7 @@ STEPS = {
     ),
     Op.CLEAR: OpStep(_backup_all, changes.calling(Op.CLEAR)),
     Op.SET_GLOBAL: OpStep(
-        lambda _, target, key, __: (changes.restore_entry, target, key, target.get(key, UNSET)),
+        lambda _, target, key, __: (changes.restore_entry, target, key, target.get(key, ABSENT)),
         lambda _, target, key, value: target.__setitem__(key, value),
     ),
     Op.SET_CELL: OpStep(

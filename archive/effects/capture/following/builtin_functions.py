@@ -21,7 +21,6 @@ from archive.effects.capture.graph.variables import (
     class_behind,
     inner_of,
     is_container_proxy,
-    static,
 )
 from archive.effects.capture.proxies.containers import iterated
 from archive.effects.capture.proxies.list_functions import extreme, total_of
@@ -34,6 +33,7 @@ from archive.effects.capture.proxies.tracked_set import (
     is_unordered,
 )
 from archive.effects.capture.proxies.type_proxies import SuperView, TypeOf
+from archive.effects.places import static
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:

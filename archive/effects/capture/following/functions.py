@@ -28,7 +28,6 @@ from archive.effects.capture.graph.sites import (
     stores_of,
 )
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     VariableKind,
 )
 from archive.effects.capture.proxies.containers import ContainerType
@@ -38,6 +37,7 @@ from archive.effects.capture.proxies.tracked_set import (
 )
 from archive.effects.capture.proxies.type_proxies import MathModule, NumberType, ObjectType
 from archive.effects.code import codes_in
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import CONTAINERS
 from archive.formats.effects.model import ClosureCell, GlobalName
 

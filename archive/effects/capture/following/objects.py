@@ -23,13 +23,11 @@ import torch
 from archive.effects.capture.following.autograd import apply_function
 from archive.effects.capture.graph.sites import asks_super_alone, importable, is_model_module
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     SLOTS,
     VariableKind,
     class_behind,
     is_container_proxy,
-    static,
 )
 from archive.effects.capture.proxies.containers import unbound
 from archive.effects.capture.proxies.hooks import call_module
@@ -41,7 +39,8 @@ from archive.effects.capture.proxies.proxies import (
     has_plain_new,
     proxy_class,
 )
-from archive.effects.places import CONTAINERS, REGISTERED, base_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, REGISTERED, base_of, static
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, TypeVarTuple
 import torch
 
 from archive.debuginfo.sites import SELF, CallStep, Site, Span
-from archive.effects.capture.graph.variables import ABSENT
 from archive.effects.code import codes_in
 from archive.effects.errors import CaptureError
+from archive.effects.placeholders import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

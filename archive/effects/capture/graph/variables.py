@@ -155,14 +155,7 @@ class Deleted(Enum):
     DELETED = "deleted"
 
 
-class Absent(Enum):
-    """The absence of a value, where None is a value."""
-
-    ABSENT = "absent"
-
-
 DELETED: Final = Deleted.DELETED
-ABSENT: Final = Absent.ABSENT
 
 
 WITH_CONTENTS = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
@@ -205,11 +198,6 @@ class Recipe:
 
 SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)
 """Types of methods and attributes of classes that are not written in Python."""
-
-
-def static(order: tuple[type, ...], name: str) -> Any:
-    """The first attribute with a name among some classes, unbound; ``ABSENT`` if none has it."""
-    return next((cls.__dict__[name] for cls in order if name in cls.__dict__), ABSENT)
 
 
 class ObjectProxy:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.graph.sites import is_loading
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     SLOTS,
     ContainerProxy,
     VariableKind,
@@ -26,7 +25,6 @@ from archive.effects.capture.graph.variables import (
     inner_of,
     is_container_proxy,
     set_inner,
-    static,
 )
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
@@ -34,7 +32,8 @@ from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import UNORDERED, TrackedSet, is_unordered
 from archive.effects.looking import type_name
 from archive.effects.nested import with_items
-from archive.effects.places import CONTAINERS, base_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, base_of, static
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from archive.effects.capture.graph.variables import ABSENT
 from archive.effects.capture.proxies.open_part import (
     UNKNOWN_LENGTH,
     OpenPart,
@@ -20,6 +19,7 @@ from archive.effects.capture.proxies.open_part import (
     is_plain_part,
     pieces_of,
 )
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import Attribute, Look, Op
 
 if TYPE_CHECKING:

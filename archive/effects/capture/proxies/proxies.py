@@ -16,13 +16,11 @@ import torch
 
 from archive.effects.capture.graph.sites import is_model_module
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     ContainerProxy,
     ObjectProxy,
     class_behind,
     inner_of,
-    static,
 )
 from archive.effects.capture.proxies.hooks import (
     call_module,
@@ -30,7 +28,8 @@ from archive.effects.capture.proxies.hooks import (
     register_forward_hook,
     register_forward_pre_hook,
 )
-from archive.effects.places import CONTAINERS, REGISTERED, base_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, REGISTERED, base_of, static
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:

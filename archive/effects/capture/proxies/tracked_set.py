@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.variables import ABSENT, is_literal
+from archive.effects.capture.graph.variables import (
+    is_literal,
+)
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:

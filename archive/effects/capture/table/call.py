@@ -25,9 +25,13 @@ from archive.effects.capture.graph.sites import (
     model_frames,
 )
 from archive.effects.capture.graph.texts import TextMarks
-from archive.effects.capture.graph.variables import ABSENT, DELETED, VariableKind
+from archive.effects.capture.graph.variables import (
+    DELETED,
+    VariableKind,
+)
 from archive.effects.capture.table.side_effects import SideEffects
 from archive.effects.errors import CaptureError
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import Attribute, Item, Length, Local, Look, Op
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     CHANGED_BY_NAMES,
     DELETED,
     WITH_CONTENTS,
@@ -24,6 +23,7 @@ from archive.effects.capture.graph.variables import (
     inner_of,
     is_container_proxy,
 )
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import CHANGING
 from archive.formats.effects.model import Op
 

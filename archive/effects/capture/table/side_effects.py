@@ -18,7 +18,6 @@ from archive.effects.capture.graph.scalars import ShapeProxy
 from archive.effects.capture.graph.sites import error_at, importable
 from archive.effects.capture.graph.texts import MarkedText
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     HELD_BY_NAME,
     LITERALS,
@@ -36,6 +35,7 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.table.pending import PendingEffects, Reach
 from archive.effects.errors import ValueRefusedError
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import CONTAINERS
 from archive.formats.effects.containers import CLASS_NAMES
 from archive.formats.effects.model import (

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 from archive.effects.capture.graph.sites import contents_of
-from archive.effects.capture.graph.variables import ABSENT, DELETED
+from archive.effects.capture.graph.variables import (
+    DELETED,
+)
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import REGISTERED, base_of, items_of
 
 
