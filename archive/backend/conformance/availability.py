@@ -36,12 +36,10 @@ def availability(subject: Subject) -> Said:
     if not isinstance(said, bool):
         yield Differs("is_available to give a bool", repr(said))
     if bool(said) != subject.available:
-        told = (
-            "the backend to be available here"
-            if subject.available
-            else "the backend not to be available here"
+        expected = f"the backend {'' if subject.available else 'not '}to be available here"
+        yield Differs(
+            f"{expected}, as the test says by available={subject.available}", f"is_available {said}"
         )
-        yield Differs(f"{told}, as the test says by available={subject.available}", f"is_available {said}")
     with _unavailable(subject.backend) as name:
         yield from _refused(subject, name, "a runtime that is not available")
     if said is True:

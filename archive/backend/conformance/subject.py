@@ -52,7 +52,10 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Subject:
-    """A backend, and a model to try rules with. Lowering and saving are done once, when first needed."""
+    """A backend, and a model to try rules with, as ``checking.examine`` gets them.
+
+    Lowering and saving are done once, when first needed.
+    """
 
     backend: Backend
     model: torch.nn.Module | torch.export.ExportedProgram

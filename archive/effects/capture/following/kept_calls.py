@@ -25,7 +25,7 @@ from archive.effects.capture.following.outside import OF_THE_PROCESS, OUTSIDE
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import position_of
 from archive.effects.capture.graph.variables import HELD_BY_NAME, LITERALS
-from archive.effects.capture.proxies.containers import plain
+from archive.effects.capture.proxies.containers import without_proxies
 from archive.effects.looking import PLAIN_TENSORS
 from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
 from archive.formats.effects.model import Constant, Op
@@ -175,7 +175,7 @@ class KeptCalls:
                     "a tensor with a gradient, or a parameter, that is printed: print it detached"
                 )
             return value.clone()
-        value = plain(value)
+        value = without_proxies(value)
         if type(value) in (tuple, list):
             return type(value)(self.shown(item, caller) for item in value)
         if type(value) in (ShapeProxy, torch.Size):

@@ -33,7 +33,7 @@ from archive.effects.capture.graph.operations import (
     running_statistics,
 )
 from archive.effects.capture.graph.scalars import concrete
-from archive.effects.capture.proxies.containers import in_graph, plain
+from archive.effects.capture.proxies.containers import in_graph, without_proxies
 from archive.effects.capture.proxies.list_functions import detached_list
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.errors import ITEM_CHANGED
@@ -249,7 +249,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             kwargs = {key: argument for key, argument in kwargs.items() if key != "generator"}
         elif isinstance(kwargs.get("generator"), torch.Generator):
             self._call.refuse("a generator of random numbers of the model's own")
-        given = in_graph if name in TAKING_LISTS else plain
+        given = in_graph if name in TAKING_LISTS else without_proxies
         named = {key: given(argument) for key, argument in kwargs.items()}
         return self._casting(name, func, tuple(map(given, args)), named)
 

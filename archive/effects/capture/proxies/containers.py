@@ -44,22 +44,22 @@ if TYPE_CHECKING:
 # --- containers
 
 
-def plain(value: Any) -> Any:
+def without_proxies(value: Any) -> Any:
     """A value with plain lists and dicts in place of their proxies, at any depth."""
     if is_container_proxy(value):
-        return plain(inner_of(value))
+        return without_proxies(inner_of(value))
     if isinstance(value, OpenList | OpenPart):
-        return [plain(item) for item in value]
+        return [without_proxies(item) for item in value]
     if isinstance(value, TrackedDict):
-        return {key: plain(item) for key, item in value.items()}
-    return with_items(value, plain)
+        return {key: without_proxies(item) for key, item in value.items()}
+    return with_items(value, without_proxies)
 
 
 def in_graph(value: Any) -> Any:
-    """An argument as :func:`plain` makes it, but a list of unknown length becomes one of the graph."""
+    """An argument as :func:`without_proxies` makes it, but a list of unknown length becomes one of the graph."""
     items = inner_of(value) if is_container_proxy(value) and isinstance(value, list) else value
     items = items.as_part() if isinstance(items, OpenList) else items
-    return items.in_graph() if isinstance(items, OpenPart) else plain(value)
+    return items.in_graph() if isinstance(items, OpenPart) else without_proxies(value)
 
 
 def contents(proxy: Any) -> Any:
@@ -369,7 +369,7 @@ class Containers:
             return deque(inner, inner.bound() if type(inner) is OpenDeque else inner.maxlen)
         if cls is defaultdict:
             return defaultdict(self._call.objects.load(proxy, "default_factory"), inner.items())
-        return OrderedDict(inner.items()) if issubclass(cls, OrderedDict) else plain(inner)
+        return OrderedDict(inner.items()) if issubclass(cls, OrderedDict) else without_proxies(inner)
 
     def _check_merge(self, proxy: Any, name: str) -> None:
         """Refuse ``{**proxy}`` of a class with its own ``__getitem__``, which Python does not call there.
