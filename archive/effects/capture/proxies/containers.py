@@ -56,7 +56,7 @@ def without_proxies(value: Any) -> Any:
 
 
 def in_graph(value: Any) -> Any:
-    """An argument as :func:`without_proxies` makes it, but a list of unknown length becomes one of the graph."""
+    """An argument without proxies; a list of unknown length becomes one of the graph."""
     items = inner_of(value) if is_container_proxy(value) and isinstance(value, list) else value
     items = items.as_part() if isinstance(items, OpenList) else items
     return items.in_graph() if isinstance(items, OpenPart) else without_proxies(value)
