@@ -36,10 +36,8 @@ def availability(subject: Subject) -> Said:
     if not isinstance(said, bool):
         yield Differs("is_available to give a bool", repr(said))
     if bool(said) != subject.available:
-        expected = f"the backend {'' if subject.available else 'not '}to be available here"
-        yield Differs(
-            f"{expected}, as the test says by available={subject.available}", f"is_available {said}"
-        )
+        expected = f"the backend {'' if subject.available else 'not '}to be available here, as the test says"
+        yield Differs(f"{expected} by available={subject.available}", f"is_available {said}")
     with _unavailable(subject.backend) as name:
         yield from _refused(subject, name, "a runtime that is not available")
     if said is True:
