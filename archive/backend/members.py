@@ -17,7 +17,7 @@ import torch
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.placeholders import ABSENT, FIXED, Plain, Sealed, seal
-from archive.effects.places import item_or_unset, own
+from archive.effects.places import item_or_absent, own
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import (
     At,
@@ -339,7 +339,7 @@ class Members:
         for step in reversed(chain):
             try:
                 value = (
-                    own(value, step.name) if isinstance(step, Attribute) else item_or_unset(value, step.key)
+                    own(value, step.name) if isinstance(step, Attribute) else item_or_absent(value, step.key)
                 )
             except StateError:
                 return ABSENT

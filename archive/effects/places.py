@@ -318,7 +318,7 @@ def base(holder: object) -> Any:
     raise StateError(f"expected a container, found a {type(holder).__name__}")
 
 
-def item_or_unset(holder: Any, key: Any) -> Any:
+def item_or_absent(holder: Any, key: Any) -> Any:
     """The item of a container; ABSENT if there is none."""
     try:
         return item(holder, key)

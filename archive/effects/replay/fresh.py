@@ -11,7 +11,7 @@ import torch
 
 from archive.effects.errors import StateError
 from archive.effects.placeholders import ABSENT, Plain
-from archive.effects.places import check_settable, item_or_unset, own, set_own
+from archive.effects.places import check_settable, item_or_absent, own, set_own
 from archive.effects.replay.changes import set_item
 from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
 from archive.formats.effects.containers import CLASS_NAMES, PAIRED, contents, parameter
@@ -120,7 +120,7 @@ class FreshState:
                 if value is ABSENT:
                     check_settable(holder, source.name)
             elif isinstance(source, Item):
-                value = item_or_unset(self._at(source.base), real_literal(source.key))
+                value = item_or_absent(self._at(source.base), real_literal(source.key))
             if value is ABSENT:
                 value = Plain()
         self._making.discard(number)
@@ -204,7 +204,7 @@ class FreshState:
                 holder = self._holder(base)
                 if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
                     holder.append(value)
-                elif item_or_unset(holder, key) is not value:
+                elif item_or_absent(holder, key) is not value:
                     set_item(holder, key, value)
             case GlobalName(module, name):
                 self.globals.setdefault(module, {})[name] = value
