@@ -38,9 +38,9 @@ from archive.backend.registry import (
     unregister_backend,
 )
 from archive.backend.stock.running import profile_archive
+from archive.base.errors import LoweringError
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
-from archive.effects.errors import LoweringError
 from archive.effects.replay.errors import GuardError
 
 __all__ = [

@@ -21,13 +21,13 @@ from archive.backend.lower import codegen
 from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
 from archive.backend.lower.wrappers import LOWERED_TYPE, lowered_parts
-from archive.backend.pytorch import RAISED, message_of, tensors_in
+from archive.backend.pytorch import RAISED, message_of
 from archive.backend.registry import find_backend
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LoweringError
 from archive.debuginfo.profiles.places import place_of
 from archive.debuginfo.profiles.profile import Profile
 from archive.debuginfo.profiles.timeline import Recording
-from archive.effects.errors import LoweringError
+from archive.effects.nested import tensors_in
 from archive.io.mapped import Mapped
 from archive.reader.opening import open as open_archive
 
@@ -173,11 +173,7 @@ class Delegate:
         return tuple(results) if is_tuple else results[0]
 
     def _check(self, method: str, arguments: Mapping[str, object]) -> None:
-        """Check the arguments of a method that has a check.
-
-        Raises:
-            BackendError: they are not like those that the program was exported with.
-        """
+        """Check the arguments of a method that has a check."""
         check = codegen.CHECK_PREFIX + method
         if self._module._has_method(check):
             try:
@@ -265,11 +261,7 @@ class Delegate:
 
 
 def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
-    """A lowered module in a module, with its path, which is not needed if there is only one.
-
-    Raises:
-        LoweringError: there is no lowered module of this path, or there are several and no path is given.
-    """
+    """A lowered module in a module, with its path, which is not needed if there is only one."""
     parts = lowered_parts(module._c)
     if part is None and len(parts) == 1:
         (part,) = parts

@@ -30,14 +30,14 @@ from archive.backend.lower.wrappers import (
     EFFECTS_TENSORS,
 )
 from archive.backend.members import Members, ModuleMember
-from archive.base.errors import ArchiveError, shown
-from archive.effects.errors import LoweringError, StateError
+from archive.base.errors import ArchiveError, LoweringError, shown
+from archive.effects.errors import StateError
 from archive.effects.placeholders import LEFT_OUT
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
-from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -52,8 +52,6 @@ class MethodEntry(NamedTuple):
     """One entry of the method.
 
     Attributes:
-        run: runs its graph.
-        effects: its guards and effects, compiled.
         guards_results: whether some guards look at what the graph gives.
     """
 
@@ -318,11 +316,7 @@ class Effectful:
         return self
 
     def _of_module(self, method: str) -> Members:
-        """The members, for a method of ``torch.nn.Module``.
-
-        Raises:
-            StateError: it cannot be done here.
-        """
+        """The members, for a method of ``torch.nn.Module``."""
         if self._members is None:
             raise StateError(f"{method}: the state is the caller's own; ask its module")
         self._members.refuse_own(method)
@@ -338,11 +332,7 @@ class Effectful:
         return bound.arguments
 
     def _run(self, entry: MethodEntry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """Run an entry, and make its changes.
-
-        Raises:
-            GuardError: the entry is not for this call.
-        """
+        """Run an entry, and make its changes."""
         given = entry.effects.inputs(self.state, arguments)
         if not entry.guards_results:
             return entry.effects.replay(self.state, entry.run(*given), arguments)
@@ -414,7 +404,6 @@ def _signature(names: str, given: Mapping[Local, Value]) -> inspect.Signature:
     """The signature of the captured method.
 
     Args:
-        names: the parameters, as :class:`~archive.backend.lower.effects.WithEffects` has them.
         given: the defaults that the table of effects holds.
     """
     defaults = {argument.name: value for argument, value in given.items()}

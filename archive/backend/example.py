@@ -75,10 +75,6 @@ class Example(NamedTuple):
     """The classifier with its features lowered, and tensors to call it with.
 
     Attributes:
-        host: the classifier, scripted.
-        image: an image that it takes.
-        features: the features of the image in eager mode.
-        scores: the scores of the image in eager mode.
         bad: an image for which a residual block fails.
     """
 
@@ -96,11 +92,7 @@ class Example(NamedTuple):
 
 
 def lowered_example(backend: str) -> Example:
-    """The classifier with its features lowered to a backend; its weights are drawn with a fixed seed.
-
-    Raises:
-        LoweringError: there is no such backend, or it does not support an operation.
-    """
+    """The classifier with its features lowered to a backend; its weights are drawn with a fixed seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         classifier = Classifier().eval().requires_grad_(False)

@@ -13,9 +13,8 @@ from archive.backend.errors import BackendError
 from archive.backend.lower.loading import check_loading
 from archive.backend.lower.reloading import reloaded
 from archive.backend.lower.saving import write_lowered
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LoweringError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.effects.errors import LoweringError
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import LOADED_KINDS

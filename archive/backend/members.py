@@ -16,11 +16,10 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.placeholders import FIXED, UNSET, Plain, Sealed, seal
-from archive.effects.places import item_or_unset, own
+from archive.effects.placeholders import ABSENT, FIXED, Plain, Sealed, seal
+from archive.effects.places import item_or_absent, own
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     Constant,
@@ -33,6 +32,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import guarded, parts_of, places, source_of
 from archive.formats.effects.source_text import guard_text, source_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ MODULE, SAME, MODE, PARAMETER, BUFFER, TRANSIENT, OTHER = (
     *("module", "same", "mode", "parameter", "buffer", "transient", "other"),
 )
 """Kinds of members; a mode is ``training``, and a transient buffer is not persistent."""
-IN_STATE, NOTHING, ODD = -1, -2, -3
+IN_STATE, NO_TENSOR, ODD = -1, -2, -3
 """Numbers in place of a tensor's."""
 READ = "read"
 DONE_BY = {
@@ -61,7 +61,7 @@ DONE_BY = {
 
 A class may have any of them of its own.
 """
-HARMLESS = ("torch.nn.modules.batchnorm", "torch.nn.modules.rnn")
+MODULES_OF_PYTORCH = ("torch.nn.modules.batchnorm", "torch.nn.modules.rnn")
 """Python modules of PyTorch whose own methods do no more for what this release saves."""
 HOOKS = {
     "state_dict": ("_state_dict_hooks", "_state_dict_pre_hooks"),
@@ -94,13 +94,7 @@ class ModuleMember(NamedTuple):
 def members_of(
     module: torch.nn.Module, state: Collection[Source], graphs: torch.nn.Module
 ) -> tuple[list[ModuleMember], list[torch.Tensor]]:
-    """The members of a module, and their tensors.
-
-    Args:
-        module: an eager module.
-        state: the places in its state; the state has their tensors.
-        graphs: the captured graphs, with the tensors that they read.
-    """
+    """The members of a module, and their tensors."""
     in_graphs = {
         tensor.data_ptr()
         for tensor in (*graphs.parameters(), *graphs.buffers())
@@ -112,7 +106,7 @@ def members_of(
 
     def add(path: str, kind: str, tensor: torch.Tensor | None, source: Source) -> None:
         if tensor is None or tensor.layout != torch.strided:
-            rows.append(ModuleMember(path, kind, "", NOTHING if tensor is None else ODD))
+            rows.append(ModuleMember(path, kind, "", NO_TENSOR if tensor is None else ODD))
             return
         if id(tensor) not in numbers:
             is_state = source in state
@@ -176,7 +170,7 @@ def _is_own(kind: type, name: str) -> bool:
         if base is torch.nn.Module:
             return False
         if name in vars(base):
-            return base.__module__ not in HARMLESS
+            return base.__module__ not in MODULES_OF_PYTORCH
     return inspect.getattr_static(kind, name, None) is not None
 
 
@@ -195,10 +189,7 @@ class Members:
         root: the module's object in the state; it gets the members that the graph holds, and is sealed: what
             no call would notice cannot be set in it, nor in the objects in it.
         rows: the members; none where the archive has none.
-        tensors: by the numbers of rows.
         own: finds the graph's own tensor for one with the same memory; None if it has none.
-        table: the effects, with the state.
-        file: names the archive in errors.
     """
 
     def __init__(
@@ -271,7 +262,7 @@ class Members:
             names[name] = tensors[row.number]
         elif row.number == IN_STATE:
             names[name] = self._value(source_of(row.detail))
-        elif row.number == NOTHING:
+        elif row.number == NO_TENSOR:
             names[name] = None
         if not is_there:
             self._fixed.setdefault(id(holder), set()).add(name)
@@ -337,33 +328,29 @@ class Members:
                 raise StateError(f"{source_text(source)}{FIXED}")
 
     def _value(self, source: Source) -> Any:  # noqa: ANN401
-        """What is at a place under ``self``; UNSET without one."""
+        """What is at a place under ``self``; ABSENT without one."""
         chain: list[Any] = []
         while isinstance(source, Attribute | Item):
             chain.append(source)
             source = source.base
         if source != Local("self"):
-            return UNSET
+            return ABSENT
         value: Any = self._root
         for step in reversed(chain):
             try:
                 value = (
-                    own(value, step.name) if isinstance(step, Attribute) else item_or_unset(value, step.key)
+                    own(value, step.name) if isinstance(step, Attribute) else item_or_absent(value, step.key)
                 )
             except StateError:
-                return UNSET
-            if value is UNSET:
-                return UNSET
+                return ABSENT
+            if value is ABSENT:
+                return ABSENT
         return value
 
     # --- as torch.nn.Module ------------------------------------------------------------------------------
 
     def refuse_own(self, method: str) -> None:
-        """Refuse a method that one of the model's classes has of its own.
-
-        Raises:
-            StateError: one does; or the archive has no members.
-        """
+        """Refuse a method that one of the model's classes has of its own."""
         if not self._rows:
             raise StateError(f"{method}: the archive does not list the members of its module; lower it again")
         for row in self._rows:
@@ -372,19 +359,15 @@ class Members:
                 raise StateError(f"{method}: the class of {place} does it in its own way")
 
     def train(self, mode: bool) -> None:  # noqa: FBT001
-        """Set the mode of all modules.
-
-        Raises:
-            StateError: no captured call is for this mode; all are as before.
-        """
+        """Set the mode of all modules."""
         self.refuse_own("train")
-        before = {path: holder.__dict__.get(TRAINING, UNSET) for path, holder in self._objects.items()}
+        before = {path: holder.__dict__.get(TRAINING, ABSENT) for path, holder in self._objects.items()}
         for holder in self._objects.values():
             holder.__dict__[TRAINING] = mode
         broken = [self._broken(method) for method in self._table.methods]
         if None not in broken:
             for path, was in before.items():
-                if was is UNSET:
+                if was is ABSENT:
                     del self._objects[path].__dict__[TRAINING]
                 else:
                     self._objects[path].__dict__[TRAINING] = was
@@ -401,17 +384,13 @@ class Members:
             match guard.look, guard.subject, guard.value:
                 case Look.EQUAL, At(Attribute(base, name)), Constant(wanted) if name == TRAINING:
                     holder = self._value(base)
-                    mode = own(holder, TRAINING) if isinstance(holder, Plain) else UNSET
+                    mode = own(holder, TRAINING) if isinstance(holder, Plain) else ABSENT
                     if mode is not wanted:
                         return guard
         return None
 
     def parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Parameters by their paths, each once, in the order of ``named_parameters``.
-
-        Raises:
-            StateError: a parameter isn't an ordinary tensor.
-        """
+        """Parameters by their paths, each once, in the order of ``named_parameters``."""
         met = set[int]()
         for path, kind, tensor in self._tensors(twice=False):
             if kind == PARAMETER and id(tensor) not in met:
@@ -431,11 +410,7 @@ class Members:
         return ((path, version) for path, _, version in self._modules(twice=True))
 
     def _tensors(self, *, twice: bool) -> Iterator[tuple[str, str, torch.Tensor]]:
-        """Path, kind and tensor of parameters and buffers.
-
-        Raises:
-            StateError: one is not kept as a dense tensor.
-        """
+        """Path, kind and tensor of parameters and buffers."""
         for path, first, _ in self._modules(twice=twice):
             holder = self._objects[first]
             rows = [row for row in self._parts[first] if row.kind in (PARAMETER, BUFFER, TRANSIENT)]
@@ -448,11 +423,7 @@ class Members:
                     yield f"{path}.{name}" if path else name, kinds[name], tensor
 
     def _modules(self, *, twice: bool) -> Iterator[tuple[str, str, int]]:
-        """Modules in the order of ``named_modules``: path, path at which it was met first, version.
-
-        Raises:
-            StateError: modules are in themselves.
-        """
+        """Modules in the order of ``named_modules``: path, path at which it was met first, version."""
         waiting, count = [("", "", self._rows[0].number)], 0
         while waiting:
             path, first, version = waiting.pop()

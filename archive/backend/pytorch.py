@@ -25,13 +25,6 @@ def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> 
     """The archive of a module as PyTorch writes it, in the folder for temporary files.
 
     In memory, it would take twice the model's size.
-
-    Args:
-        module: the module.
-        lite: write it for the lite interpreter.
-
-    Raises:
-        RuntimeError: PyTorch cannot write it.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / NAME
@@ -57,15 +50,3 @@ def message_of(error: Exception) -> str:
     """The message of an error of PyTorch in one line, without the tracebacks of TorchScript around it."""
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     return others[-1] if others and first.startswith(INTERPRETER) else first
-
-
-def tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """All tensors in a value: in lists, tuples, and the values of dicts, at any depth."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,14 +33,11 @@ BUILT_IN = {
 class Link(StrEnum):
     """The way in which a lowered module runs its backend in stock PyTorch, without this library."""
 
-    CLASS = "class"
-    """The runtime is a TorchScript class. TorchScript runs it; the lite interpreter has no classes."""
-
     INLINE = "inline"
-    """The runtime's methods become methods of the lowered module. Both interpreters run them."""
+    """The runtime's methods become methods of the lowered module."""
 
     AHEAD_OF_TIME = "ahead of time"
-    """Each operation becomes a statement with a debug handle of its own. Both interpreters run them."""
+    """Each operation becomes a statement with a debug handle of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Runtime(Protocol):
     """Compiles and executes a state; each lowered module has an instance of its own.
 
     A runtime is a class with a constructor without arguments. Its ``is_available`` is written in
-    TorchScript's language; for the links ``class`` and ``inline``, so is the whole class. (If
+    TorchScript's language; for the link ``inline``, so is the whole class. (If
     ``is_available`` calls a C++ operator, this must be declared to have side effects, as ``CONSERVATIVE``:
     otherwise TorchScript takes its first answer for a constant.)
 

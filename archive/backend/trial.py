@@ -30,14 +30,6 @@ def try_lowered(untried: Untried, lowered: torch.jit.ScriptModule) -> None:
 
     What it computes is the backend's: only the captured graph is compared with the module. A call that a
     guard refuses is the last one, as in the trial of the graph.
-
-    Args:
-        untried: what was captured, and is tried as well.
-        lowered: the module, lowered with effects.
-
-    Raises:
-        CaptureError: what was captured does something else than the module, or what was lowered cannot be
-            saved, loaded or called.
     """
     calls = untried.capture.starts[0].calls
 

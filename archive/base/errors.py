@@ -267,3 +267,7 @@ def shown(value: object, width: int = 60) -> str:
     if isinstance(value, str) and not value.isprintable():
         text = _REPR_OF_BYTE.sub(r"\\x\1", text)
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+class LoweringError(RuntimeError):
+    """A module cannot be lowered. The message is PyTorch's own where PyTorch has one."""

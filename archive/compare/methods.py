@@ -235,14 +235,23 @@ def _effects_changed(level: Level, what: str) -> Change:
 
 def _effects_text(table: EffectTable) -> str:
     """Effects as Python, line by line, without places."""
-    from archive.formats.effects.program_text import graph_text, method_program  # noqa: PLC0415 (few have)
-    from archive.formats.effects.source_text import guard_text, source_text, value_text  # noqa: PLC0415
+    from archive.formats.effects.source_text import (  # noqa: PLC0415 (few have)
+        effect_text,
+        graph_text,
+        guard_text,
+        notes_of,
+        source_text,
+        value_text,
+    )
 
     lines: list[str] = []
     for method in table.methods:
-        lines += [f"# {method.method}: {graph_text(method)}"]
+        lines += [
+            f"# {method.method}: out = {graph_text(method)}",
+            *(f"# {note}" for note in notes_of(method)),
+        ]
         lines += [f"assert {guard_text(guard)}" for guard in method.guards]
         lines += [f"{source_text(name)} = {value_text(value)}  # default" for name, value in method.defaults]
-        lines += [line.text for line in method_program(method).lines]
+        lines += [*map(effect_text, method.effects), f"return {value_text(method.result)}"]
     lines += [f"{source_text(source)} = {value_text(value)}" for source, value in table.state]
     return "\n".join(lines)

@@ -10,8 +10,14 @@ from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.formats.effects import EFFECTS
-from archive.formats.effects.program_text import ProgramLine, graph_text, method_program
-from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
+from archive.formats.effects.source_text import (
+    effect_text,
+    graph_text,
+    guard_text,
+    notes_of,
+    source_text,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +74,7 @@ class MethodInspection:
         graph: inputs and outputs of its graph, as text.
         result: its return value, as Python.
         effects: its changes, in the order in which they are made.
-        program: a Python function that does the same, line by line; effects are named by their places.
+        notes: what the texts of effects don't say: when places are read, and whose variables cells are.
         guards: conditions of a call, which is refused otherwise.
         defaults: arguments that may be left out, and their values then, both as Python.
     """
@@ -78,7 +84,7 @@ class MethodInspection:
     graph: str
     result: str
     effects: Sequence[EffectFacts]
-    program: Sequence[ProgramLine]
+    notes: Sequence[str]
     guards: Sequence[GuardFacts]
     defaults: Sequence[tuple[str, str]]
 
@@ -145,7 +151,7 @@ def _method(
         graph_text(method),
         value_text(method.result),
         effects,
-        method_program(method).lines,
+        notes_of(method),
         guards,
         defaults,
     )

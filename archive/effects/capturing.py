@@ -22,7 +22,7 @@ class UntriedWarning(RuntimeWarning):
     """A capture could not be tried; the message says why."""
 
 
-def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
+def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:
     """Capture what a method of a module computes and changes, as one table, and try it.
 
     The module, its arguments, globals and everything else stay unchanged.
@@ -37,12 +37,12 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         CaptureError: the method cannot be captured, or needs several tables, or the capture behaves
             differently from the module; the error names the model's line.
     """
-    (captured,) = untried(module, method, [example_inputs], 1, lasting=True).tried().captured
+    (captured,) = untried(module, method, [example_inputs], 1, single=True).tried().captured
     return captured
 
 
 def capture_entries(
-    module: Any,  # noqa: ANN401
+    module: Any,
     calls: Sequence[tuple[Any, ...]],
     *,
     method: str = "forward",
@@ -72,27 +72,14 @@ def capture_entries(
 
 @dataclass(frozen=True, slots=True)
 class Untried:
-    """A capture that was not tried yet.
-
-    Attributes:
-        found: the entries.
-        capture: what a trial needs to know.
-        seconds: how long the capture took.
-    """
+    """A capture that was not tried yet."""
 
     found: Found
     capture: Capture
     seconds: float
 
     def tried(self, *, stacklevel: int = 3) -> Found:
-        """Try it.
-
-        Args:
-            stacklevel: whose line a warning names, as for ``warnings.warn``.
-
-        Raises:
-            CaptureError: it behaves differently from the module.
-        """
+        """Try it."""
         try:
             try_out(self.capture, self.seconds)
         except UntriedError as error:
@@ -106,14 +93,9 @@ class Untried:
 
         Args:
             also: the other trial; it returns plain data, as in JSON.
-            stacklevel: whose line a warning names.
 
         Returns:
             What ``also`` returns, and how many of the first calls the module made: none if that is not known.
-
-        Raises:
-            CaptureError: the capture behaves differently from the module.
-            UntriedError: the other trial cannot be made.
         """
         try:
             return try_out(self.capture, self.seconds, also)
@@ -123,24 +105,19 @@ class Untried:
 
 
 def untried(
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     calls: Sequence[tuple[Any, ...]],
     most: int,
     *,
-    lasting: bool = False,
+    single: bool = False,
 ) -> Untried:
-    """Capture a method as ``capture_entries`` does, and leave the trial to the caller.
-
-    Raises:
-        CaptureError: the method cannot be captured.
-        ValueError: there is no call, or no entry is allowed.
-    """
+    """Capture a method as ``capture_entries`` does, and leave the trial to the caller."""
     if not calls or most < 1:
         raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
     before = clock()
     try:
-        found = found_entries(module, method, calls, most, lasting=lasting)
+        found = found_entries(module, method, calls, most, single=single)
     except ModelFailedError as error:
         if not runs(module, method, calls):
             raise

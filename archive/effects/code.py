@@ -50,32 +50,26 @@ def _constant(value: object) -> object:
     return type(value).__name__, value
 
 
-def head_of(qualname: str) -> str:
+def holder_of(qualname: str) -> str:
     """The part of a qualified name that can be looked up: what holds the code; "" for the Python module."""
-    head = qualname.partition(LOCALS)[0]
-    return head.removesuffix(LAMBDA).removesuffix(".")
+    holder = qualname.partition(LOCALS)[0]
+    return holder.removesuffix(LAMBDA).removesuffix(".")
 
 
-def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[str, Any]] | None:  # noqa: ANN401
-    """The code of a function, and its globals; None if no such function exists.
-
-    Args:
-        head: the function, class or Python module that the code is in.
-        qualname: of the function.
-        digest: of its code.
-    """
-    for function in _functions_of(head):
+def found_code(holder: Any, qualname: str, digest: str) -> tuple[CodeType, dict[str, Any]] | None:
+    """The code of a function, and its globals; None if no such function exists."""
+    for function in _functions_of(holder):
         for code in codes_in(function.__code__):
             if code.co_qualname == qualname and digest_of(code) == digest:
                 return code, function.__globals__
     return None
 
 
-def _functions_of(head: Any) -> Iterator[FunctionType]:  # noqa: ANN401
+def _functions_of(holder: Any) -> Iterator[FunctionType]:
     """A function with those that it wraps, or the functions of a class or Python module."""
-    held = [head]
-    if not isinstance(head, FunctionType) and not hasattr(head, "__wrapped__"):
-        held += list(getattr(head, "__dict__", {}).values())
+    held = [holder]
+    if not isinstance(holder, FunctionType) and not hasattr(holder, "__wrapped__"):
+        held += list(getattr(holder, "__dict__", {}).values())
     for member in held:
         inner = unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
         for function in (member, inner):

@@ -1,13 +1,10 @@
-"""Errors of lowering, of capturing, and of a state."""
+"""Errors of capturing, and of a state."""
 
 from __future__ import annotations
 
 import linecache
 
-
-class LoweringError(RuntimeError):
-    """A module cannot be lowered. The message is PyTorch's own where PyTorch has one."""
-
+from archive.base.errors import LoweringError
 
 ITEM_CHANGED = "a tensor in a list, which the graph takes as a whole, is changed in place"
 

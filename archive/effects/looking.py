@@ -12,7 +12,7 @@ import torch
 
 from archive.effects import places
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import is_container
 from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.model import Look
@@ -45,7 +45,7 @@ SETTINGS = dict(zip(SETTING_NAMES, _SETTINGS, strict=True))
 """Settings of PyTorch that a model's results may depend on."""
 
 
-def type_name(value: Any) -> str:  # noqa: ANN401
+def type_name(value: Any) -> str:
     """A value's type: ``tensor``, a builtin's name, or ``module:qualname``; sizes are a tuple."""
     kind = type(value)
     if kind is torch.Size:
@@ -59,39 +59,27 @@ def type_name(value: Any) -> str:  # noqa: ANN401
     )
 
 
-def is_tensor(value: Any) -> bool:  # noqa: ANN401
+def is_tensor(value: Any) -> bool:
     """Whether a value is an ordinary tensor."""
     return type(value) in PLAIN_TENSORS and value.layout is torch.strided
 
 
-def checked_tensor(value: Any) -> Any:  # noqa: ANN401
-    """A value that is a tensor.
-
-    Raises:
-        TypeError: it is something else.
-    """
+def checked_tensor(value: Any) -> Any:
+    """A value that is a tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"expected a tensor, found a {type(value).__name__}")
     return value
 
 
 def checked_int(value: object) -> int:
-    """A value that is an int of Python's own class.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """A value that is an int of Python's own class."""
     if type(value) is not int:
         raise TypeError(f"expected an int, found a {type(value).__name__}")
     return value
 
 
 def check_shown(*values: object) -> None:
-    """Refuse values whose text comes from a class that somebody wrote: such a class may run any code.
-
-    Raises:
-        StateError: a value, or a part of one, is of such a class.
-    """
+    """Refuse values whose text comes from a class that somebody wrote: such a class may run any code."""
     waiting, seen = list(values), set()
     while waiting:
         value = waiting.pop()
@@ -107,12 +95,8 @@ def check_shown(*values: object) -> None:
             raise StateError(f"expected a value whose text is known, found a {kind.__name__}")
 
 
-def plain_text(value: Any) -> str:  # noqa: ANN401
-    """The text of an immutable value.
-
-    Raises:
-        TypeError: the value's class is written in Python, so making its text may run any code.
-    """
+def plain_text(value: Any) -> str:
+    """The text of an immutable value."""
     if isinstance(value, tuple) or is_container(value):
         check_shown(value)
     elif type(value).__flags__ & places.HEAP_TYPE:
@@ -120,7 +104,7 @@ def plain_text(value: Any) -> str:  # noqa: ANN401
     return str(value)
 
 
-def kind_of(tensor: Any) -> str:  # noqa: ANN401
+def kind_of(tensor: Any) -> str:
     """The kind of numbers that a tensor holds: float, complex, bool or int."""
     if tensor.is_floating_point():
         return "float"
@@ -129,7 +113,7 @@ def kind_of(tensor: Any) -> str:  # noqa: ANN401
     return "bool" if tensor.dtype is torch.bool else "int"
 
 
-def same_literal(left: Any, right: Any) -> bool:  # noqa: ANN401
+def same_literal(left: Any, right: Any) -> bool:
     """Whether two constants are the same: 1 is neither 1.0 nor True, 0.0 not -0.0, and nan is nan."""
     if type(left) is not type(right):
         return False
@@ -140,7 +124,7 @@ def same_literal(left: Any, right: Any) -> bool:  # noqa: ANN401
     return bool(left == right)
 
 
-def apart(left: Any, right: Any) -> bool:  # noqa: ANN401
+def apart(left: Any, right: Any) -> bool:
     """Whether two tensors share no memory, or two other objects are not the same one."""
     if left is right:
         return False
@@ -148,7 +132,7 @@ def apart(left: Any, right: Any) -> bool:  # noqa: ANN401
     return address == 0 or address != memory(right)
 
 
-def memory(value: Any) -> int:  # noqa: ANN401
+def memory(value: Any) -> int:
     """The address of a tensor's memory; 0 if it has none, or of other values."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return 0
@@ -156,7 +140,7 @@ def memory(value: Any) -> int:  # noqa: ANN401
     return address
 
 
-def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401
+def hook_names(module: Any, kind: object) -> tuple[str, ...]:
     """The names of a module's hooks of a kind, in their order: what runs when the module is called."""
     hooks = vars(module).get(str(kind))
     names = []
@@ -168,7 +152,7 @@ def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401
     return tuple(names)
 
 
-def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:  # noqa: ANN401
+def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:
     """Whether a live module has these hooks; other objects in its place have none, and need none."""
     return not isinstance(module, torch.nn.Module) or hook_names(module, kind) == names
 
@@ -178,12 +162,8 @@ def setting(name: object) -> object:
     return SETTINGS[str(name)]()
 
 
-def number(value: Any) -> Any:  # noqa: ANN401
-    """A number in a computed expression.
-
-    Raises:
-        TypeError: it isn't a number, or is an int of more than 4096 bits, which would take too long.
-    """
+def number(value: Any) -> Any:
+    """A number in a computed expression."""
     kind = type(value)
     if kind is int:
         if value.bit_length() > MOST_COMPUTED_BITS:
@@ -221,7 +201,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.LENGTH: lambda value, _: places.length(value),
     Look.KEYS: lambda value, _: tuple(places.items(value)),
     Look.HAS: lambda value, key: "it there" if places.has(value, key) else "it missing",
-    Look.ATTRIBUTE: lambda value, key: places.own(value, key) is not UNSET,
+    Look.ATTRIBUTE: lambda value, key: places.own(value, key) is not ABSENT,
     Look.IS_NONE: lambda value, _: value,
     Look.HOOKS: hook_names,
     Look.DIM: lambda value, _: checked_tensor(value).dim(),
@@ -237,14 +217,8 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
 """Functions that look at a subject, given a key; ``SAME`` and ``APART`` compare two subjects instead."""
 
 
-def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401 (one a kind)
-    """Whether a guard holds, as a function of its subject, and of another one if it names one.
-
-    Args:
-        look: of the guard.
-        value: of the guard, if that is a constant.
-        key: of the guard.
-    """
+def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:
+    """Whether a guard holds, as a function of its subject, and of another one if it names one."""
     if look in (Look.SAME, Look.APART):
         return apart if look is Look.APART else operator.is_
     if look is Look.TYPE and value == "tensor":
@@ -261,15 +235,14 @@ def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  
         return lambda subject, _: same_literal(look_at(subject, key), value)
     if look is Look.RANGE:
         return lambda subject, _: type(subject) is int and -value <= subject <= value
-    answer = LOOKS.get(look, FOUND[look])
-    return lambda subject, _: bool(answer(subject, key) == value)
+    if look is Look.HAS:
+        return lambda subject, _: places.has(subject, key) is value
+    if look is Look.IS_NONE:
+        return lambda subject, _: (subject is None) is value
+    found = FOUND[look]
+    return lambda subject, _: bool(found(subject, key) == value)
 
 
-LOOKS: dict[Look, Callable[[Any, Any], Any]] = {
-    Look.HAS: places.has,
-    Look.IS_NONE: lambda value, _: value is None,
-}
-"""Looks whose result isn't what a message shows of the subject."""
 UNCOMPARED = (Look.RANGE, Look.SAME, Look.APART)
 """Looks where two guards may both hold though their values differ."""
 FOLLOWING: dict[tuple[Look, Look], Callable[[Any, Any], object]] = {

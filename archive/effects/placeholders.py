@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -11,17 +12,22 @@ from archive.effects.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
-UNSET = object()
-"""Marks a place that holds nothing; None is a value."""
-WAY_OUT = "; change it in the model, and lower that again"
-FIXED = f": the lowered graph holds it fixed{WAY_OUT}"
+
+class Absent(Enum):
+    """The absence of a value, where None is a value."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+ADVICE = "; change it in the model, and lower that again"
+FIXED = f": the lowered graph holds it fixed{ADVICE}"
 
 
 class Sealed(NamedTuple):
     """What may be set in an object.
 
     Attributes:
-        place: of the object, as text: ``self.encoder``.
         settable: attributes that captured calls read or set.
         fixed: attributes that the lowered graph holds fixed.
         known: all attributes of the object when it was lowered; None if unknown.
@@ -40,7 +46,7 @@ class Sealed(NamedTuple):
             return f"{self.place}.{name}{FIXED}"
         if self.known is None or name in self.known:
             return (
-                f"{self.place}.{name}: no captured call reads it, so that this would change nothing{WAY_OUT}"
+                f"{self.place}.{name}: no captured call reads it, so that this would change nothing{ADVICE}"
             )
         return f"{self.place}.{name}: the model that was lowered has no such attribute"
 
@@ -71,7 +77,7 @@ class Plain:
         )
         if sealed is not None and (isinstance(value, torch.nn.Module) or is_new_parameter):
             kind = "parameter" if is_new_parameter else "module"  # which a module would register as its own
-            raise StateError(f"{sealed.place}.{name}: a {kind} that no captured call has{WAY_OUT}")
+            raise StateError(f"{sealed.place}.{name}: a {kind} that no captured call has{ADVICE}")
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -105,11 +111,11 @@ class LeftOut:
 
 LEFT_OUT = LeftOut()
 
-METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
+PLAIN_METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
 """Names that objects of ``Plain`` have from their class, which no attribute may hide."""
 
 
-def items_of_plain(holder: Any) -> dict[object, object]:  # noqa: ANN401 (a Plain; its class has the names)
+def items_of_plain(holder: Any) -> dict[object, object]:
     """The items of a :class:`Plain`, sealed or not."""
     items: dict[object, object] = holder._Plain__items
     return items
@@ -121,11 +127,7 @@ def seal(holder: Plain, sealed: Sealed) -> None:
 
 
 def _check(holder: Plain, name: str) -> None:
-    """Refuse an attribute that may not be set or deleted.
-
-    Raises:
-        StateError: setting it would not change what calls do.
-    """
+    """Refuse an attribute that may not be set or deleted."""
     sealed: Any = object.__getattribute__(holder, "_Plain__sealed")
     problem = sealed.problem(name) if sealed is not None else ""
     if problem:
@@ -133,11 +135,7 @@ def _check(holder: Plain, name: str) -> None:
 
 
 def _check_item(holder: Plain, key: object) -> None:
-    """Refuse a new item.
-
-    Raises:
-        StateError: no call would look at it.
-    """
+    """Refuse a new item."""
     sealed: Any = object.__getattribute__(holder, "_Plain__sealed")
     if sealed is not None and key not in items_of_plain(holder):
         raise StateError(f"{sealed.place}[{key!r}]{FIXED}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from argparse import Namespace
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -32,34 +32,29 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.effects.placeholders import ABSENT, PLAIN_METHODS, Plain
+from archive.formats.effects.containers import CONTAINER_CLASSES
 from archive.formats.effects.gate import check_place
 
 # --- python_containers
 
-BASES: dict[Any, str] = {
-    OrderedDict: "OrderedDict",
-    defaultdict: "defaultdict",
-    dict: "dict",
-    list: "list",
-    deque: "deque",
-    set: "set",
-    frozenset: "frozenset",
-}
+CONTAINERS: dict[Any, str] = {cls: kind for kind, cls in CONTAINER_CLASSES.items()} | {frozenset: "frozenset"}
 """Python's containers, and their kinds in a table."""
+CHANGING = tuple(CONTAINER_CLASSES.values())
+"""Those that can change."""
 
 
-def base_of(kind: Any) -> Any:  # noqa: ANN401
+def base_of(kind: Any) -> Any:
     """The container of Python that a class is or derives from; other classes as they are."""
-    return next((cls for cls in kind.__mro__ if cls in BASES), kind)
+    return next((cls for cls in kind.__mro__ if cls in CONTAINERS), kind)
 
 
 def is_container(value: object) -> bool:
     """Whether a value is a container, or an object of a class that derives from one."""
-    return base_of(type(value)) in BASES
+    return base_of(type(value)) in CONTAINERS
 
 
-def items_of(target: Any) -> list[Any]:  # noqa: ANN401
+def items_of(target: Any) -> list[Any]:
     """The items of a container, bypassing its class's own ``__iter__``; pairs for a dict."""
     base = base_of(type(target))
     return list(base.items(target) if isinstance(target, dict) else base.__iter__(target))
@@ -78,7 +73,7 @@ CODE_TYPES = (
 """Types of values that are code, or lead to code."""
 FOREIGN_PACKAGES = frozenset(sys.stdlib_module_names) - {"__main__"}
 """Packages whose objects aren't a model's state: a logger, an open file, a lock."""
-OPEN_CLASSES = (SimpleNamespace, Namespace, *BASES, tuple)
+OPEN_CLASSES = (SimpleNamespace, Namespace, *CONTAINERS, tuple)
 """Classes of these packages whose objects hold what anybody puts there."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 """Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
@@ -96,13 +91,13 @@ MODULE_CONTAINERS = (
 """PyTorch's own modules that hold items."""
 
 
-def static(cls: type, name: str) -> Any:  # noqa: ANN401
-    """What a class, or one that it derives from, has by a name; UNSET if it has nothing."""
-    for base in cls.__mro__:
-        held = base.__dict__
+def static(order: tuple[type, ...], name: str) -> Any:
+    """What the first of some classes that has a name has there, unbound; ``ABSENT`` if none has it."""
+    for cls in order:
+        held = cls.__dict__
         if name in held:
             return held[name]
-    return UNSET
+    return ABSENT
 
 
 def is_code(value: object) -> bool:
@@ -114,16 +109,12 @@ def is_code(value: object) -> bool:
 @functools.lru_cache(1024)
 def _is_called_in_c(kind: type) -> bool:
     """Whether code in C calls objects of a class: cached functions, operators, weak references."""
-    called = static(kind, "__call__")
-    return called is not UNSET and not isinstance(called, FunctionType) and kind is not torch.device
+    called = static(kind.__mro__, "__call__")
+    return called is not ABSENT and not isinstance(called, FunctionType) and kind is not torch.device
 
 
-def checked_data(value: Any) -> Any:  # noqa: ANN401
-    """A value that isn't code.
-
-    Raises:
-        StateError: it is code, which needs a name of its own and permission for that.
-    """
+def checked_data(value: Any) -> Any:
+    """A value that isn't code."""
     if is_code(value):
         raise StateError(f"expected data, found code: a {type(value).__name__}")
     return value
@@ -132,28 +123,24 @@ def checked_data(value: Any) -> Any:  # noqa: ANN401
 # --- attributes ----------------------------------------------------------------------------------------
 
 
-def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
-    """The value of an attribute.
-
-    Raises:
-        StateError: the object has no such attribute that is data.
-    """
-    value = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
-    if value is UNSET:
+def attribute(holder: Any, name: str) -> Any:
+    """The value of an attribute."""
+    value = holder.__dict__.get(name, ABSENT) if type(holder) is Plain else own(holder, name)
+    if value is ABSENT:
         raise StateError(f"a {type(holder).__name__} has no attribute {name!r} that is data of its own")
     return value
 
 
-def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
-    """The value of an attribute; UNSET if it is missing, or is code of a class."""
+def own(holder: Any, name: str) -> Any:
+    """The value of an attribute; ABSENT if it is missing, or is code of a class."""
     if type(holder) is Plain:
-        return holder.__dict__.get(name, UNSET)
+        return holder.__dict__.get(name, ABSENT)
     kind: Any = type(holder)
     if is_foreign(kind):
-        return UNSET
+        return ABSENT
     if isinstance(holder, type | ModuleType):
-        value = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
-        return UNSET if _is_of_class(value) else value
+        value = static(holder.__mro__, name) if isinstance(holder, type) else vars(holder).get(name, ABSENT)
+        return ABSENT if _is_of_class(value) else value
     held = names(holder) or {}
     if name in held:
         return held[name]
@@ -161,20 +148,20 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
         for registered in (held.get(kind) for kind in REGISTERED):
             if isinstance(registered, dict) and name in registered:
                 return registered[name]
-    raw = static(type(holder), name)
+    raw = static(type(holder).__mro__, name)
     if _is_slot(raw):
         try:
             return raw.__get__(holder)
         except AttributeError:
-            return UNSET
+            return ABSENT
     if isinstance(holder, tuple):
-        fields = static(type(holder), "_fields")
+        fields = static(type(holder).__mro__, "_fields")
         is_field = isinstance(fields, tuple) and name in fields
-        return tuple.__getitem__(holder, fields.index(name)) if is_field else UNSET
+        return tuple.__getitem__(holder, fields.index(name)) if is_field else ABSENT
     data = COMPUTED_DATA.get((base_of(type(holder)), name))
     if data is not None:
         return data.__get__(holder)
-    return UNSET if _is_of_class(raw) else raw
+    return ABSENT if _is_of_class(raw) else raw
 
 
 @functools.lru_cache(1024)
@@ -184,11 +171,11 @@ def is_foreign(kind: type) -> bool:
     return package in FOREIGN_PACKAGES and not issubclass(kind, (*OPEN_CLASSES, type, ModuleType))
 
 
-def has_names(kind: Any) -> bool:  # noqa: ANN401
+def has_names(kind: Any) -> bool:
     """Whether objects of a class have a ``__dict__`` as Python makes it, for attributes of their own."""
     if issubclass(kind, type | ModuleType) or is_foreign(kind):
         return False
-    return isinstance(static(kind, "__dict__"), GetSetDescriptorType)
+    return isinstance(static(kind.__mro__, "__dict__"), GetSetDescriptorType)
 
 
 def names(holder: object) -> dict[str, Any] | None:
@@ -210,15 +197,11 @@ def _is_slot(raw: object) -> bool:
 
 def _is_of_class(raw: object) -> bool:
     """Whether what a class has isn't data: code, or something computed for each object."""
-    return raw is UNSET or is_code(raw) or hasattr(type(raw), "__get__")
+    return raw is ABSENT or is_code(raw) or hasattr(type(raw), "__get__")
 
 
-def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
-    """Set an attribute, bypassing the class's own ``__setattr__``.
-
-    Raises:
-        StateError: the class has a method, a property or the like by that name.
-    """
+def set_own(target: Any, name: str, value: object) -> None:
+    """Set an attribute, bypassing the class's own ``__setattr__``."""
     check_settable(target, name)
     if type(target) is Plain:
         target.__dict__[name] = value
@@ -244,24 +227,16 @@ def is_ordinary(held: dict[str, Any], name: str, value: object) -> bool:
     return True
 
 
-def set_new(target: Any, name: str, value: object) -> None:  # noqa: ANN401
-    """Set an attribute of a new object, which may be of a frozen dataclass or a module without its dicts.
-
-    Raises:
-        StateError: the class has a method, a property or the like by that name.
-    """
+def set_new(target: Any, name: str, value: object) -> None:
+    """Set an attribute of a new object, which may be of a frozen dataclass or a module without its dicts."""
     check_settable(target, name)
     object.__setattr__(target, name, value)
 
 
-def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
-    """Delete an attribute.
-
-    Raises:
-        StateError: the object has none of its own.
-    """
+def delete_own(target: Any, name: str) -> None:
+    """Delete an attribute."""
     if type(target) is Plain:
-        if target.__dict__.pop(name, UNSET) is UNSET:
+        if target.__dict__.pop(name, ABSENT) is ABSENT:
             raise StateError(f"a Plain has no attribute {name!r}")
         return
     check_settable(target, name)
@@ -273,22 +248,18 @@ def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
         object.__delattr__(target, name)
 
 
-def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
+def check_settable(target: Any, name: str) -> None:
     """Refuse an attribute that is not data.
 
     A hook handle is not data: removing the hook calls code stored in the handle.
-
-    Raises:
-        StateError: its class has a method, a property or the like by that name; or it is a Python module,
-            or an object of Python's library.
     """
-    if type(target) is Plain and name not in METHODS:
+    if type(target) is Plain and name not in PLAIN_METHODS:
         return
     kind: Any = type(target)
     if isinstance(target, NO_STATE) or is_foreign(kind):
         raise StateError(f"{_class_name(target)} can't hold {name!r}")
-    raw = static(target if isinstance(target, type) else kind, name)
-    if raw is not UNSET and not _is_slot(raw) and _is_of_class(raw):
+    raw = static((target if isinstance(target, type) else kind).__mro__, name)
+    if raw is not ABSENT and not _is_slot(raw) and _is_of_class(raw):
         raise StateError(f"{name!r} is code of {_class_name(target)}, and no place for a value")
 
 
@@ -296,12 +267,8 @@ def _class_name(target: object) -> str:
     return target.__qualname__ if isinstance(target, type) else f"a {type(target).__name__}"
 
 
-def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = True) -> None:  # noqa: ANN401
-    """Register a buffer of a module; where its class is not here, set the attribute.
-
-    Raises:
-        StateError: its class has a method, a property or the like by that name.
-    """
+def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = True) -> None:
+    """Register a buffer of a module; where its class is not here, set the attribute."""
     if isinstance(target, torch.nn.Module):
         check_settable(target, name)
         torch.nn.Module.register_buffer(target, name, value, persistent=persistent)
@@ -312,18 +279,13 @@ def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = Tr
 # --- items ---------------------------------------------------------------------------------------------
 
 
-def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
-    """The item of a container, by the method of Python's own class. A ``defaultdict`` creates none.
-
-    Raises:
-        LookupError: it has no such item.
-        StateError: the holder isn't a container.
-    """
+def item(holder: Any, key: Any) -> Any:
+    """The item of a container, by the method of Python's own class. A ``defaultdict`` creates none."""
     if type(holder) is Plain:
         return holder[key]
     if isinstance(holder, dict):
-        value = dict.get(holder, key, UNSET)
-        if value is UNSET:
+        value = dict.get(holder, key, ABSENT)
+        if value is ABSENT:
             raise KeyError(key)
         return value
     own_base = base(holder)
@@ -335,11 +297,7 @@ def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
 
 
 def parameter_name(key: object) -> str:
-    """The key of a ``torch.nn.ParameterDict``, which is the name of an attribute.
-
-    Raises:
-        StateError: it isn't a text, or not the name of a place.
-    """
+    """The key of a ``torch.nn.ParameterDict``, which is the name of an attribute."""
     if type(key) is not str:
         raise StateError(f"expected the name of a parameter, found a {type(key).__name__}")
     try:
@@ -349,14 +307,10 @@ def parameter_name(key: object) -> str:
     return key
 
 
-def base(holder: object) -> Any:  # noqa: ANN401
-    """The container of Python or PyTorch that an object is, or that its class derives from.
-
-    Raises:
-        StateError: it isn't a container.
-    """
+def base(holder: object) -> Any:
+    """The container of Python or PyTorch that an object is, or that its class derives from."""
     cls = base_of(type(holder))
-    if cls in BASES:
+    if cls in CONTAINERS:
         return cls
     for cls in (tuple, str, bytes, *MODULE_CONTAINERS):
         if isinstance(holder, cls):
@@ -364,36 +318,24 @@ def base(holder: object) -> Any:  # noqa: ANN401
     raise StateError(f"expected a container, found a {type(holder).__name__}")
 
 
-def item_or_unset(holder: Any, key: Any) -> Any:  # noqa: ANN401
-    """The item of a container; UNSET if there is none."""
+def item_or_absent(holder: Any, key: Any) -> Any:
+    """The item of a container; ABSENT if there is none."""
     try:
         return item(holder, key)
     except (LookupError, TypeError):
-        return UNSET
+        return ABSENT
 
 
-def length(holder: Any) -> int:  # noqa: ANN401
-    """The length of a container or tensor, bypassing its class's own ``__len__``.
-
-    Raises:
-        StateError: it is neither.
-    """
+def length(holder: Any) -> int:
+    """The length of a container or tensor, bypassing its class's own ``__len__``."""
     return len(holder) if isinstance(holder, torch.Tensor) else int(base(holder).__len__(holder))
 
 
-def items(holder: Any) -> list[Any]:  # noqa: ANN401
-    """The items of a container, the keys of a dict, bypassing a class's own ``__iter__``.
-
-    Raises:
-        StateError: it isn't a container.
-    """
+def items(holder: Any) -> list[Any]:
+    """The items of a container, the keys of a dict, bypassing a class's own ``__iter__``."""
     return list(base(holder).__iter__(holder))
 
 
-def has(holder: Any, key: Any) -> bool:  # noqa: ANN401
-    """Whether a container has an item, or a dict a key, bypassing a class's own ``__contains__``.
-
-    Raises:
-        StateError: it isn't a container.
-    """
+def has(holder: Any, key: Any) -> bool:
+    """Whether a container has an item, or a dict a key, bypassing a class's own ``__contains__``."""
     return bool(base(holder).__contains__(holder, key))

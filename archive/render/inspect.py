@@ -294,8 +294,10 @@ def effects_lines(facts: EffectsInspection) -> Iterator[str]:
         if method.guards:
             yield from _noted([(f"assert {guard.text}", _note(guard)) for guard in method.guards])
         yield ""
-        notes = ("" if line.effect is None else _note(method.effects[line.effect]) for line in method.program)
-        yield from _noted(list(zip((line.text for line in method.program), notes, strict=True)))
+        yield f"# {method.method}: out = {method.graph}"
+        yield from (f"# {note}" for note in method.notes)
+        yield from _noted([(effect.text, _note(effect)) for effect in method.effects])
+        yield f"return {method.result}"
     if facts.state:
         yield ""
         yield "# state at first"

@@ -134,7 +134,7 @@ def preprocess_ahead(
     return Ahead(original.graphs, handles, "\n".join(lines), tensors)
 
 
-PREPROCESS = {Link.CLASS: preprocess, Link.INLINE: preprocess, Link.AHEAD_OF_TIME: preprocess_ahead}
+PREPROCESS = {Link.INLINE: preprocess, Link.AHEAD_OF_TIME: preprocess_ahead}
 
 
 class Layer(torch.nn.Module):

@@ -23,8 +23,7 @@ from archive.backend.aten.operators import supported
 from archive.backend.aten.program import MachineInstruction, MachineProgram, program_of
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
-from archive.base.errors import ArchiveError
-from archive.effects.errors import LoweringError
+from archive.base.errors import ArchiveError, LoweringError
 from tests.backend.machines import Containers, Listed, Searching, made, same
 from tests.support.backend_models import Branching
 from tests.support.strategies import patient

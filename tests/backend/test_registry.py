@@ -187,7 +187,7 @@ def test_running_where_it_is_no_longer_available_raises(needy: str) -> None:
 
 
 def test_the_texts_are_those_of_pytorch_s_own_lowering() -> None:
-    register_backend("test_backend_unavailable", preprocess=nothing, runtime=Needy, link="class")
+    register_backend("test_backend_unavailable", preprocess=nothing, runtime=Needy)
     try:
         lowered = lower(Same(), "test_backend_unavailable")
         with torch.no_grad(), pytest.raises(torch.jit.Error) as caught:
@@ -207,20 +207,6 @@ def test_the_texts_are_those_of_pytorch_s_own_lowering() -> None:
 def test_a_runtime_that_is_no_class_is_refused() -> None:
     with pytest.raises(LoweringError, match="expected the runtime of odd to be a class"):
         register_backend("odd", preprocess=nothing, runtime=lambda: Needy())  # type: ignore[arg-type]  # noqa: PLW0108
-
-
-class Dynamic(Needy):
-    def is_available(self) -> bool:
-        return bool(vars(self))
-
-
-def test_a_runtime_beyond_torchscript_is_refused_where_the_link_needs_it() -> None:
-    register_backend("dynamic", preprocess=nothing, runtime=Dynamic, link="class")
-    try:
-        with pytest.raises(LoweringError, match="the runtime of dynamic isn't a TorchScript class"):
-            lower(Same(), "dynamic")
-    finally:
-        unregister_backend("dynamic")
 
 
 class WithoutExecute:
@@ -266,7 +252,7 @@ def of_python(*_: object) -> object:
     ("changed", "said"),
     [
         ({"runtime": WithoutExecute}, r"^the runtime WithoutExecute of mine has no method compile, execute$"),
-        ({"link": "inlin"}, r"^no link 'inlin'; there are: class, inline, ahead of time$"),
+        ({"link": "inlin"}, r"^no link 'inlin'; there are: inline, ahead of time$"),
         ({"runtime": Refusing}, r"^mine does not compile what it was preprocessed to: .*no such chip$"),
         ({"runtime": OfPython}, r"is not TorchScript: the function input is unknown:\n"),
         ({"runtime": OfGlobals}, r"is not TorchScript: python value of type 'int' cannot be used as a value"),

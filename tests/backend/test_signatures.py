@@ -1,4 +1,4 @@
-"""Signatures of all kinds through the links whose backend executes whole methods.
+"""Signatures of all kinds through the link whose backend executes whole methods.
 
 PyTorch's own lowering makes source that cannot be parsed of keyword-only arguments, drops defaults, and
 crashes on a tuple without elements: here each of these works.
@@ -80,11 +80,9 @@ CALLS: list[tuple[type[torch.nn.Module], tuple[object, ...], dict[str, object], 
 ]
 
 
-@pytest.fixture(params=["inline", "class"])
-def echo(request: pytest.FixtureRequest) -> Iterator[str]:
-    backend = register_backend(
-        "echo", preprocess=lambda *_: {"forward": ""}, runtime=Echo, link=request.param
-    )
+@pytest.fixture
+def echo() -> Iterator[str]:
+    backend = register_backend("echo", preprocess=lambda *_: {"forward": ""}, runtime=Echo)
     yield backend.name
     unregister_backend("echo")
 

@@ -15,8 +15,7 @@ import torch
 import archive
 from archive.backend import Delegate, Effectful, load_archive, lower, lowered_archive
 from archive.backend.errors import BackendError
-from archive.base.errors import ArchiveError
-from archive.effects.errors import LoweringError
+from archive.base.errors import ArchiveError, LoweringError
 from tests.attacks.attack import MARKER
 from tests.attacks.payloads import archives
 from tests.support.corpus import FIXTURES

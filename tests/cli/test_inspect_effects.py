@@ -51,21 +51,20 @@ def test_nothing_is_told_where_there_are_none() -> None:
 def test_effects_with_the_models_lines(model: Path) -> None:
     shown = well("inspect", "--effects", model).splitlines()
     assert shown[0] == f"{model}: effects of 1 method, 2 places of state"
-    assert shown[1:8] == [
+    assert shown[1:7] == [
         "",
-        "# graph(x, self.count) -> 3 values",
-        "def forward(self, x, out):",
-        "    tmp0 = object.__new__(package.module.Thing)",
-        "    tmp0.value = out[1]",
-        "    self.count = out[2]          # debug handle 9999",
-        shown[7],
+        "# forward: out = graph(x, self.count) -> 3 values",
+        "tmp0 = object.__new__(package.module.Thing)",
+        "tmp0.value = out[1]",
+        "self.count = out[2]          # debug handle 9999",
+        shown[6],
     ]
-    statement, _, note = shown[7].partition("  # ")
-    assert statement == "    self.history.append(out[0])"
+    statement, _, note = shown[6].partition("  # ")
+    assert statement == "self.history.append(out[0])"
     file, line, _ = note.split(":", 2)
     assert file.endswith(".py")
     assert int(line) > 0
-    assert shown[8:] == ["    return out[0]", "", "# state at first", "self.count = 0", "self.history = []"]
+    assert shown[7:] == ["return out[0]", "", "# state at first", "self.count = 0", "self.history = []"]
 
 
 def test_a_handle_of_0_is_one_and_a_negative_one_is_none(tmp_path: Path) -> None:
@@ -92,7 +91,6 @@ def test_effects_as_json(model: Path) -> None:
     assert (appended["text"], appended["handle"] >= 0) == ("self.history.append(out[0])", True)
     assert appended["where"]
     assert appended["line"]
-    assert method["program"][3] == {"text": "    tmp0.value = out[1]", "effect": 1}
     assert facts["state"] == [["self.count", "0"], ["self.history", "[]"]]
 
 
@@ -118,7 +116,7 @@ def test_foreign_texts_stay_on_their_lines(tmp_path: Path) -> None:
         shown = well("inspect", *options, path)
         assert "\x1b" not in shown
         assert "rm" not in shown.split()
-    assert "    setattr(self, '\\x1b[2J\\ud800\\nrm', out[0])" in well("inspect", "--effects", path)
+    assert "setattr(self, '\\x1b[2J\\ud800\\nrm', out[0])" in well("inspect", "--effects", path)
 
 
 def test_many_methods(tmp_path: Path) -> None:

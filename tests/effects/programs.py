@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from dataclasses import dataclass
-from types import CellType, SimpleNamespace
+from types import CellType
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -184,22 +184,6 @@ def picture(state: State, *others: object) -> object:
 
     whole = [state.roots, state.globals, state.cells, state.hooks]
     return shown([*whole, *others])
-
-
-def namespace(state: State) -> dict[str, Any]:
-    """The globals of a printed program: Python modules, and the dicts that it looks names up in."""
-    spaces: dict[str, Plain] = {}
-    for module, names in state.globals.items():
-        space = Plain()
-        space.__dict__ = names  # type: ignore[assignment]
-        spaces[module] = space
-    package = SimpleNamespace(module=SimpleNamespace(Thing=Thing, hook=hook))
-    return {
-        "m": SimpleNamespace(one=spaces.get("m.one")),
-        "package": package,
-        "hooks": state.hooks,
-        "modules": spaces,
-    }
 
 
 # --- strategies

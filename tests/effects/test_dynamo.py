@@ -22,7 +22,6 @@ from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew
 
 from archive.effects import capture
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     Attribute,
     ClosureCell,
     Constant,
@@ -33,6 +32,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import root_of
+from archive.formats.effects.words import ATTRIBUTE_OPS
 from tests.effects import changing_models
 from tests.effects.changing_models import CASES, Case, Note, X
 from tests.support.live_state import live_state

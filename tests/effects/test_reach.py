@@ -19,8 +19,8 @@ import archive
 from archive.backend import Effectful
 from archive.base.errors import ArchiveError
 from archive.effects import ReplayError, State
+from archive.effects.replay.compiling import WIDE
 from archive.effects.replay.hooks import StateGlobals, allowed_code
-from archive.effects.replay.interpreter import WIDE
 from archive.effects.replay.replay import prepared, replay
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.known_calls import LOG, WARN
@@ -226,4 +226,4 @@ def test_prepared_effects_hold_no_code_that_was_made_of_text() -> None:
         assert opened.effects is not None
         ready = prepared(opened.effects.methods[0])
     for function in (ready.inputs, ready.replay):
-        assert function.__code__.co_filename.endswith("interpreter.py")
+        assert function.__code__.co_filename.endswith("compiling.py")

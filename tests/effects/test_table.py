@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.effects import CaptureError, SideEffects
-from archive.effects.capture.graph.variables import ABSENT, DELETED, VariableKind
+from archive.effects.capture.graph.variables import (
+    DELETED,
+    VariableKind,
+)
 from archive.effects.capture.table.pending import Hook
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import (
     At,
     Attribute,

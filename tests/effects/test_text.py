@@ -1,13 +1,12 @@
-"""Effects as Python: each fact's text, and programs that compile and do the same as replay."""
+"""Effects as Python: the text of each fact."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 
-from archive.effects.replay.replay import replay
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -28,21 +27,12 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import guarded, output_count
-from archive.formats.effects.program_text import method_program
-from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
+from archive.formats.effects.source_text import effect_text, guard_text, notes_of, source_text, value_text
 from tests.effects.programs import (
-    ALLOWED,
     CELL,
     SELF,
-    Tensor,
     X,
     at,
-    interpreted,
-    methods,
-    namespace,
-    outputs,
-    picture,
-    started,
 )
 from tests.support import effect_tables
 from tests.support.effect_tables import COUNTING
@@ -50,7 +40,6 @@ from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
-    from archive.effects.replay.state import State
     from archive.formats.effects.model import EffectTable, Source, Value
 
 
@@ -181,70 +170,18 @@ def test_an_effect_reads_as_a_statement(effect: Effect, text: str) -> None:
     assert effect_text(effect) == text
 
 
-def test_a_method_reads_as_a_function() -> None:
-    assert str(method_program(COUNTING.methods[0])) == (
-        "# graph(x, self.count) -> 3 values\n"
-        "def forward(self, x, out):\n"
-        "    tmp0 = object.__new__(package.module.Thing)\n"
-        "    tmp0.value = out[1]\n"
-        "    self.count = out[2]\n"
-        "    self.history.append(out[0])\n"
-        "    return out[0]\n"
+def test_notes_say_when_places_are_read_and_whose_variables_cells_are() -> None:
+    swap = (
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(at("self.b"))),
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("b"), At(at("self.a"))),
     )
-
-
-def test_a_source_that_an_earlier_change_touches_is_read_first() -> None:
-    swap = MethodEffects(
-        "step",
-        (X,),
-        Made("tuple", (Output(0), At(at("self.a")))),
-        (
-            Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(at("self.b"))),
-            Effect(Op.SET_ATTRIBUTE, SELF, Constant("b"), At(at("self.a"))),
-            Effect(Op.SET_CELL, CELL, None, At(at("m:COUNT"))),
-            Effect(Op.SET_GLOBAL, at("m:COUNT"), None, At(CELL)),
-            Effect(Op.COPY, at("self.mean"), None, At(at("self.var"))),
-            Effect(Op.COPY, at("self.var"), None, At(at("self.mean"))),
-        ),
-    )
-    assert str(method_program(swap)) == (
-        "# graph(x) -> 1 value\n"
-        "def step(self, x, out):\n"
-        "    global kept  # of 'm.one:outer.<locals>.inner'\n"
-        "    old0 = self.a\n"
-        "    old1 = kept\n"
-        "    old2 = self.mean.clone()\n"
-        "    self.a = self.b\n"
-        "    self.b = old0\n"
-        "    kept = m.COUNT\n"
-        "    m.COUNT = old1\n"
-        "    self.mean.copy_(self.var)\n"
-        "    self.var.copy_(old2)\n"
-        "    return (out[0], old0)\n"
-    )
-
-
-def test_no_name_hides_another() -> None:
-    names = ("out", "object", "tmp0", "old1", "hooks", "float", "modules")
-    method = MethodEffects(
-        "forward",
-        tuple(Local(name) for name in names),
-        At(ClosureCell("m:f", "out")),
-        (
-            Effect(Op.SET_GLOBAL, GlobalName("out", "N"), None, At(ClosureCell("m:g", "out"))),
-            Effect(Op.SET_CELL, ClosureCell("m:f", "out"), None, Output(0)),
-        ),
-    )
-    assert str(method_program(method)) == (
-        "# graph(out, object, tmp0, old1, hooks, float, modules) -> 1 value\n"
-        "def forward(self, out, object_2, tmp0, old1, hooks, float_2, modules, out_4):\n"
-        "    global out_2  # of 'm:f'\n"
-        "    global out_3  # of 'm:g'\n"
-        "    old_0 = out_2\n"
-        "    modules_2['out'].N = out_3\n"
-        "    out_2 = out_4[0]\n"
-        "    return old_0\n"
-    )
+    before = "values of places are those before the call"
+    assert notes_of(MethodEffects("step", (X,), Output(0), swap)) == [before]
+    assert notes_of(MethodEffects("step", (X,), At(at("self.a")), ())) == [before]
+    assert notes_of(
+        MethodEffects("step", (X,), Output(0), (Effect(Op.SET_CELL, CELL, None, Output(1)),))
+    ) == ["kept is a variable of 'm.one:outer.<locals>.inner'"]
+    assert notes_of(COUNTING.methods[0]) == []
 
 
 def test_the_graph_has_as_many_outputs_as_its_method_uses() -> None:
@@ -261,39 +198,9 @@ def test_guards_name_the_sources_of_subject_and_value() -> None:
 
 @settings(patient, max_examples=examples(100))
 @given(effect_tables.tables)
-def test_every_program_compiles(table: EffectTable) -> None:
+def test_every_effect_is_a_statement_and_every_result_an_expression(table: EffectTable) -> None:
     for method in table.methods:
-        source = str(method_program(method))
-        compile(source, "<effects>", "exec")
-        assert all(line.startswith(("    ", "def ", "# graph(")) for line in source.splitlines())
-
-
-def ran(method: MethodEffects, state: State, out: list[Any], x: Tensor) -> Any:  # noqa: ANN401
-    """The result of the printed program."""
-    program = method_program(method)
-    space = namespace(state)
-    for name, cell in program.cells.items():
-        space[name] = state.cell(cell.function, cell.name).cell_contents
-    exec(compile(str(program), "<effects>", "exec"), space)  # noqa: S102 (what is tested)
-    result = space[program.name](state.module, x, out)
-    for name, cell in program.cells.items():
-        state.cell(cell.function, cell.name).cell_contents = space[name]
-    return result
-
-
-@settings(patient, max_examples=examples(100))
-@given(methods())
-def test_the_program_does_what_replay_does(method: MethodEffects) -> None:
-    expected, replayed, found = started(method), started(method), started(method)
-    tensors = [Tensor(3, 4) for _ in range(3)]
-    given_out = [outputs() for _ in range(3)]
-    try:
-        result = interpreted(method, expected, given_out[0], {"x": tensors[0]})
-    except Exception:  # noqa: BLE001 (whichever)
-        compile(str(method_program(method)), "<effects>", "exec")
-        return
-    wanted = picture(expected, result, tensors[0], given_out[0])
-    result = replay(method, replayed, given_out[1], arguments={"x": tensors[1]}, allow=ALLOWED)
-    assert picture(replayed, result, tensors[1], given_out[1]) == wanted
-    result = ran(method, found, given_out[2], tensors[2])
-    assert picture(found, result, tensors[2], given_out[2]) == wanted, str(method_program(method))
+        for effect in method.effects:
+            compile(effect_text(effect), "<effects>", "exec")
+        compile(value_text(method.result), "<effects>", "eval")
+        assert all(note.isprintable() for note in notes_of(method))

@@ -64,7 +64,6 @@ class Aten:
 
     Attributes:
         last_handle: always -1, as errors carry the handles of the operations that failed.
-        profiling: whether to record operations.
         operations: the recorded operations: start and end (ns), debug handle, kind.
         memory: the recorded changes of memory; None if they are not recorded.
         of_allocator: always true, as these are all that PyTorch's allocator makes.
@@ -94,11 +93,7 @@ class Aten:
         return {method: Machine(programs[method], tensors, held) for method in method_compile_spec}
 
     def execute(self, handle: Machine, inputs: list[Any]) -> list[Any]:
-        """Run a method.
-
-        Raises:
-            OperationError: an operation failed.
-        """
+        """Run a method."""
         return list(
             handle.run_observed(inputs, self.operations, self.memory)
             if self.profiling

@@ -27,8 +27,7 @@ from archive.backend.aten.constants import (
 from archive.backend.aten.operators import arity, supported
 from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, MachineProgram
 from archive.backend.errors import NO_HANDLE
-from archive.base.errors import ArchiveError, shown
-from archive.effects.errors import LoweringError
+from archive.base.errors import ArchiveError, LoweringError, shown
 from archive.formats.blob_programs import (
     INSTRUCTION,
     LONGEST_PROGRAM,
@@ -51,11 +50,7 @@ MAX_LOOPS = 1024
 
 
 def encoded(programs: Mapping[str, MachineProgram]) -> str:
-    """Programs by method as text.
-
-    Raises:
-        LoweringError: the text would be longer, or have more loops, than reading accepts.
-    """
+    """Programs by method as text."""
     operators: dict[str, int] = {}
     methods = [_method(program, operators) for program in programs.values()]
     constants = [value for program in programs.values() for value in program.constants.values()]
@@ -92,7 +87,6 @@ def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]
     """The programs of a text, by method. Anybody may have written the text: it is checked completely.
 
     Args:
-        text: the text.
         tensors: how many tensors the archive keeps beside it.
         held: how many attributes it keeps beside them.
     """

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.base.errors import shown
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError, shown
+from archive.effects.nested import with_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,11 +35,7 @@ class TensorAt:
 
 
 def packed(value: Any) -> Any:  # noqa: ANN401
-    """A constant as a value that ``json`` writes.
-
-    Raises:
-        LoweringError: the format cannot express it.
-    """
+    """A constant as a value that ``json`` writes."""
     if isinstance(value, list):
         return [packed(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -71,11 +67,7 @@ class JsonObject(dict[str, Any]):
 
 
 def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
-    """The constant that a JSON object is the form of, or the object itself; a hook for ``json.loads``.
-
-    Raises:
-        ValueError: the value does not fit the tag, or a name occurs twice.
-    """
+    """The constant that a JSON object is the form of, or the object itself; a hook for ``json.loads``."""
     if len(pairs) == 1:
         ((name, value),) = pairs
         for tag, _, unpack in TAGGED_FORMS.values():
@@ -90,22 +82,14 @@ def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
 
 
 def integer(digits: str) -> int:
-    """An integer of 64 bits; a hook for ``json.loads``.
-
-    Raises:
-        ValueError: it has more bits.
-    """
+    """An integer of 64 bits; a hook for ``json.loads``."""
     if len(digits) > INT64_DIGITS or int(digits) not in INT64:
         raise ValueError(f"an integer of more than 64 bits: {digits[:INT64_DIGITS]}")
     return int(digits)
 
 
 def finite(text: str) -> float:
-    """A finite float; a hook for ``json.loads``.
-
-    Raises:
-        ValueError: it is infinite, or not a number.
-    """
+    """A finite float; a hook for ``json.loads``."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"a float that is not finite: {text[:INT64_DIGITS]}")
@@ -179,9 +163,6 @@ def is_constant(value: Any, tensors: int, held: int, depth: int = MAX_NESTING) -
     """Whether a value is a constant, and all its tensors and objects exist.
 
     Args:
-        value: what was read.
-        tensors: how many tensors there are.
-        held: how many attributes the lowered module holds.
         depth: how many lists, tuples and dicts may be inside one another.
     """
     if isinstance(value, TensorAt | HeldAt):
@@ -198,18 +179,9 @@ def resolved(value: Any, tensors: Sequence[torch.Tensor], held: list[Any]) -> An
         return tensors[value.index]
     if isinstance(value, HeldAt | HeldList):
         return held if isinstance(value, HeldList) else held[value.index]
-    return _mapped(partial(resolved, tensors=tensors, held=held), value)
+    return with_items(value, partial(resolved, tensors=tensors, held=held))
 
 
 def copied(value: Any) -> Any:  # noqa: ANN401
     """A copy of a constant with new lists and dicts."""
-    return _mapped(copied, value)
-
-
-def _mapped(change: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
-    """A list, tuple or dict of changed items; any other value as it is."""
-    if isinstance(value, dict):
-        return {key: change(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(change, value))
-    return value
+    return with_items(value, copied)

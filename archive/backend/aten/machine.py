@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 # --- memory
 
-MARK, ALLOCATION = "debug-archive: an operation", "[memory]"
+OPERATION_MARK, ALLOCATION = "debug-archive: an operation", "[memory]"
 """The names of marks around operations, and of PyTorch's events of its allocator."""
 begin_mark, end_mark = (
     torch._C._autograd._record_function_with_args_enter,
@@ -73,9 +73,6 @@ class AllocatorEvents:
     """The allocator's events in a ``with`` block, in which each operation runs between two marks.
 
     It notes nothing else that PyTorch's profiler knows: each event takes some 3 µs.
-
-    Raises:
-        RuntimeError: PyTorch's profiler runs already; there is one in a process.
     """
 
     def __init__(self) -> None:
@@ -95,11 +92,7 @@ class AllocatorEvents:
         self._results = torch._C._autograd._disable_profiler()
 
     def events(self, operations: Sequence[TimedOperation]) -> Iterator[MemoryEvent]:
-        """The events; memory from before the run does not count.
-
-        Args:
-            operations: those that have run between marks, in their order.
-        """
+        """The events; memory from before the run does not count."""
         marks, changes = noted(self._results)
         starts = [start for start, _ in marks][: len(operations)]
         live: dict[int, int] = {}
@@ -128,7 +121,7 @@ def noted(results: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int, int
     while left:
         event = left.pop()
         left += event.children
-        if event.name == MARK:
+        if event.name == OPERATION_MARK:
             marks.append((event.start_time_ns, event.end_time_ns))
         elif event.name == ALLOCATION:
             extra = event.extra_fields
@@ -261,8 +254,6 @@ class Machine:
     """A program that is ready to run.
 
     Args:
-        program: a program without unsupported operations.
-        tensors: the tensors that its constants refer to.
         held: the attributes that the lowered module holds; the program may replace items.
     """
 
@@ -283,18 +274,7 @@ class Machine:
         self._first = basic_blocks(program, known)
 
     def run(self, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Run the program, in the caller's grad mode.
-
-        Args:
-            inputs: a value for each parameter.
-
-        Returns:
-            The value that the method returns.
-
-        Raises:
-            TypeError: there are more inputs or fewer.
-            OperationError: an operation failed.
-        """
+        """Run the program, in the caller's grad mode."""
         registers = self._start(inputs)
         block: BasicBlock | None = self._first
         handle, with_gradients = NO_HANDLE, torch.is_grad_enabled()
@@ -323,14 +303,8 @@ class Machine:
         The loop is that of :meth:`run`, with clocks and marks, which unobserved runs do without.
 
         Args:
-            inputs: a value for each parameter.
             operations: gets the operations that have run.
             memory: gets the events of the allocator; None if they are not wanted.
-
-        Raises:
-            TypeError: there are more inputs or fewer.
-            OperationError: an operation failed.
-            RuntimeError: memory is wanted, and PyTorch's profiler runs already.
         """
         registers = self._start(inputs)
         if memory is None:
@@ -349,11 +323,7 @@ class Machine:
         operations: list[tuple[int, int, int, str]],
         marking: tuple[Callable[[str], object], Callable[[Any], object]],
     ) -> Any:  # noqa: ANN401
-        """Run the program from its first block on, each recorded operation between two marks.
-
-        Raises:
-            OperationError: an operation failed.
-        """
+        """Run the program from its first block on, each recorded operation between two marks."""
         record, clock, (begin, finish) = operations.append, time.perf_counter_ns, marking
         block: BasicBlock | None = self._first
         handle, with_gradients = NO_HANDLE, torch.is_grad_enabled()
@@ -364,7 +334,7 @@ class Machine:
                     if kind is None:
                         value = call(*given)
                     else:
-                        mark = begin(MARK)
+                        mark = begin(OPERATION_MARK)
                         try:
                             start = clock()
                             value = call(*given)
@@ -389,11 +359,7 @@ class Machine:
         return registers[self._program.result]
 
     def _start(self, inputs: Sequence[Any]) -> list[Any]:
-        """The registers before the first instruction.
-
-        Raises:
-            TypeError: there are more inputs or fewer than parameters.
-        """
+        """The registers before the first instruction."""
         count = self._program.parameters
         if len(inputs) != count:
             raise TypeError(f"{self._program.method} takes {count} inputs, {len(inputs)} were given")
@@ -409,11 +375,7 @@ def _unmarked(_: object) -> None:
 
 
 def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any]) -> None:
-    """Write several values to their registers.
-
-    Raises:
-        ValueError: a list has another number of items, as PyTorch says it.
-    """
+    """Write several values to their registers."""
     if outs:
         if len(values) != len(outs):
             raise ValueError(f"Expected {len(outs)} elements in a list but found {len(values)}")

@@ -282,7 +282,6 @@ class Arity:
     """How many inputs and outputs an operation has.
 
     Attributes:
-        least: fewest inputs.
         most: most inputs; None: any number.
         outs: outputs; None: any number.
     """
@@ -334,8 +333,6 @@ def prepared(name: str, ins: tuple[int, ...], known: Mapping[int, Any]) -> tuple
     """The function that runs an operation, and the registers whose values it takes, by position.
 
     Args:
-        name: the name of a supported operation.
-        ins: the registers of all its inputs.
         known: the values of registers that never change. Keyword-only arguments that are all among these are
             bound to the function now.
     """

@@ -30,7 +30,7 @@ from archive.backend.aten.constants import HeldAt, HeldList, TensorAt, packed
 from archive.backend.aten.operators import operator_name, supported
 from archive.backend.errors import NO_HANDLE
 from archive.backend.graph.attributes import READ, WRITE, is_object
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,8 +50,6 @@ class MachineInstruction:
 
     Attributes:
         op: name of an operation, or of an instruction that the module's docstring lists.
-        outs: registers that it writes.
-        ins: registers that it reads.
         handle: debug handle of its operation; -1 if it has none.
         target: number of the instruction to continue at; None if ``op`` takes none.
     """
@@ -68,12 +66,8 @@ class MachineProgram:
     """The program of a method.
 
     Attributes:
-        method: the method's name.
         parameters: how many parameters it takes, in the registers 0 to ``parameters - 1``.
-        registers: how many registers it has.
-        instructions: the instructions in their order.
         constants: the constants by register; tensors are :class:`~archive.backend.aten.constants.TensorAt`.
-        result: the register of the value that it returns.
     """
 
     method: str
@@ -93,10 +87,7 @@ def program_of(
     """Compile a graph.
 
     Args:
-        graph: the graph, folded or not.
-        handles: the debug handles of its operations.
         tensors: the constant tensors of the methods before; those of this one are added, each once.
-        held: the paths of the attributes that the lowered module holds.
 
     Returns:
         The program, and the operations that cannot be run. The program is valid only if there are none.
@@ -118,14 +109,7 @@ def program_of(
 
 
 class _ProgramBuilder:
-    """Builds the program of one method.
-
-    Attributes:
-        count: registers in use.
-        instructions: the instructions so far.
-        constants: the constants so far, by register.
-        unsupported: the operations so far that cannot be run.
-    """
+    """Builds the program of one method."""
 
     def __init__(
         self,
@@ -160,11 +144,7 @@ class _ProgramBuilder:
         return [self._registers[value] if value in self._registers else self.out(value) for value in values]
 
     def constant(self, value: object) -> int:
-        """The register of a constant; equal immutable constants share one.
-
-        Raises:
-            LoweringError: the format of programs has no form for it.
-        """
+        """The register of a constant; equal immutable constants share one."""
         stored = self._kept(value)
         text = json.dumps(packed(stored))
         if text not in self._shared or isinstance(stored, list | dict | tuple):
@@ -207,11 +187,7 @@ class _ProgramBuilder:
                 self.unsupported.append(operation)
 
     def operation(self, operation: Operation) -> None:
-        """Add an operation.
-
-        Raises:
-            LoweringError: it cannot be run.
-        """
+        """Add an operation."""
         kind = operation.kind
         if kind in (READ, WRITE) and operation.path in self._held:
             # an item of the list of attributes that the lowered module holds

@@ -30,19 +30,18 @@ The rules, by the names that findings have:
     before its start. The operators that PyTorch runs for the model run within events.
 ``errors``
     Bad inputs fail, in the runtime and in TorchScript. The error's handles were given out, and lead to the
-    line that the test names; but for the link ``class``, TorchScript shows a line on the way there.
-    Afterwards the backend still runs.
+    line that the test names; TorchScript shows a line on the way there. Afterwards the backend still runs.
 ``failures``
     PyTorch's operators are made to fail, one by one. Each failure is a ``BackendError`` with the
     handle of the event in which the operator runs; without events, with any handle that was given out.
 ``state``
     State, compile spec, and attributes that the module is given later, are the same after loading, and after
-    saving again. The loaded module gives the model's results: in TorchScript, in the lite interpreter (not
-    with the link ``class``), and in the runtime; in this process and in a new one.
+    saving again. The loaded module gives the model's results: in TorchScript, in the lite interpreter, and in
+    the runtime; in this process and in a new one.
 ``availability``
     The backend is available here, unless the test says otherwise (``available=False``). If it is not
     available, lowering warns, and the lowered module can be saved; running and loading raise ``Backend is not
-    available.``. The rule tries a copy of the runtime whose ``is_available`` gives False, and the runtime
+    available.``. The rule tries a subclass of the runtime whose ``is_available`` gives False, and the runtime
     itself if the test can make it unavailable. C++ operators that ``is_available`` calls must be declared as
     ``CONSERVATIVE``, or TorchScript takes their first answer for a constant.
 ``reproducible``
@@ -52,7 +51,7 @@ The rules, by the names that findings have:
     Invalid states are refused by an ``ArchiveError``, ``AssertionError`` or ``RuntimeError``: None, a number,
     garbage in place of texts. Texts that are cut in half may be valid; a note names those that were taken.
 ``unsupported``
-    Models that the backend cannot compile raise :class:`~archive.effects.errors.LoweringError` with the line
+    Models that the backend cannot compile raise :class:`~archive.backend.LoweringError` with the line
     that the test names.
 
 The rules cannot check:

@@ -16,8 +16,7 @@ from archive.backend.conformance.subject import Dispatches, observed, of_model
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE, BackendError
 from archive.backend.lower.lowering import lower
-from archive.backend.registry import Link
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +58,7 @@ def errors(subject: Subject) -> Said:
         what = f"TorchScript, bad inputs at {text!r}"
         if stock is None:
             yield Differs(f"{what}: an error", "none")
-        elif subject.backend.link is not Link.CLASS and not any(line in str(stock) for line in lines):
+        elif not any(line in str(stock) for line in lines):
             yield Differs(f"{what}: a line on the way there", of_error(stock))
         for handle in map(int, REPORTED_HANDLE.findall(str(stock))):
             if handle not in subject.lowered.operations:

@@ -29,13 +29,7 @@ MAX_ERROR_LENGTH = 240
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that a backend breaks.
-
-    Attributes:
-        rule: the rule's name.
-        expected: the expectation.
-        found: the actual value or behaviour.
-    """
+    """A rule that a backend breaks."""
 
     rule: str
     expected: str
@@ -47,12 +41,7 @@ class BrokenRule:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a rule could not check.
-
-    Attributes:
-        rule: the rule's name.
-        text: what could not be checked, and why.
-    """
+    """Something that a rule could not check."""
 
     rule: str
     text: str
@@ -63,13 +52,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of all rules for a backend.
-
-    Attributes:
-        backend: the backend's name.
-        findings: the rules that it breaks; none if it conforms.
-        notes: what could not be checked.
-    """
+    """The results of all rules for a backend."""
 
     backend: str
     findings: tuple[BrokenRule, ...]

@@ -22,13 +22,12 @@ import torch.jit.mobile
 
 from archive.backend.conformance.failing import raised
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import FIRST_HANDLE, differences, fresh
+from archive.backend.conformance.subject import ENDINGS, FIRST_HANDLE, differences, fresh
 from archive.backend.delegate import Delegate
 from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.saving import lowered_archive
 from archive.backend.registry import Backend, find_backend, register_backend
-from archive.base.errors import ArchiveError
-from archive.effects.errors import LoweringError
+from archive.base.errors import ArchiveError, LoweringError
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
@@ -46,13 +45,7 @@ INTERPRETERS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
 
 @dataclass(slots=True)
 class Elsewhere:
-    """The answer of another process.
-
-    Attributes:
-        results: the results by the way in which the model was run.
-        errors: the errors by the way that failed.
-        reasons: why something could not be tried.
-    """
+    """The answer of another process."""
 
     results: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -61,7 +54,7 @@ class Elsewhere:
     def run(self, way: str, run: Callable[[], Any]) -> None:
         """Try a way to run the model."""
         try:
-            self.results[way] = _plain(run())
+            self.results[way] = _with_plain_tuples(run())
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             self.errors[way] = of_error(error)
 
@@ -133,12 +126,14 @@ def respond(folder: Path) -> None:
     (folder / RESPONSE_FILE).write_bytes(pickle.dumps((answer.results, answer.errors, answer.reasons)))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _with_plain_tuples(value: Any) -> Any:  # noqa: ANN401
     """A result with plain tuples for named ones, whose classes this process cannot import."""
     if isinstance(value, tuple | list):
         kind = list if isinstance(value, list) else tuple
-        return kind(map(_plain, value))
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return kind(map(_with_plain_tuples, value))
+    if isinstance(value, dict):
+        return {key: _with_plain_tuples(item) for key, item in value.items()}
+    return value
 
 
 if __name__ == "__main__":
@@ -222,7 +217,7 @@ class _Pair(torch.nn.Module):  # type: ignore[misc]
 def reproducible(subject: Subject) -> Said:
     """Check that a model gives the same bytes twice, and that one recorder serves several modules."""
     again = subject.lower(DebugHandles(FIRST_HANDLE))
-    for ending, lite in subject.endings.items():
+    for ending, lite in ENDINGS.items():
         first, second = subject.archives[ending], lowered_archive(again, lite=lite)
         if first != second:
             yield Differs(f"{ending}: the same bytes when lowered again", _first_difference(first, second))
@@ -231,7 +226,7 @@ def reproducible(subject: Subject) -> Said:
     if len(recorder.operations) != 2 * len(given):
         count = len(recorder.operations) - len(given)
         yield Differs(f"{len(given)} handles more when lowered again", str(count))
-    for ending, lite in subject.endings.items():
+    for ending, lite in ENDINGS.items():
         with open_archive(subject.archives[ending], name=ending) as opened:
             asked = len([handle for handle in given if handle in opened.handles])
         with open_archive(lowered_archive(both, lite=lite), name=f"both{ending}") as opened:

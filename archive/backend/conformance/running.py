@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import differences, fresh, observed, of_model, with_tensors
+from archive.backend.conformance.subject import differences, fresh, observed, of_model
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE
-from archive.backend.pytorch import tensors_in
+from archive.effects.nested import tensors_in, with_tensors
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ class _Own(NamedTuple):
     """The model's own operations.
 
     Attributes:
-        kinds: their kinds.
         lost: the kinds of those without a source range.
         places: the source ranges of operations and calls, as :func:`_key` gives them.
     """

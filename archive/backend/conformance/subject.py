@@ -22,31 +22,28 @@ from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import lowered_archive
-from archive.backend.registry import Backend, Link
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
+from archive.effects.nested import with_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from archive.backend.graph.graphs import Graph, Operation
+    from archive.backend.registry import Backend
     from archive.debuginfo.profiles.timeline import Recording
 
 # --- subject
 
+ENDINGS = {".pt": False, ".ptl": True}
+"""The endings of archives; whether each is for the lite interpreter."""
 FIRST_HANDLE = 1000
 """The first handle to give out: a backend that counts from 0 by itself does not reach it by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A lowered module.
-
-    Attributes:
-        module: the module.
-        operations: its operations by debug handle.
-        recorder: the object that gave out the handles.
-    """
+    """A lowered module."""
 
     module: Any
     operations: Mapping[int, Operation]
@@ -55,21 +52,9 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Subject:
-    """A backend, and a model to try rules with. Lowering and saving are done once, when first needed.
+    """A backend, and a model to try rules with, as ``checking.examine`` gets them.
 
-    Attributes:
-        backend: the backend.
-        model: the model, or an exported program of it.
-        good: arguments that it takes.
-        bad: arguments that it fails with, by a part of the source line that errors should lead to.
-        method: the method that is run.
-        spec: the compile spec; None for the method without options.
-        unsupported: models that cannot be lowered, by a part of the source line that errors should show.
-        unavailable: returns a context in which the backend is not available.
-        tolerance: relative and absolute tolerance of results; None for PyTorch's own.
-        elsewhere: whether to start a new process.
-        available: whether the backend should be available here.
-        gradients: whether the backend should record gradients.
+    Lowering and saving are done once, when first needed.
     """
 
     backend: Backend
@@ -91,11 +76,6 @@ class Subject:
         given = {self.method: {}} if self.spec is None else self.spec
         return {method: dict(options) or {"": ""} for method, options in given.items()}
 
-    @property
-    def endings(self) -> Mapping[str, bool]:
-        """The endings of archives that the link supports; whether each is for the lite interpreter."""
-        return {".pt": False} if self.backend.link is Link.CLASS else {".pt": False, ".ptl": True}
-
     @cached_property
     def module(self) -> torch.nn.Module:
         """The model, as a module that runs."""
@@ -116,9 +96,7 @@ class Subject:
     @cached_property
     def archives(self) -> Mapping[str, bytes]:
         """The archives of the lowered model, by their endings."""
-        return {
-            ending: lowered_archive(self.lowered.module, lite=lite) for ending, lite in self.endings.items()
-        }
+        return {ending: lowered_archive(self.lowered.module, lite=lite) for ending, lite in ENDINGS.items()}
 
     @cached_property
     def graphs(self) -> Mapping[str, Graph]:
@@ -145,12 +123,8 @@ class Subject:
         """Call a function without gradients, with the same random numbers each time.
 
         Args:
-            run: the function.
             inputs: its arguments, which are copied; by default the good inputs.
             within: a context to call it in.
-
-        Returns:
-            Its result.
         """
         given = fresh(tuple(self.good if inputs is None else inputs))
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -201,31 +175,10 @@ def fresh(value: Any) -> Any:  # noqa: ANN401
     return with_tensors(value, lambda tensor: tensor.detach().clone())
 
 
-def with_tensors(value: Any, change: Callable[[torch.Tensor], object]) -> Any:  # noqa: ANN401
-    """A copy of a value with new containers, and with other tensors."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: with_tensors(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_tensors(item, change) for item in value]
-    if isinstance(value, tuple):
-        items = [with_tensors(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value
-
-
 def differences(
     what: str, expected: object, found: object, tolerance: float | None = None
 ) -> Iterable[Differs]:
-    """The differences between two values; a tolerance holds for tensors and numbers.
-
-    Args:
-        what: names the value.
-        expected: the value as it should be.
-        found: the value as it is.
-        tolerance: relative and absolute tolerance; None for PyTorch's own, by element type.
-    """
+    """The differences between two values; a tolerance holds for tensors and numbers."""
     numbers = (torch.Tensor, float, complex)
     if isinstance(expected, numbers) and isinstance(found, numbers):
         try:
@@ -307,10 +260,7 @@ class Observed(NamedTuple):
     """A run that was recorded.
 
     Attributes:
-        recording: the events of the runtime.
         seen: start (ns) and name of each operator that PyTorch's dispatcher ran.
-        start: start of the run, in ns.
-        end: end of the run, in ns.
     """
 
     recording: Recording

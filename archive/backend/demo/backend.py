@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from archive.backend.demo.runtime import CompilerDemo
 from archive.backend.lower.codegen import compile_error
 from archive.backend.registry import Backend, Link
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 from archive.formats.lowered import HANDLE_MARK
 
 if TYPE_CHECKING:
@@ -42,11 +42,7 @@ def preprocess(
     method_compile_spec: dict[str, Any],
     generate_debug_handles: GenerateDebugHandles,
 ) -> dict[str, str]:
-    """The text of each method.
-
-    Raises:
-        LoweringError: an operation is not supported; the error names the first one.
-    """
+    """The text of each method."""
     return {
         method: blob(original.graphs[method], generate_debug_handles(original.graphs[method]))
         for method in method_compile_spec
@@ -54,11 +50,7 @@ def preprocess(
 
 
 def blob(graph: Graph, handles: dict[Operation, int]) -> str:
-    """A graph as text.
-
-    Raises:
-        LoweringError: an operation is not supported, or takes a value that isn't a tensor or number.
-    """
+    """A graph as text."""
     places = {value: place for place, value in enumerate(graph.body.parameters)}
     constants: dict[int, Operation] = {}
     tokens: list[str] = []

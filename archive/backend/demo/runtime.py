@@ -9,13 +9,7 @@ import torch
 
 
 class CompilerDemo:
-    """Compiles and executes the texts of :mod:`archive.backend.demo.backend`.
-
-    Attributes:
-        last_handle: debug handle of the operation that runs, or has failed; -1 if none does.
-        profiling: whether to record operations.
-        operations: the recorded operations: start and end in ns, debug handle, operator's name.
-    """
+    """Compiles and executes the texts of :mod:`archive.backend.demo.backend`."""
 
     def __init__(self) -> None:
         self.last_handle: int = -1

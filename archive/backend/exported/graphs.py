@@ -24,7 +24,7 @@ from archive.backend.exported.traces import Sites
 from archive.backend.graph.graphs import Block, Graph, Operation, elements
 from archive.backend.graph.placing import Placing
 from archive.backend.lower.codegen import compile_error
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +61,8 @@ CHANGED = {
 """What kinds of outputs, which only decomposed programs have, say of the model."""
 
 
-class GraphBuilder:
+class ProgramGraphBuilder:
     """Makes the graph of one program.
-
-    Args:
-        program: the program.
 
     Attributes:
         refused: why nodes cannot be lowered, each with its source.
@@ -83,13 +80,7 @@ class GraphBuilder:
         self._placing = Placing()
 
     def build(self, parameters: Sequence[Parameter], result: Tree, result_type: str) -> Graph:
-        """The graph; it is valid only if nothing was refused.
-
-        Args:
-            parameters: of the program.
-            result: the structure of its result.
-            result_type: and the type.
-        """
+        """The graph; it is valid only if nothing was refused."""
         program, nodes = self._program, list(self._program.graph.nodes)
         inputs = [node for node in nodes if node.op == "placeholder"]
         given: list[Node] = []
@@ -175,11 +166,7 @@ class GraphBuilder:
                 self._values[node] = self._new("Tensor")
 
     def _call(self, node: Node, holder: Any) -> None:  # noqa: ANN401
-        """Add the operation of a node.
-
-        Raises:
-            LoweringError: it has none; the message has the node's source.
-        """
+        """Add the operation of a node."""
         target = node.target
         if any(is_symbolic(each.meta.get("val")) for each in node.all_input_nodes):
             self._values[node] = self._new("Tensor")
@@ -347,7 +334,7 @@ class GraphBuilder:
 
     def _constant(self, value: Any, kind: str, node: Node | None, path: str | None = None) -> int:  # noqa: ANN401
         """Add a constant, which the operation of a node takes as an argument of a type."""
-        made = _plain(value, kind)
+        made = _as_torchscript(value, kind)
         (output,) = self._add("prim::Constant", [], [_type_of(made, kind)], node)
         constant = self._body.operations[-1]
         constant.value, constant.path = made, path
@@ -393,7 +380,7 @@ def _given(kind: str) -> str:
     return elements(kind)[0] if kind.startswith("Optional[") else kind
 
 
-def _plain(value: Any, kind: str) -> Any:  # noqa: ANN401
+def _as_torchscript(value: Any, kind: str) -> Any:  # noqa: ANN401
     """An argument as TorchScript's graphs have it: types and layouts of tensors are numbers there."""
     kind = _given(kind)
     if isinstance(value, torch.memory_format):
@@ -402,7 +389,7 @@ def _plain(value: Any, kind: str) -> Any:  # noqa: ANN401
         graph = torch._C.Graph()  # which has to outlive its nodes
         return graph.insertConstant(value).toIValue()
     if isinstance(value, list | tuple):
-        return [_plain(item, elements(kind)[0]) for item in value]
+        return [_as_torchscript(item, elements(kind)[0]) for item in value]
     if kind in ("int", "float") and isinstance(value, bool | int):
         return int(value) if kind == "int" else float(value)
     return torch.device(value) if kind == "Device" and isinstance(value, str) else value

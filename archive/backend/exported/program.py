@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-from archive.backend.exported.graphs import GraphBuilder
+from archive.backend.exported.graphs import ProgramGraphBuilder
 from archive.backend.exported.signature import checks_of, parameters_of, result_of, schema_of
 from archive.backend.exported.traces import module_stack
 from archive.backend.registry import Original
+from archive.base.errors import LoweringError
 from archive.debuginfo.sites import torchscript_name
-from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,10 +30,6 @@ def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: AN
     Returns:
         Its class, graph and schema; and for each method that has parameters, statements of TorchScript that
         raise where an argument is not like that of the export.
-
-    Raises:
-        LoweringError: nodes, parameters or results cannot be lowered; the error names all nodes, with their
-            source.
     """
     nodes = list(program.graph.nodes)
     signature = program.graph_signature
@@ -43,7 +39,7 @@ def exported(program: Any) -> tuple[Original, dict[str, list[str]]]:  # noqa: AN
     results = [_leaf(node, spec.arg) for node, spec in outputs if spec.kind is OutputKind.USER_OUTPUT]
     parameters = parameters_of(program, given)
     tree, result = result_of(program, results)
-    builder = GraphBuilder(program)
+    builder = ProgramGraphBuilder(program)
     graph = builder.build(parameters, tree, result.annotation_str)
     if builder.refused:
         raise LoweringError("\n".join(builder.refused))
@@ -69,11 +65,7 @@ def check_overloads(lowered: Any, graphs: Mapping[str, Graph]) -> None:  # noqa:
     """Make sure that TorchScript runs the overloads that the program has, which no statement can name.
 
     Args:
-        lowered: the lowered module, a ``torch._C.ScriptModule``.
         graphs: the graphs of its methods, whose operations are statements in this order.
-
-    Raises:
-        LoweringError: TorchScript takes another overload for the same arguments.
     """
     for method, graph in graphs.items():
         nodes = reversed(list(lowered._get_method(method).graph.nodes()))

@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from archive.backend.lower import codegen
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +52,7 @@ class Parameter:
     """A parameter of a program.
 
     Attributes:
-        name: its name.
         tree: its structure; the leaves are numbers of the graph's inputs.
-        type: its type.
         by_name: whether it is given by name only: exported so, it has no place among the arguments.
     """
 
@@ -68,11 +66,7 @@ def parameters_of(program: Any, leaves: Sequence[object]) -> list[Parameter]:  #
     """The parameters of a program.
 
     Args:
-        program: the program.
         leaves: the values of its inputs: tensors, or what the program was exported with.
-
-    Raises:
-        LoweringError: TorchScript has no such parameter.
     """
     recorded = program.module_call_graph[0].signature
     args, kwargs = _tree(recorded.in_spec, "the parameters")
@@ -95,11 +89,7 @@ def result_of(program: Any, leaves: Sequence[object]) -> tuple[Tree, JitType]:  
     """The structure of a program's result, with numbers of the graph's results as leaves, and its type.
 
     Args:
-        program: the program.
         leaves: the values of its results: tensors, or what the program always returns.
-
-    Raises:
-        LoweringError: TorchScript has no such result.
     """
     tree = _tree(program.module_call_graph[0].signature.out_spec, "the result")
     try:
@@ -109,11 +99,7 @@ def result_of(program: Any, leaves: Sequence[object]) -> tuple[Tree, JitType]:  
 
 
 def _tree(spec: Any, what: str) -> Tree:  # noqa: ANN401 (a TreeSpec)
-    """The structure that a program has recorded; its leaves are numbers.
-
-    Raises:
-        LoweringError: a class of the model's own in it is not made of numbers.
-    """
+    """The structure that a program has recorded; its leaves are numbers."""
     try:
         return pytree.tree_unflatten(range(spec.num_leaves), spec)
     except Exception as error:  # whatever the class raises
@@ -133,11 +119,7 @@ def schema_of(method: str, parameters: Sequence[Parameter], result: JitType) -> 
 
 
 def _type(tree: Tree, leaves: Sequence[object], none: JitType) -> JitType:
-    """The type of a structure, given its leaves and the type of None.
-
-    Raises:
-        LoweringError: TorchScript has no type for it.
-    """
+    """The type of a structure, given its leaves and the type of None."""
     if isinstance(tree, int):
         value = leaves[tree]
         if value is None or isinstance(value, torch.Tensor):

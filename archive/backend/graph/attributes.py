@@ -35,16 +35,16 @@ def with_plain_contexts(graph: Graph) -> Graph:
     if not any(operation.kind == ENTER for operation in graph.operations()):
         return graph
     types = dict(graph.types)
-    return Graph(graph.name, _plain(graph.body, types), types)
+    return Graph(graph.name, _without_objects(graph.body, types), types)
 
 
-def _plain(block: Block, types: dict[int, str]) -> Block:
+def _without_objects(block: Block, types: dict[int, str]) -> Block:
     """A copy of a block; see :func:`with_plain_contexts`."""
     left = [operation.inputs[0] for operation in block.operations if operation.kind == EXIT]
     entered: dict[int, int] = {}
     operations: list[Operation] = []
     for operation in block.operations:
-        made = replace(operation, blocks=[_plain(inner, types) for inner in operation.blocks])
+        made = replace(operation, blocks=[_without_objects(inner, types) for inner in operation.blocks])
         if (
             operation.kind == ENTER
             and types[operation.inputs[0]] == NO_GRAD_TYPE

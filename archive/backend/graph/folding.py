@@ -46,7 +46,7 @@ FOLDABLE_OPERATORS: dict[str, Callable[..., Any]] = {
     "prim::ListConstruct": lambda *values: list(values),
     "prim::TupleConstruct": lambda *values: tuple(values),
 }
-CASTS = ("prim::unchecked_cast",)
+SAME_VALUE = ("prim::unchecked_cast",)
 """Operators whose result is their input."""
 EFFECTFUL = (
     "aten::manual_seed",
@@ -122,10 +122,11 @@ class _Folding:
             for output, result in zip(operation.outputs, branch.results, strict=True):
                 self._same[output] = self._root(result)
             return
-        keeps_type = operation.kind in CASTS and self.types[operation.outputs[0]] == self.types[inputs[0]]
-        if keeps_type and known[0] is NOT_KNOWN:
-            self._same[operation.outputs[0]] = inputs[0]
-            return
+        if operation.kind in SAME_VALUE and known[0] is NOT_KNOWN:
+            output, first = operation.outputs[0], inputs[0]
+            if self.types[output] == self.types[first]:
+                self._same[output] = first
+                return
         value = self._fold(operation, inputs, known)
         if value is not NOT_KNOWN:
             self._values[operation.outputs[0]] = value
@@ -143,8 +144,6 @@ class _Folding:
         """Narrow types around tuples: ``NoneType`` for items that are None, made into or taken from one.
 
         Args:
-            operation: makes a tuple, or takes items from one.
-            inputs: what it takes.
             place: of a ``prim::TupleIndex`` the index, if that is known.
         """
         if operation.kind == "prim::TupleConstruct":
@@ -247,7 +246,6 @@ def _drop_unused(block: Block, used: set[int]) -> None:
     """Take out operations whose results are unused and that have no side effects.
 
     Args:
-        block: the block.
         used: the values that are used after its operations; those that its operations use are added.
     """
     needed = []

@@ -21,9 +21,9 @@ from archive.backend.graph.graphs import Block, Graph, Operation, StackCall
 from archive.backend.graph.nodes import Graphs
 from archive.backend.graph.objects import HeldObject, OwnObjects, attribute_of, class_of
 from archive.backend.pytorch import shown
+from archive.base.errors import LoweringError
 from archive.debuginfo.model import SourceRange
 from archive.debuginfo.sites import GENERATED_FILE, SELF
-from archive.effects.errors import LoweringError
 from archive.formats.mangling import MANGLED
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ class _FunctionText:
     """The text of a function; the reads of an attribute are looked for once.
 
     Attributes:
-        source: the text and its place.
-        text: its bytes.
         is_builtin: whether PyTorch compiled it from a string of its own.
     """
 
@@ -148,7 +146,6 @@ def _take_ranges_of_neighbours(
     next operation takes what they make.
 
     Args:
-        block: the block; its inner blocks follow.
         before: for each call stack, by id, the last operation with a range before the block.
         unknown: operations that stay without a range.
     """
@@ -194,16 +191,7 @@ def compiled_name(module: Module, method: str) -> str:
 
 
 def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
-    """The graph of a module's method, with all calls followed.
-
-    Args:
-        module: the module.
-        method: name of its method.
-        places: finds the source ranges of the module's nodes.
-
-    Raises:
-        LoweringError: a call cannot be followed, or a module is used as a value.
-    """
+    """The graph of a module's method, with all calls followed."""
     walk = _Inliner(places)
     graph = walk.graphs.read(module._get_method(compiled_name(module, method)).graph)
     itself, *inputs = graph.inputs
@@ -222,7 +210,6 @@ class _Known:
     """A module that a value stands for.
 
     Attributes:
-        module: the module.
         path: the attributes that lead from the top module to it, joined by dots.
         instance: the attributes that lead from the caller to it: ``down.0`` for a module in a list, of which
             PyTorch's call stacks keep only ``0``.
@@ -238,10 +225,8 @@ class _Scope:
     """A call that is being followed.
 
     Attributes:
-        graph: the graph of the function or method.
         numbers: the number of each value, by the name that PyTorch gives it in its graph.
         modules: the module that a value stands for, by the same names.
-        stack: the calls that lead there, outermost first.
     """
 
     graph: NodeBlock
@@ -256,12 +241,7 @@ def _is_followed(node: GraphNode, scope: _Scope) -> bool:
 
 
 class _Inliner:
-    """Follows calls, and numbers values.
-
-    Attributes:
-        types: the type of each value that has a number.
-        graphs: the graphs that were read.
-    """
+    """Follows calls, and numbers values."""
 
     def __init__(self, places: RangeFinder) -> None:
         self.types: dict[int, str] = {}
@@ -277,11 +257,7 @@ class _Inliner:
         return number
 
     def number(self, value: GraphValue, scope: _Scope) -> int:
-        """The number of a value that has one.
-
-        Raises:
-            LoweringError: the value is a module, which backends do not know as a value.
-        """
+        """The number of a value that has one."""
         if value.name not in scope.numbers:
             place = f"Source code: {value.shown}" if value.shown else "A method returns it."
             raise LoweringError(f"a module is used as a value: {value.type_text}. {place}")
@@ -425,11 +401,7 @@ class _Inliner:
         return self._method(node, scope) if is_method else self._function(node, scope)
 
     def _function(self, node: GraphNode, scope: _Scope) -> tuple[_Scope, list[GraphValue]]:
-        """The function, or the method of an object, that a node calls, and its parameters without ``self``.
-
-        Raises:
-            LoweringError: TorchScript does not know it.
-        """
+        """The function or method that a node calls, and its parameters without ``self``."""
         first, *_ = node.inputs
         name = first.type_text
         if node.kind == "prim::CallMethod":

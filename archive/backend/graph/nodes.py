@@ -61,19 +61,7 @@ class GraphValue:
 
 
 class GraphNode:
-    """A node of a graph.
-
-    Args:
-        node: a ``torch._C.Node``.
-        places: finds its range.
-
-    Attributes:
-        kind: ``aten::add``, ``prim::If`` …
-        inputs: the values that it takes.
-        outputs: the values that it makes.
-        blocks: its inner blocks.
-        shown: the text by which PyTorch shows its range; "" if unknown.
-    """
+    """A node of a graph."""
 
     def __init__(self, node: Any, places: RangeFinder) -> None:  # noqa: ANN401
         self._node = node
@@ -131,11 +119,6 @@ class NodeBlock:
 
     Args:
         block: a ``torch._C.Graph`` or ``torch._C.Block``.
-        places: finds the ranges of nodes.
-
-    Attributes:
-        inputs: the values that it is given.
-        outputs: the values that it returns.
     """
 
     def __init__(self, block: Any, places: RangeFinder) -> None:  # noqa: ANN401
@@ -145,11 +128,7 @@ class NodeBlock:
 
 
 class Graphs:
-    """The graphs that were read, each once.
-
-    Args:
-        places: finds the ranges of nodes.
-    """
+    """The graphs that were read, each once."""
 
     def __init__(self, places: RangeFinder) -> None:
         self._places = places

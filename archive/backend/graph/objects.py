@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Block, Operation
     from archive.backend.graph.nodes import GraphNode
 
-CASTS = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
+SAME_OBJECT = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
 """Operations that return the object that they are given."""
 
 
@@ -31,7 +31,6 @@ class MadeObject:
     """An object that the graph makes.
 
     Attributes:
-        block: the block that makes it.
         attributes: the value of each attribute, by name.
     """
 
@@ -53,7 +52,6 @@ class HeldObject:
     """An object that is an attribute of a module.
 
     Attributes:
-        value: the object.
         path: the attributes that lead from the top module to it, joined by dots.
     """
 
@@ -91,9 +89,6 @@ class OwnObjects:
         """Take those results out of an ``if`` that are the same object whichever branch runs.
 
         A branch that raises an error gives an uninitialized value.
-
-        Returns:
-            The object by the result.
         """
         inside = {value for value, made in self._made.items() if made.block in branch.blocks}
         known = (self.held.keys() | self._made.keys()) - inside
@@ -114,7 +109,7 @@ class OwnObjects:
         An object is the first of the values that the node takes.
         """
         kind, first = node.kind, inputs[0]
-        if kind in CASTS:
+        if kind in SAME_OBJECT:
             return [first]
         if first in self._tuples:
             items = self._tuples[first]
@@ -127,11 +122,7 @@ class OwnObjects:
 
 
 def attribute_of(module: Any, node: GraphNode) -> Any:  # noqa: ANN401 (a torch._C.ScriptModule; any value)
-    """The attribute of a module that a node reads.
-
-    Raises:
-        LoweringError: only the process that saved the module knew the class of the attribute's object.
-    """
+    """The attribute of a module that a node reads."""
     try:
         return module.getattr(node.name)
     except RuntimeError as error:
@@ -144,7 +135,6 @@ def class_of(kind: Any, value: object) -> str:  # noqa: ANN401
     """The class of an object that can be dissolved; "" if a value is something else.
 
     Args:
-        kind: the value's type, a ``torch._C.Type``.
         value: the value. PyTorch gives an object of a model's own class as one of its Python class.
     """
     if kind.kind() == "OptionalType":

@@ -38,11 +38,7 @@ class RangeFinder:
 
     @classmethod
     def of(cls, module: Any) -> RangeFinder:  # noqa: ANN401
-        """The ranges of a module and of all that it calls: it is saved without weights, and records are read.
-
-        Args:
-            module: a ``torch._C.ScriptModule``.
-        """
+        """The ranges of a module and of all that it calls: it is saved without weights, then read."""
         known: dict[str, SourceRange] = {}
         copied = torch.jit._recursive.wrap_cpp_module(_without_weights(module))
         with temporary_archive(copied) as path, open_archive(path) as opened:

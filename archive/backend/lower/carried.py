@@ -61,12 +61,7 @@ KEEPING_BYTES = "surrogateescape"
 
 
 def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
-    """The table as text.
-
-    Args:
-        operations: the operations by debug handle.
-        effects: the record of the module's effects.
-    """
+    """The table as text."""
     spans = _Spans()
     return write_sites({handle: spans.site(operation) for handle, operation in operations.items()}, effects)
 
@@ -174,7 +169,7 @@ HANDLE_MARK, TABLE_MARK = "# debug handle ", "# debug table "
 GAP = "\n" * 4
 """Keeps these out of the lines that PyTorch shows."""
 STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
-MARK = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
+HANDLE_OR_TABLE = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
 BEHIND = f"{GAP}# debug ".encode()
 
 
@@ -238,7 +233,7 @@ class Carried:
             return None
         self.plain[number] = text, filename
         handle = None
-        for digits, table in MARK.findall(tail.decode("ascii")):
+        for digits, table in HANDLE_OR_TABLE.findall(tail.decode("ascii")):
             if digits:
                 handle = int(digits)
             else:

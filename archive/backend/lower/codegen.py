@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,6 @@ def padding(source: bytes, body: int) -> bytes:
     """What to append to a source; nothing if PyTorch compiles it quickly.
 
     Args:
-        source: the source.
         body: how many blanks stand before a method's statement outside of branches.
     """
     if len(source) >= LARGE:
@@ -62,8 +61,6 @@ UNAVAILABLE_WARNING = (
     "Backend [{}] is not available. Execution of this Module is still possible by saving and loading on a "
     "device where the backend is available."
 )
-OBJECT_PREFIX, METHOD_PREFIX = "self.__backend.", "self.__"
-"""Prefixes of a backend's methods: the backend is an attribute, or its methods are the module's own."""
 CHANGES_STATE = (
     "This changes the state of the module; of an eager one, lower(..., effects=True, example_inputs=...) "
     "captures the change."
@@ -94,8 +91,6 @@ def forwarding(method: str, schema: Schema, *, checked: bool = False) -> str:
     """A method of the wrapper that calls the lowered module's method of the same name.
 
     Args:
-        method: its name.
-        schema: the schema of the original method.
         checked: whether it has the lowered module check the arguments first.
     """
     passed = ", ".join(
@@ -112,25 +107,19 @@ def forwarding(method: str, schema: Schema, *, checked: bool = False) -> str:
     )
 
 
-def executing(method: str, schema: Schema, backend: str = OBJECT_PREFIX) -> str:
-    """A method of the lowered module that has the backend execute it, and checks the types of the results.
-
-    Args:
-        method: its name.
-        schema: the schema of the original method.
-        backend: prefix of the backend's methods.
-    """
+def executing(method: str, schema: Schema) -> str:
+    """A method of the lowered module that has the backend execute it, and checks the types of the results."""
     inputs = "".join(f"{argument.name}, " for argument in arguments(schema))
     types, is_tuple = results(schema)
     names = [f"_{number}" for number in range(len(types))]
     targets = " ".join(f"{name}," for name in names)
-    executed = f'{backend}execute(self.__handles["{method}"], typed_inputs)'
+    executed = f'self.__execute(self.__handles["{method}"], typed_inputs)'
     returned = f"{names[0]}," if is_tuple and len(names) == 1 else ", ".join(names)
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
             f"    typed_inputs: List[Any] = [{inputs}]",
-            f"    if {backend}is_available() :",
+            "    if self.__is_available() :",
             f"      {targets} = {executed}" if names else f"      {executed}",
             *(f"      assert isinstance({name}, {kind})" for name, kind in zip(names, types, strict=True)),
             f"      return {returned or '()'}",
@@ -187,11 +176,7 @@ def results(schema: Schema) -> tuple[list[str], bool]:
 
 
 def literal(value: object) -> str:
-    """A constant as TorchScript source.
-
-    Raises:
-        LoweringError: TorchScript has no literal for it.
-    """
+    """A constant as TorchScript source."""
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else f'float("{value}")'
     if isinstance(value, str):
@@ -216,7 +201,6 @@ def tuple_literal(items: Sequence[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-IS_AVAILABLE = block(["def __is_available(self):", "    return self.__backend.is_available()"])
 GET_STATE = block(
     [
         "def __getstate__(self):",
@@ -228,36 +212,27 @@ GET_STATE = block(
         "    return self.__method_compile_spec, self.__processed_module, True",
     ]
 )
-
-
-def set_state(backend: str = OBJECT_PREFIX, state: str = "state") -> str:
-    """The method ``__setstate__``: it takes a state, and has the backend compile it.
-
-    Args:
-        backend: prefix of the backend's methods.
-        state: the parameter. (PyTorch's own has no type, because its C++ code knows the type.)
-    """
-    return block(
-        [
-            f"def __setstate__(self, {state}):",
-            "    self.__method_compile_spec = state[0]",
-            "    self.__processed_module = state[1]",
-            "    # state[2] indicates whether to create the backend instance.",
-            "    if state[2]:",
-            "        self.__create_backend()",
-            "        self.__create_backend_debug_info()",
-            f"    if {backend}is_available() :",
-            f"        self.__handles = {backend}compile(self.__processed_module, self.__method_compile_spec)",
-            "    else:",
-            f'        raise Exception("{UNAVAILABLE}")',
-        ]
-    )
+SET_STATE = block(
+    [
+        f"def __setstate__(self, {STATE_PARAMETER}):",
+        "    self.__method_compile_spec = state[0]",
+        "    self.__processed_module = state[1]",
+        "    # state[2] indicates whether to create the backend instance.",
+        "    if state[2]:",
+        "        self.__create_backend()",
+        "        self.__create_backend_debug_info()",
+        "    if self.__is_available() :",
+        "        self.__handles = self.__compile(self.__processed_module, self.__method_compile_spec)",
+        "    else:",
+        f'        raise Exception("{UNAVAILABLE}")',
+    ]
+)
 
 
 def compile_error(operation: Operation) -> str:
     """PyTorch's message about an operation that a backend does not support, with its range in the source.
 
-    Preprocessing raises a :class:`~archive.effects.errors.LoweringError` with this message, or with those of
+    Preprocessing raises a :class:`~archive.backend.LoweringError` with this message, or with those of
     several operations, each on a new line.
     """
     is_read = operation.kind == "prim::Constant" and operation.path is not None

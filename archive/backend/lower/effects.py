@@ -140,11 +140,8 @@ class WithEffects:
     """A module whose ``forward`` was captured.
 
     Attributes:
-        module: the module.
         scripted: its graphs, which have no side effects: a method for each entry.
-        type_name: the module's own class, as TorchScript writes it.
         relocating: leads the operations of each method to the model's source.
-        side_effects: the changes that each method makes.
         arguments: the parameters of ``forward`` as Python writes them, without types: a default is
             ``Ellipsis``, since the table of effects has its value if it can hold it.
     """
@@ -204,21 +201,13 @@ def _with_handles(side_effects: SideEffects, relocating: Relocating, recorder: D
 
 
 def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithEffects:
-    """The captured graphs and side effects of a module's ``forward``, ready for lowering.
-
-    Args:
-        module: an eager module.
-        captured: its entries.
-
-    Raises:
-        CaptureError: TorchScript does not take a graph.
-    """
+    """The captured graphs and side effects of a module's ``forward``, ready for lowering."""
     side_effects = tuple(method.side_effects for method in captured)
     names = entry_names(table.method for table in side_effects)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
-            scripted = torch.jit.script(_plain(_joined(names, [method.graph for method in captured])))
+            scripted = torch.jit.script(_compiled_fast(_joined(names, [method.graph for method in captured])))
     except RuntimeError as error:
         sites = {key: site for method in captured for key, site in _sites(method).items()}
         raise _refused(str(error), sites) from error
@@ -227,7 +216,7 @@ def with_effects(module: torch.nn.Module, captured: Sequence[Captured]) -> WithE
     return WithEffects(module, scripted, type_name, relocating, side_effects, _arguments(module))
 
 
-def _plain(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
+def _compiled_fast(joined: Any) -> Any:  # noqa: ANN401 (a GraphModule)
     """A graph in which TorchScript passes over the attributes that only ``torch.fx`` needs.
 
     It would try to compile their classes, which takes longer than the graph. A graph has a class of its own.

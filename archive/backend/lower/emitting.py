@@ -25,7 +25,7 @@ from archive.backend.graph.aliasing import Sharing, changes
 from archive.backend.graph.attributes import ENTER, EXIT, OBJECT_TYPE, OWN_TYPE, READ, WRITE, is_object
 from archive.backend.graph.graphs import UNPACKING, elements
 from archive.backend.lower.codegen import literal, tuple_literal
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,22 +48,14 @@ PLACEHOLDERS = {
 
 
 def annotated(kind: str, text: str) -> str:
-    """An expression with its type written down.
-
-    Raises:
-        LoweringError: the type is a class of the model's own, which a lowered module does not know.
-    """
+    """An expression with its type written down."""
     if OWN_TYPE in kind.replace(OBJECT_TYPE, ""):
         raise LoweringError(f"a value of type {kind}")
     return f"torch.jit.annotate({kind}, {text})"
 
 
 def constant(value: object, kind: str, tensor: Callable[[torch.Tensor], str]) -> str:
-    """The expression for a constant of a type; ``tensor`` gives those for tensors.
-
-    Raises:
-        LoweringError: TorchScript has no literal for it.
-    """
+    """The expression for a constant of a type; ``tensor`` gives those for tensors."""
     if value is not None and kind.startswith("Optional["):
         (kind,) = elements(kind)
     if isinstance(value, list | dict) or (isinstance(value, tuple) and "[" in kind):
@@ -95,11 +87,7 @@ def _items(
 
 
 def placeholder(kind: str) -> str:
-    """Some value of a type, for values that TorchScript passes on but never reads, as after early returns.
-
-    Raises:
-        LoweringError: no value of this type is known.
-    """
+    """Some value of a type, for values that TorchScript passes on but never reads, as after early returns."""
     if kind.startswith(("List[", "Dict[")):
         return annotated(kind, "[]" if kind[0] == "L" else "{}")
     if kind.startswith("Optional["):
@@ -138,9 +126,6 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
     """The statement that runs an operation, by expressions for its inputs and names of its outputs.
 
     ``kind`` is the type of the first output; "" if there is none.
-
-    Raises:
-        LoweringError: TorchScript has no statement for it.
     """
     if operation.kind == "prim::RaiseException":
         # PyTorch shows the class: itself if it is Python's own, else Exception.
@@ -176,11 +161,7 @@ def _dict(kind: str, words: list[str]) -> str:
 
 
 def _call(operation: Operation, words: list[str]) -> str:
-    """A call of an operator through ``torch.ops``.
-
-    Raises:
-        LoweringError: ``torch.ops`` does not have it, or not with these inputs.
-    """
+    """A call of an operator through ``torch.ops``."""
     space, _, name = operation.kind.partition("::")
     if not operation.schema or not IDENTIFIER.fullmatch(space) or not IDENTIFIER.fullmatch(name):
         raise LoweringError(operation.kind)
@@ -212,10 +193,7 @@ class Emitted:
     """The body of a method.
 
     Attributes:
-        constants: the list of constant tensors, which all methods of a module share.
-        lines: its statements.
         operations: for each line the operation that it runs; None if it runs none.
-        unsupported: operations that TorchScript has no statement for.
     """
 
     constants: list[torch.Tensor]
@@ -230,8 +208,6 @@ def emitted(
     """The body of a method that runs a graph.
 
     Args:
-        graph: a folded graph.
-        parameters: names of the method's parameters.
         constants: the constant tensors of the methods before; those of this one are added.
         held: expressions for the state and the objects that the lowered module holds, by their paths.
     """
@@ -358,11 +334,7 @@ class _Emitter:
         self.line(f"{self._held_at(operation)} = {self.word(operation.inputs[0])}", operation, depth)
 
     def _held_at(self, operation: Operation) -> str:
-        """The expression for an attribute that is state, or a C++ object.
-
-        Raises:
-            LoweringError: the lowered module does not hold it.
-        """
+        """The expression for an attribute that is state, or a C++ object."""
         if operation.path is None or operation.path not in self._held:
             raise LoweringError(operation.kind)
         return self._held[operation.path]

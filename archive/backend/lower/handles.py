@@ -95,24 +95,20 @@ def placed(site: Site) -> Site:
 
 def shown_range(site: Site) -> Span:
     """The range that TorchScript shows; PyTorch's own if all are."""
-    return _spans(site)[_shown(site)]
+    return _spans(site)[_shown_place(site)]
 
 
 def with_owners(sites: Mapping[int, Site], shown: Collection[int]) -> dict[int, Site]:
     """The sites, in which operations that are statements do not share the tag of the range that is shown.
 
     So a reader of the archive knows which row belongs to which; see :mod:`archive.backend.lower.reloading`.
-
-    Args:
-        sites: the sites by debug handle.
-        shown: the handles of statements.
     """
     users = Counter(shown_range(site) for site in sites.values())
     owned = dict(sites)
     for handle, site in sites.items():
         if handle not in shown or users[shown_range(site)] == 1:
             continue
-        place = _shown(site)
+        place = _shown_place(site)
         if place == len(site.steps):
             owned[handle] = replace(site, span=site.span and replace(site.span, owner=handle))
         else:
@@ -128,7 +124,7 @@ def _spans(site: Site) -> list[Span]:
     return [span or NULL_SPAN for span in (*(step.span for step in site.steps), site.span)]
 
 
-def _shown(site: Site) -> int:
+def _shown_place(site: Site) -> int:
     """The place in ``_spans`` of the innermost range not in PyTorch's source; the last one's if all are."""
     spans = _spans(site)
     models = (

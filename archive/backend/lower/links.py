@@ -1,6 +1,6 @@
 """Links: the attributes and generated methods by which a lowered module runs its backend.
 
-One function for each :class:`~archive.backend.registry.Link`: ``_as_class``, ``_inline``, ``_ahead_of_time``.
+One function for each :class:`~archive.backend.registry.Link`: ``_inline``, ``_ahead_of_time``.
 
 Lowered modules of the link ``ahead of time`` give and take the state ``(blob, tensors)``. A module that holds
 attributes besides (see :mod:`archive.backend.graph.attributes`) has an attribute ``__held_0``, ``__held_1`` …
@@ -27,7 +27,7 @@ from archive.backend.lower.carried import HANDLE_COMMENT
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
 from archive.backend.registry import Link
-from archive.effects.errors import LoweringError
+from archive.base.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -149,10 +149,8 @@ class Linked:
     """The parts of a lowered module that come from its backend.
 
     Attributes:
-        state: the state that the archive keeps.
         attributes: name, type (a ``torch._C.Type``) and value of each.
         sources: the sources of methods that the lowered ones call, in this order.
-        methods: the source of each lowered method.
         names: the objects that names in the sources stand for.
     """
 
@@ -169,7 +167,6 @@ def resolved(name: str, names: Mapping[str, Any]) -> object:
     Args:
         name: a name, or a qualified class, ``__torch__.package.Class``, which is looked up among the modules
             that are imported.
-        names: objects by their names.
     """
     if name in names:
         return names[name]
@@ -193,14 +190,7 @@ def linked(
     """The parts of a lowered module that come from its backend.
 
     Args:
-        backend: the backend.
-        schemas: the schemas of the methods that are lowered.
-        processed: the result of the backend's preprocessing.
         kinds: the kinds of operations by the debug handles that preprocessing was given, ascending.
-
-    Raises:
-        LoweringError: operations cannot be written, or the runtime lacks a method or is not in TorchScript's
-            language.
     """
     missing = [method for method in RUNTIME_METHODS if not callable(getattr(backend.runtime, method, None))]
     if missing and backend.link is not Link.AHEAD_OF_TIME:
@@ -208,30 +198,7 @@ def linked(
         raise LoweringError(f"the runtime {kind} of {backend.name} has no method {', '.join(missing)}")
     if backend.link is Link.INLINE:
         return _inline(backend, schemas, processed, kinds)
-    link = {Link.CLASS: _as_class, Link.AHEAD_OF_TIME: _ahead_of_time}[backend.link]
-    return link(backend, schemas, processed)
-
-
-def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
-    """Link ``class``: the runtime is an object of a TorchScript class."""
-    kind, instance = backend.runtime, backend.runtime()
-    try:
-        torch.jit.script(kind)
-    except RuntimeError as error:
-        raise LoweringError(f"the runtime of {backend.name} isn't a TorchScript class: {error}") from error
-    return Linked(
-        processed,
-        [("__backend", torch._C._jit_try_infer_type(instance).type(), instance)],
-        [
-            codegen.block(["def __create_backend(self):", f"    self.__backend = {kind.__name__}()"]),
-            CREATE_DEBUG_INFO,
-            codegen.IS_AVAILABLE,
-            codegen.GET_STATE,
-            codegen.set_state(state=codegen.STATE_PARAMETER),
-        ],
-        [codegen.executing(method, schema) for method, schema in schemas.items()],
-        TORCHSCRIPT_NAMES | {kind.__name__: kind},
-    )
+    return _ahead_of_time(backend, schemas, processed)
 
 
 def _inline(
@@ -242,7 +209,9 @@ def _inline(
 ) -> Linked:
     """Link ``inline``: the runtime's attributes and methods become the module's own."""
     kind, instance = backend.runtime, backend.runtime()
-    names = TORCHSCRIPT_NAMES | vars(sys.modules[kind.__module__])
+    names = dict(TORCHSCRIPT_NAMES)
+    for cls in reversed(kind.__mro__[:-1]):
+        names |= vars(sys.modules[cls.__module__])
     fields = list(_fields(kind))
     methods = [method for method in _methods(kind) if method.name != "__init__"]
     return Linked(
@@ -262,9 +231,9 @@ def _inline(
             CREATE_DEBUG_INFO,
             _own(methods, kinds),
             codegen.GET_STATE,
-            codegen.set_state(codegen.METHOD_PREFIX, codegen.STATE_PARAMETER),
+            codegen.SET_STATE,
         ],
-        [codegen.executing(method, schema, codegen.METHOD_PREFIX) for method, schema in schemas.items()],
+        [codegen.executing(method, schema) for method, schema in schemas.items()],
         names,
     )
 
@@ -316,11 +285,7 @@ CREATE_DEBUG_INFO = codegen.block(
 
 
 def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
-    """The methods of a class as syntax trees, inherited ones first.
-
-    Raises:
-        LoweringError: Python does not find the source of the class.
-    """
+    """The methods of a class as syntax trees, inherited ones first."""
     methods: dict[str, ast.FunctionDef] = {}
     for cls in reversed(kind.__mro__[:-1]):
         try:
@@ -342,11 +307,7 @@ def _fields(kind: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
 
 
 def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
-    """The ``torch._C.Type`` of an annotation.
-
-    Raises:
-        LoweringError: TorchScript has no such type.
-    """
+    """The ``torch._C.Type`` of an annotation."""
     kind = torch.jit.annotations.try_ann_to_type(eval(annotation, dict(names)), None)  # noqa: S307 (the backend's own source, or TorchScript's)
     if kind is None:
         raise LoweringError(f"TorchScript has no type {annotation}")

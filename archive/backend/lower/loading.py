@@ -27,8 +27,8 @@ import torch.jit.mobile
 from archive.backend.graph.inlining import unmangled
 from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.pytorch import shown
+from archive.base.errors import LoweringError
 from archive.container.write import member_from, new_member, write_archive
-from archive.effects.errors import LoweringError
 from archive.formats.record_kinds import DATA, range_records_of
 from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
 from archive.pickles.ops import ValueKind
@@ -46,18 +46,7 @@ GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~
 
 
 def check_loading(file: BinaryIO, opened: Archive, module: torch.jit.ScriptModule, *, lite: bool) -> None:
-    """Have PyTorch load an archive, the same as ``opened``. If its backend is not available here, it passes.
-
-    Args:
-        file: the archive.
-        opened: the same.
-        module: what was saved in it.
-        lite: load it with the lite interpreter.
-
-    Raises:
-        LoweringError: PyTorch refuses the archive. The error has PyTorch's message, and the model's source if
-            the message names a line of generated code.
-    """
+    """Have PyTorch load an archive, the same as ``opened``; it passes if its backend isn't available here."""
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
     place = _place(file)
     weights = weights_left_out(opened, module)
@@ -149,10 +138,6 @@ DEBUG_INFO = "__torch__.torch.classes.backendutils.BackendDebugInfo"
 
 def weights_left_out(opened: Archive, module: torch.jit.ScriptModule) -> dict[str, int]:
     """The records of an archive's weights, with their sizes in bytes, that its outline does without.
-
-    Args:
-        opened: the archive.
-        module: what was saved in it.
 
     Returns:
         None at all if loading may compute with them, or one is not of the size that the module tree says.

@@ -65,10 +65,10 @@ from archive.backend.lower.wrappers import (
 )
 from archive.backend.registry import Original, find_backend
 from archive.backend.trial import try_lowered
+from archive.base.errors import LoweringError
 from archive.base.json_text import without_collecting
 from archive.effects.capture.entries import MOST_ENTRIES
 from archive.effects.capturing import untried as captured_untried
-from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,17 +86,8 @@ def with_lowered_parts(
 ) -> torch.nn.Module | torch.jit.ScriptModule:
     """A copy of a module with its parts lowered; parameters and buffers are shared.
 
-    Args:
-        module: an eager, scripted or loaded module.
-        paths: the attributes that lead to each part, joined by dots.
-        lower: lowers a part, which is given with its path.
-
     Returns:
         A scripted module if ``module`` is one, else an eager one.
-
-    Raises:
-        LoweringError: a path isn't a text, leads to no module, twice to one, or into another part; or PyTorch
-            cannot replace a part of a scripted module.
     """
     if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
         raise LoweringError(f"expected a list of paths, found {paths!r}")
@@ -130,11 +121,7 @@ def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
 
 
 def _check_path(module: torch.nn.Module, path: str) -> None:
-    """Make sure that a path leads to a module that can be called. After the path, the words are PyTorch's.
-
-    Raises:
-        LoweringError: it does not.
-    """
+    """Make sure that a path leads to a module that can be called. After the path, the words are PyTorch's."""
     part = module
     for name in path.split("."):
         if not hasattr(part, name):
@@ -167,11 +154,7 @@ def _with_part(module: torch.nn.Module, names: Sequence[str], part: torch.nn.Mod
 def _with_replaced_parts(
     module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
 ) -> torch.jit.ScriptModule:
-    """A copy of a scripted module with its parts lowered.
-
-    Raises:
-        LoweringError: another module has the type of a part.
-    """
+    """A copy of a scripted module with its parts lowered."""
     types = {path: part._c._type().annotation_str for path, part in module.named_modules()}
     for path in paths:
         same = [other for other in types if types[other] == types[path] and other != path]
@@ -192,13 +175,6 @@ def checked_spec(given: object, is_method: Callable[[str], bool]) -> dict[str, A
     """The compile spec, checked; a method without options gets ``{"": ""}``, as in PyTorch's own tests.
 
     Options may be a text, too, as these tests have it. Without a spec, ``forward`` is lowered.
-
-    Args:
-        given: the compile spec.
-        is_method: whether there is a method by a name.
-
-    Raises:
-        LoweringError: it names no method, one that is not defined, or options that TorchScript cannot hold.
     """
     given = {"forward": {}} if given is None else given
     if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
@@ -352,10 +328,6 @@ def _lowered(
     """The wrapper of a lowered module.
 
     Args:
-        backend: lowers it.
-        whole: what to lower.
-        spec: the compile spec, checked.
-        recorder: as for :func:`lower`.
         captured: the module with its effects.
         checks: statements that check the arguments of methods, which exported programs have; None for others.
     """
@@ -414,11 +386,7 @@ def _lowered(
 
 
 def _preprocessed(chosen: Backend, whole: Original, spec: dict[str, Any], recorder: DebugHandles) -> Any:  # noqa: ANN401
-    """The state that a backend makes of a module; a note names the backend in whatever else it raises.
-
-    Raises:
-        LoweringError: the backend refuses the module.
-    """
+    """The state that a backend makes of a module; a note names the backend in whatever else it raises."""
     try:
         return chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
     except LoweringError:
@@ -454,11 +422,7 @@ def _with_parts(
 
 
 def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  # noqa: ANN401
-    """Have the backend compile the module, if it is available; warn if not.
-
-    Raises:
-        LoweringError: the backend's compiler refuses the result of its preprocessing.
-    """
+    """Have the backend compile the module, if it is available; warn if not."""
     if not lowered._get_method("__is_available")():
         warnings.warn(codegen.UNAVAILABLE_WARNING.format(backend), stacklevel=3)
         return
@@ -480,9 +444,6 @@ def _module_of(
 
     Each method stands after those that it calls; ``names`` gives the objects that names in the sources stand
     for.
-
-    Raises:
-        LoweringError: a source is not TorchScript, or TorchScript cannot hold an attribute's value.
     """
     module = torch._C.ScriptModule(name, unit, True)
     resolve = partial(resolved, names=names)

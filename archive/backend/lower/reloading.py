@@ -23,10 +23,9 @@ from archive.backend.lower.handles import shown_range
 from archive.backend.lower.relocate import Attachment, show_calls
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
 from archive.backend.pytorch import message_of
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LoweringError
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import GENERATED_FILE, CallStep, Site, Span
-from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import DELEGATED, code_of
 from archive.normalform.builder import FormBuilder
@@ -69,7 +68,6 @@ class Reloaded(NamedTuple):
     """A module that knows all that leads to the model's source.
 
     Attributes:
-        module: the module.
         calls: calls that PyTorch would not have found a range for.
     """
 
@@ -87,16 +85,7 @@ def reloaded(opened: Archive) -> Reloaded:
 
 
 def loaded_by_pytorch(file: io.BytesIO | Path, name: str) -> torch.jit.ScriptModule:
-    """The module of an archive.
-
-    Args:
-        file: the archive.
-        name: how errors call it.
-
-    Raises:
-        ArchiveError: PyTorch refuses the archive.
-        BackendError: a backend that the module needs is not available.
-    """
+    """The module of an archive."""
     try:
         return torch.jit.load(file)
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
@@ -111,10 +100,6 @@ def write_reloadable(opened: Archive, file: BinaryIO) -> int:
 
     Returns:
         How many calls PyTorch would not have found a range for.
-
-    Raises:
-        LoweringError: there are lowered modules, and the archive does not say what their debug handles lead
-            to, or which statement belongs to which.
     """
     table = opened.range_table
     form = FormBuilder.of(table, opened.handle_table, opened.method_table)
@@ -152,12 +137,7 @@ def _carry(attachment: Attachment, delegated: _Delegated) -> None:
 
 
 class _Delegated:
-    """The debug handles of the lowered modules of an archive, and their operations.
-
-    Attributes:
-        opened: the archive.
-        sites: the origin of each operation.
-    """
+    """The debug handles of the lowered modules of an archive, and their operations."""
 
     def __init__(self, opened: Archive) -> None:
         self.opened = opened
@@ -217,11 +197,7 @@ class _Delegated:
         return handles
 
     def statements(self, rows: range) -> dict[int, int]:
-        """The debug handle of each of some rows that is a statement.
-
-        Raises:
-            LoweringError: a row is that of several handles.
-        """
+        """The debug handle of each of some rows that is a statement."""
         tags = self.opened.range_table.tag
         handles = {row: self._by_tag[tag] for row in rows if (tag := int(tags[row])) in self._by_tag}
         if None in handles.values():

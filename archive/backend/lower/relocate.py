@@ -133,8 +133,6 @@ class Attachment:
 
         Args:
             row: that of the handle, in the order of their numbers.
-            span: the operation's own source.
-            steps: the calls that lead there, after those of the handle's own call stack.
             last: instance of the last call of the handle's own stack to keep; a stack without such a call is
                 dropped. None keeps all calls.
             op: the operator's name; None keeps the present one.
@@ -151,14 +149,7 @@ class Attachment:
             columns["handle.op"][row] = self._pool.number(op.encode())
 
     def add(self, handle: int, op: str, span: Span | None, steps: Sequence[CallStep]) -> None:
-        """Add a debug handle, which the map does not have yet.
-
-        Args:
-            handle: its number.
-            op: the operator's name.
-            span: the operation's source; None where it is unknown.
-            steps: the calls that lead there.
-        """
+        """Add a debug handle, which the map does not have yet."""
         tag = -1 if span is None else self.tag_of(span)
         stack = self._stack(list(map(self._call, steps)))
         place = len(self._columns["handle.place"]) + len(self._handles.rows)
@@ -276,7 +267,6 @@ def show_calls(form: FormBuilder, codes: Sequence[bytes]) -> int:
     """Give the pieces of code that are called the ranges of their calls.
 
     Args:
-        form: the debug information; it is changed.
         codes: the generated code of each record of source ranges; b"" for one without.
 
     Returns:

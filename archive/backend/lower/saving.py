@@ -35,12 +35,11 @@ from archive.backend.lower.loading import check_loading
 from archive.backend.lower.relocate import Attachment
 from archive.backend.lower.wrappers import EFFECTS_STATE
 from archive.backend.pytorch import temporary_archive
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, LoweringError, one_line
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import NO_TAG
-from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import WOULD_CHANGE, counts
 from archive.formats.effects import EFFECTS
@@ -182,12 +181,7 @@ def write_lowered(
     """Write the archive of a module, without a check that PyTorch loads it; see :func:`save_lowered`.
 
     Args:
-        module: a scripted module.
-        file: where to write.
-        name: how errors call the archive.
-        lite: write it for the lite interpreter.
         plain: take a module that holds no lowered one, too.
-        extra: further records.
     """
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
@@ -206,11 +200,7 @@ def write_lowered(
 
 @contextmanager
 def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> Iterator[Path]:
-    """The archive that PyTorch writes.
-
-    Raises:
-        LoweringError: PyTorch cannot save the module.
-    """
+    """The archive that PyTorch writes."""
     with ExitStack() as ending:
         try:
             path = ending.enter_context(temporary_archive(module, lite=lite))
@@ -236,10 +226,6 @@ def _tables(
 
     An operation without a range takes its caller's. With no caller's either, it has the null range, which
     PyTorch prints nothing for, and keeps its module hierarchy.
-
-    Raises:
-        LoweringError: a lowered module has lost its table, two modules use a handle for different operations,
-            or a module with effects is part of another one.
     """
     sites: dict[int, Site] = {}
     effects: dict[str, bytes] = {}

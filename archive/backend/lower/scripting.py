@@ -18,8 +18,8 @@ from torch.nn.utils import parametrize
 
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.codegen import CHANGES_STATE
+from archive.base.errors import LoweringError
 from archive.base.source_files import is_pytorchs
-from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,12 +59,7 @@ WORDS = (
 
 
 def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:
-    """The module, scripted unless it is already.
-
-    Raises:
-        LoweringError: PyTorch does not script it, finds no method to script, or would not read its
-            parametrised weights; or scripting is switched off.
-    """
+    """The module, scripted unless it is already."""
     for path, part in () if isinstance(module, torch.jit.ScriptModule) else module.named_modules():
         # PyTorch scripts parametrised weights, and raises an error whenever they are read.
         if parametrize.is_parametrized(part):
@@ -87,11 +82,7 @@ def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:
 
 
 def ranges_of(scripted: torch.jit.ScriptModule) -> RangeFinder:
-    """The source ranges of a scripted module.
-
-    Raises:
-        LoweringError: PyTorch cannot save the module: it calls Python, for example an ``autograd.Function``.
-    """
+    """The source ranges of a scripted module."""
     try:
         return RangeFinder.of(scripted._c)
     except RuntimeError as error:
@@ -102,7 +93,6 @@ def refusal(error: Exception, module: torch.nn.Module | None) -> str:
     """The reason of an error of TorchScript's compiler, and the model's line.
 
     Args:
-        error: the error.
         module: the module that was compiled, of Python; None for others.
     """
     said = str(error).strip()

@@ -52,11 +52,6 @@ class CallSite:
     """A call of a module's method.
 
     Attributes:
-        start: its first byte in the record.
-        end: the byte after its last one.
-        first_line: its first line, from 1.
-        last_line: its last line.
-        method: the method's name.
         path: the attributes that lead from ``self`` to the module; none for ``self``.
     """
 
@@ -70,15 +65,7 @@ class CallSite:
 
 @dataclass(frozen=True)
 class CodeFunction:
-    """A function or method of generated code.
-
-    Attributes:
-        type_name: the class, qualified; "" for functions.
-        name: its name.
-        first_line: its first line, from 1.
-        last_line: its last line.
-        calls: the calls of modules in it.
-    """
+    """A function or method of generated code."""
 
     type_name: str
     name: str
@@ -92,9 +79,6 @@ class ParsedCode:
     """A record of generated code.
 
     Attributes:
-        name: its name in the archive.
-        text: its bytes.
-        functions: its functions and methods.
         types: for each class the type of each attribute that is a module.
     """
 
@@ -121,12 +105,7 @@ class ParsedCode:
 
 
 class GeneratedCode:
-    """The generated code of an archive.
-
-    Args:
-        names: the records of the archive.
-        read: gives a record's bytes.
-    """
+    """The generated code of an archive."""
 
     def __init__(self, names: Collection[str], read: Callable[[str], bytes]) -> None:
         self._names = names
@@ -216,13 +195,7 @@ EITHER = "|"
 
 
 class StackStep(NamedTuple):
-    """A step of a call stack in generated code.
-
-    Attributes:
-        record: the code.
-        line: the line in it, from 1.
-        function: the function that the line belongs to.
-    """
+    """A step of a call stack in generated code."""
 
     record: ParsedCode
     line: int
@@ -230,11 +203,7 @@ class StackStep(NamedTuple):
 
 
 class StockPlaces:
-    """Finds places in one archive.
-
-    Args:
-        opened: the archive, with its debug info.
-    """
+    """Finds places in one archive."""
 
     def __init__(self, opened: Archive) -> None:
         self._opened = opened
@@ -284,7 +253,6 @@ class StockPlaces:
 
         Args:
             stack: its call stack, innermost first, as ``torch.profiler`` gives it.
-            op: the operator's name.
         """
         steps = [step for entry in reversed(stack) if (step := self._step(entry)) is not None]
         levels = [ModuleLevel(f"top({self._opened.top})", ""), *self._levels_between(steps)]
@@ -369,9 +337,6 @@ def _one_path(
 
     Args:
         sites: the calls that may be meant, with the functions that they are in.
-        caller: the class of the calling module.
-        callee: the class of the called one.
-        code: the archive's code.
         last: the last attribute; "" if it is unknown.
 
     Returns:

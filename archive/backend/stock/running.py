@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 # --- debug handles of a run in the lite interpreter
 
-OPERATIONS = ("OP", "OPN")
+OPERATOR_OPCODES = ("OP", "OPN")
 BRANCHES = ("JF", "LOOP")
 """Opcodes that go to the next instruction, or as far as their argument says."""
 PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "NoneType": type(None)}
 """Types of arguments, by their names in TorchScript."""
 JUMP, RETURN = "JMP", "RET"
-CALLS = ("CALL", "INTERFACE_CALL")
+CALL_OPCODES = ("CALL", "INTERFACE_CALL")
 """Opcodes that run other methods: their operations are not among the method's own."""
 
 
@@ -93,7 +93,7 @@ class LiteMethod:
         table = dict(rows)
         operators = [str(row[0]) for row in table["operators"]]
         instructions = [(str(row[0]), int(row[1])) for row in table["instructions"]]
-        names = [operators[number] if code in OPERATIONS else "" for code, number in instructions]
+        names = [operators[number] if code in OPERATOR_OPCODES else "" for code, number in instructions]
         parameters = (
             [tuple(dict(argument).values()) for argument in dict(schema[0])["arguments"]] if schema else None
         )
@@ -120,12 +120,8 @@ class LiteMethod:
                 raise TypeError(f"expected {name}: {kind}; found {type(value).__name__}")
 
     def handles_of(self, run: Sequence[str]) -> list[tuple[int, ...]]:
-        """The debug handles that each operation of a run may have; none if the method has no such path.
-
-        Args:
-            run: the operators' names, in the order in which they ran.
-        """
-        if any(code in CALLS for code, _ in self._instructions):
+        """The debug handles that each operation of a run may have; none if the method has no such path."""
+        if any(code in CALL_OPCODES for code, _ in self._instructions):
             return [()] * len(run)
         end = len(self._instructions)
         reached: list[set[int]] = []  # the instructions that may run each operation
@@ -151,7 +147,7 @@ class LiteMethod:
             code, number = self._instructions[at] if at < len(self._instructions) else (RETURN, 0)
             if code == RETURN:
                 following.add(len(self._instructions))
-            elif code in OPERATIONS:
+            elif code in OPERATOR_OPCODES:
                 following.add(at)
             elif code == JUMP:
                 left.append(at + number)
@@ -184,8 +180,6 @@ class StockOperation:
 
     Attributes:
         start: when it began, in ns of PyTorch's clock.
-        end: when it ended.
-        name: the operator's name.
         stack: its call stack in generated code, innermost first; () in the lite interpreter.
     """
 
@@ -200,7 +194,6 @@ class ProfiledRun:
     """One run of a method.
 
     Attributes:
-        operations: in the order of their starts.
         memory: allocations and, with negative bytes, releases, in the order of time: the time, the bytes, the
             address, and the number of the operation that runs then or ran last.
     """
@@ -210,13 +203,7 @@ class ProfiledRun:
 
 
 def runs_of(results: Any, mark: str, scope: int) -> Iterator[ProfiledRun]:  # noqa: ANN401 (PyTorch's own)
-    """The runs that a profiler has recorded.
-
-    Args:
-        results: the profiler's ``kineto_results``.
-        mark: the name of the annotation around each run.
-        scope: the scope of the operations to keep.
-    """
+    """The runs that a profiler has recorded."""
     events = [event for event in results.events() if not event.is_python_function()]
     _, changes = noted(results)
     for run in (event for event in events if event.name() == mark and event.is_user_annotation()):
@@ -250,7 +237,7 @@ def _outermost(events: Sequence[Any]) -> list[StockOperation]:
 
 # --- running
 
-MARK = "debug-archive: a run"
+RUN_MARK = "debug-archive: a run"
 LITE, TORCHSCRIPT = "lite interpreter", "TorchScript"
 UNKNOWN_KEY = -1
 
@@ -297,7 +284,7 @@ def profile_archive(
             with profile(profile_memory=True, with_stack=not on_lite) as observed:
                 run()  # without a mark: it fills the profiler's buffers
                 for _ in range(runs):
-                    with record_function(MARK):
+                    with record_function(RUN_MARK):
                         run()
         except (RuntimeError, TypeError, ValueError) as error:
             given = (
@@ -308,18 +295,14 @@ def profile_archive(
             raise ArchiveError(
                 f"{method} fails {given}: {one_line(message_of(error))}", file=opened.file
             ) from error
-    profiled = [*runs_of(observed.kineto_results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
+    profiled = [*runs_of(observed.kineto_results, RUN_MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
         return _lite_profile(profiled, opened, lite_method)
     return _torchscript_profile(profiled, opened)
 
 
 def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
-    """A tensor to run a model with: random floats, the same in each process; zeros of other types.
-
-    Raises:
-        ValueError: PyTorch has no such type.
-    """
+    """A tensor to run a model with: random floats, the same in each process; zeros of other types."""
     types = {key: kind for key, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
     if name not in types:
         raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")

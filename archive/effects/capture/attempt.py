@@ -25,7 +25,8 @@ from archive.effects.capture.proxies.hooks import call_module, check_taken_off, 
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.settled_hooks import settle_hooks
-from archive.effects.capture.table.call import CapturedCall, SeenChanges, instance_dict
+from archive.effects.capture.table.call import CapturedCall, SeenChanges
+from archive.effects.capture.table.snapshot import instance_dict
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import type_name
 from archive.effects.placeholders import LEFT_OUT
@@ -33,8 +34,8 @@ from archive.effects.places import base_of
 from archive.formats.effects.model import Item, Local, Look
 
 if TYPE_CHECKING:
-    from archive.effects.capture.table.call import Snapshot
     from archive.effects.capture.table.side_effects import Flat
+    from archive.effects.capture.table.snapshot import Snapshot
 
 
 CONTAINER_PROXIES = (TrackedDict, OpenList, OpenDeque)
@@ -42,13 +43,7 @@ CONTAINER_PROXIES = (TrackedDict, OpenList, OpenDeque)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A call that has been captured.
-
-    Attributes:
-        call: its state at the end.
-        graph: a ``torch.fx.GraphModule`` of its operations.
-        flat: its table as plain data.
-    """
+    """A call that has been captured."""
 
     call: CapturedCall
     graph: Any
@@ -56,7 +51,7 @@ class Attempt:
 
 
 def attempt(
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     arguments: tuple[Any, ...],
     snapshot: Snapshot,
@@ -65,9 +60,6 @@ def attempt(
     """Capture one call of a model, which stays unchanged, from the values of a snapshot.
 
     The changes of this call are added to those seen by earlier attempts.
-
-    Raises:
-        CaptureError: the call cannot be captured.
     """
     is_module_call = method == "forward" and isinstance(module, torch.nn.Module)
     if is_module_call and type(module).__call__ is not torch.nn.Module.__call__:
@@ -97,7 +89,7 @@ def attempt(
 def _wrapped(
     wrapping: Wrapping,
     call: CapturedCall,
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     arguments: tuple[Any, ...],
     *,
@@ -140,13 +132,8 @@ def _wrapped(
     return tuple(given)
 
 
-def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Call the method.
-
-    Raises:
-        CaptureError: the call was refused, even if the model caught the error; or the model failed: then the
-            error has the model's line.
-    """
+def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
+    """Call the method."""
     error: CaptureError | None = None
     result: Any = None
     with fork_rng(devices=()), intercepted(call), TorchCalls(call):
@@ -177,11 +164,12 @@ def _check_followed(call: CapturedCall, functions: Functions) -> None:
     for variable, proxy in call.proxies.items():
         if type(proxy) in CONTAINER_PROXIES and not proxy.intact():
             message = f"a {variable.kind} was changed by what is not written in Python"
-            raise error_at(message, call.met.get(variable))
+            raise error_at(message, call.first_reads.get(variable))
         if issubclass(type(proxy), ObjectProxy):
             has_items = is_container_proxy(proxy) and base_of(type(proxy)).__len__(proxy)
             if has_items or instance_dict(proxy):
-                raise error_at("an object was changed past its class's methods", call.met.get(variable))
+                statement = call.first_reads.get(variable)
+                raise error_at("an object was changed past its class's methods", statement)
     changed = functions.changed_attributes()
     if changed is not None:
         name, attribute, line = changed

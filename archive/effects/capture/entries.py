@@ -38,9 +38,11 @@ from archive.effects.capture.next_states import (
     snapshot_after,
     state_for_other,
 )
-from archive.effects.capture.table.call import SeenChanges, Snapshot
+from archive.effects.capture.table.call import SeenChanges
+from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
+from archive.effects.nested import with_tensors
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -74,7 +76,7 @@ def difference(first: Attempt, second: Attempt) -> list[Site] | None:
     flat, other_flat = first.flat, second.flat
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
-        if mine is None or its is None or _shown(mine) != _shown(its):
+        if mine is None or its is None or _node_key(mine) != _node_key(its):
             rest = [*nodes[number:], *others[number:]]
             sites = [node.meta["site"] for node in rest if "site" in node.meta]
             return [*sites, *flat.sites, *other_flat.sites]
@@ -93,8 +95,6 @@ def why(first: Attempt, second: Attempt, telling: Assumption | None) -> str:
     """How two calls differ, for a message.
 
     Args:
-        first: a call.
-        second: another one.
         telling: a guard of the second that does not hold for the first, if there is one.
     """
     if telling is not None:
@@ -129,11 +129,11 @@ def _found_by(attempt: Attempt, telling: Assumption) -> str:
     return next((f"it finds {guard_text(flat)}" for guard, flat in pairs if guard is telling), "")
 
 
-def _node_text(node: Any) -> str:  # noqa: ANN401
+def _node_text(node: Any) -> str:
     return str(getattr(node.target, "__name__", node.target))
 
 
-def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _node_key(node: Any) -> tuple[str, ...]:
     return node.op, str(node.target), str(node.args), str(node.kwargs), str(node.type)
 
 
@@ -161,7 +161,7 @@ def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
     by_node: dict[Any, int] = {}
     for node in attempt.graph.graph.nodes:
         parts = tuple(by_node[operand] for operand in node.all_input_nodes)
-        by_node[node] = numbers.setdefault((*_shown(node), parts), len(numbers))
+        by_node[node] = numbers.setdefault((*_node_key(node), parts), len(numbers))
     facts = []
     for guard in attempt.flat.effects.guards:
         value = guard.value.value if isinstance(guard.value, Constant) else guard.value
@@ -234,8 +234,6 @@ class Arm:
     """One path through a method.
 
     Attributes:
-        first: the call that showed it first.
-        latest: the latest such call.
         arguments: of the latest call.
     """
 
@@ -245,7 +243,7 @@ class Arm:
 
 
 class Entries:
-    """Finds the entries of a method, at most ``most``; with ``lasting``, a single one must fit all states.
+    """Finds the entries of a method, at most ``most``; if ``single``, only one, which must fit all states.
 
     Attributes:
         others: arguments and states that take other branches than entries do, and from which calls were
@@ -254,26 +252,22 @@ class Entries:
 
     def __init__(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         method: str,
         calls: Sequence[Arguments],
         most: int,
         *,
-        lasting: bool = False,
+        single: bool = False,
     ) -> None:
         self._module, self._method, self._calls = module, method, calls
-        self._most, self._lasting, self._seen = most, lasting, SeenChanges()
+        self._most, self._single, self._seen = most, single, SeenChanges()
         self._entries: list[Arm] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
         self.others: list[tuple[Arguments, Snapshot]] = []
 
     def find(self) -> list[Attempt]:
-        """The first call of each entry.
-
-        Raises:
-            CaptureError: the method cannot be captured, or not with this many entries.
-        """
+        """The first call of each entry."""
         while True:
             self._entries, self._tried, self._snapshot, self.others = [], set(), Snapshot(), []
             try:
@@ -385,10 +379,9 @@ class Entries:
 
         Raises:
             UnclearError: it is like no entry, but an entry's guards may hold, too.
-            CaptureError: it is one too many, or it does not last.
         """
         for guard in made.call.side_effects.guards:
-            if self._lasting and guard.reason:
+            if self._single and guard.reason:
                 raise error_at(guard.reason, guard.statement)
         for entry in self._entries:
             if difference(entry.first, made) is None:
@@ -417,19 +410,9 @@ def _again(error: CaptureError) -> CaptureError:
     return type(error)(f"{AGAIN}: {error.message}", error.filename, error.line)
 
 
-def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
-    """A copy with tensors of its own; what was the same object stays so."""
-    known = {} if known is None else known
-    if id(value) not in known:
-        made = value
-        if isinstance(value, torch.Tensor):
-            made = copied(value)
-        elif type(value) in (tuple, list):
-            made = type(value)(fresh(item, known) for item in value)
-        elif type(value) is dict:
-            made = {key: fresh(item, known) for key, item in value.items()}
-        known[id(value)] = made
-    return known[id(value)]
+def fresh(value: Any) -> Any:
+    """A copy with tensors of its own."""
+    return with_tensors(value, copied)
 
 
 MOST_ENTRIES = 8
@@ -452,10 +435,7 @@ class Found(NamedTuple):
     """The entries of a method.
 
     Attributes:
-        attempts: the first call of each.
-        initial: the state at the capture.
         aliases: further sources of a value in it, each with the first one.
-        others: see :class:`Entries`.
     """
 
     attempts: list[Attempt]
@@ -470,26 +450,19 @@ class Found(NamedTuple):
 
 
 def found_entries(
-    module: Any,  # noqa: ANN401
+    module: Any,
     method: str,
     calls: Sequence[Arguments],
     most: int,
     *,
-    lasting: bool = False,
+    single: bool = False,
 ) -> Found:
     """The entries of a method, and their common initial state; nothing is tried yet.
 
     Args:
-        module: the module.
-        method: name of the method.
-        calls: arguments of example calls.
-        most: most entries.
-        lasting: the only entry must fit all states.
-
-    Raises:
-        CaptureError: the method cannot be captured, or not with this many entries.
+        single: the only entry must fit all states.
     """
-    entries = Entries(module, method, calls, most, lasting=lasting)
+    entries = Entries(module, method, calls, most, single=single)
     with several_attempts():
         attempts = entries.find()
     originals, aliases = originals_of(module, [made.call for made in attempts])

@@ -21,7 +21,7 @@ from torch import fx
 from archive.effects.capture.graph.guards import same_elements
 from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
 from archive.effects.capture.graph.sites import ModelStatement, error_at
-from archive.effects.capture.graph.variables import VALUES, VariableKind, is_plain
+from archive.effects.capture.graph.variables import WITH_CONTENTS, VariableKind, is_plain
 from archive.effects.capture.initial import sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
@@ -61,11 +61,7 @@ CUTTING = (int, math.floor, math.ceil)
 
 
 def note_bounds(call: CapturedCall) -> None:
-    """Guard the ints that computed ones depend on.
-
-    Raises:
-        CaptureError: an int may overflow at any bound; the error names the model's line.
-    """
+    """Guard the ints that computed ones depend on."""
     ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
     quotients: list[Any] = []  # nodes that divide ints: TorchScript makes each a float first, Python does not
     for value in call.builder.values():
@@ -83,11 +79,11 @@ def note_bounds(call: CapturedCall) -> None:
     computed = {node: None for node in ints if node.op == "call_function" and node.target in BOUNDS}
     sizes = {node for node in ints if node.target in SIZE_METHODS or node.target is len}
 
-    def excess(bits: int) -> Any:  # noqa: ANN401
+    def excess(bits: int) -> Any:
         """The first node that may overflow if the given ints have ``bits`` bits, or None."""
         bounds = {node: 1 << (min(bits, SIZE_BITS) if node in sizes else bits) for node in ints}
 
-        def operands(node: Any) -> list[int]:  # noqa: ANN401
+        def operands(node: Any) -> list[int]:
             return [bounds.get(arg, abs(arg) if type(arg) is int else 1) for arg in node.args]
 
         for node in computed:
@@ -118,7 +114,7 @@ def note_bounds(call: CapturedCall) -> None:
 
 # --- sharing
 
-CHANGING = (*VALUES, VariableKind.OBJECT)
+CHANGED_KINDS = (*WITH_CONTENTS, VariableKind.OBJECT)
 """Kinds of variables that a call changes, and that may be the same object from outside."""
 VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 
@@ -129,9 +125,6 @@ def note_sharing(
     """Guard that aliases are the same, and that what a call changes or compares is no other value.
 
     Args:
-        call: the captured call.
-        inputs: of the graph.
-        changed: those that are changed in place.
         fixed: sources of tensors that the graph itself holds and uses, so they must not be replaced.
     """
     guards, effects, compares = call.guards, call.side_effects, call.functions.compares
@@ -145,7 +138,7 @@ def note_sharing(
                 guards.note(Look.APART, Each(other.source), given.source, statement=given.statement)
             elif other is not given and (is_under_argument(given.source) or is_under_argument(other.source)):
                 guards.note(Look.APART, given.source, other.source, statement=given.statement)
-    held = [item for item in call.proxies if item.kind in CHANGING and item.source is not None]
+    held = [item for item in call.proxies if item.kind in CHANGED_KINDS and item.source is not None]
     for second, first_one in _pairs(held):
         is_modified = effects.is_modified(second) or effects.is_modified(first_one)
         ours, theirs = call.real[second], call.real[first_one]
@@ -153,7 +146,7 @@ def note_sharing(
             continue
         statement = compares
         if is_modified:
-            statement = call.met.get(second) or call.met.get(first_one)
+            statement = call.first_reads.get(second) or call.first_reads.get(first_one)
         guards.note(Look.APART, second.source, first_one.source, statement=statement)
     if compares is not None:  # by `is`: tensors must be distinct, as in the captured call
         tensors = [given for given in call.builder.inputs if given.tensors and not given.is_list]
@@ -177,11 +170,7 @@ def _can_be_compared(value: object) -> bool:
 
 
 def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> None:
-    """Refuse to keep or return a view of a tensor that is changed in place: replay would not change the view.
-
-    Raises:
-        CaptureError: naming the statement that keeps it.
-    """
+    """Refuse to keep or return a view of a tensor that changes in place: replay wouldn't change the view."""
     addresses = {memory(given.proxy): given.proxy for given in changed if memory(given.proxy)}
     numbers = {node: number for number, node in enumerate(flat.outputs)}
     for value in call.builder.values():
@@ -199,12 +188,8 @@ def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> No
 # --- finish
 
 
-def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:  # noqa: ANN401
-    """The graph of a finished call, as a ``torch.fx.GraphModule``, and its table as plain data.
-
-    Raises:
-        CaptureError: the graph or the table cannot hold what the call did.
-    """
+def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:
+    """The graph of a finished call, as a ``torch.fx.GraphModule``, and its table as plain data."""
     builder, effects = call.builder, call.side_effects
     effects.result = result
     for part in Reach(effects).parts_of(result):
@@ -216,8 +201,8 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     with WITHOUT_MODES():
         _note_differences(call)
         changed = builder.changed()
-        call.copies.forget(changed)
-        call.in_place.update(given.source for given in changed if not is_under_argument(given.source))
+        call.seen.copies.forget(changed)
+        call.seen.in_place.update(given.source for given in changed if not is_under_argument(given.source))
         _check_changed(call, changed)
     for given in changed:
         effects.mutation(given.source, Op.COPY, value=_cloned(call, given), statement=given.statement)
@@ -251,7 +236,8 @@ def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput
     graph = call.builder.graph
     held: dict[str, GraphInput] = {}
     for given in call.builder.inputs:
-        if given in changed or given.source in call.in_place or not isinstance(given.original, torch.Tensor):
+        is_changed = given in changed or given.source in call.seen.in_place
+        if is_changed or not isinstance(given.original, torch.Tensor):
             continue
         if call.is_volatile(given.source) or not call.is_registered(given.original, given.source):
             continue
@@ -311,7 +297,7 @@ def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:
             message = "a tensor that is changed in place shares its memory with another one"
             raise error_at(message, given.statement)
     proxies = {id(given.proxy): given.statement for given in changed}
-    for tensor, version, statement in call.unchanging:  # saved, or sharing memory with a result
+    for tensor, version, statement in call.regions.unchanging:  # saved, or sharing memory with a result
         if tensor._version != version or id(tensor) in proxies:
             message = "a tensor that an autograd function relies on is changed in place"
             raise error_at(message, proxies.get(id(tensor)) or statement)

@@ -9,9 +9,8 @@ import torch
 
 from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE
 from archive.effects.capture.graph.variables import (
-    ABSENT,
+    HELD_BY_NAME,
     LITERALS,
-    NAMED,
     class_name,
     is_literal,
     is_named_tuple,
@@ -23,9 +22,9 @@ from archive.effects.capture.proxies.proxies import is_followed
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
-from archive.effects.places import BASES, base_of, is_container, items_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, base_of, is_container, items_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -42,6 +41,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import is_under_argument, reads
 from archive.formats.effects.source_text import source_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,6 @@ def originals_of(
     """The values before the first of some captured calls, by source; and further sources of equal objects.
 
     Args:
-        module: the model.
         calls: the first one starts from the real objects, the others from what earlier ones leave.
     """
     originals, aliases = dict(calls[0].originals), dict(calls[0].aliases)
@@ -92,7 +91,7 @@ class _Real:
         self._module = module
         self._call = call
 
-    def at(self, source: Source) -> Any:  # noqa: ANN401
+    def at(self, source: Source) -> Any:
         """The real value at a source; ``ABSENT`` if there is none."""
         match source:
             case Local("self"):
@@ -115,12 +114,7 @@ def initial_state(
     """The values of sources before the first call.
 
     Args:
-        originals: real values by source.
         aliases: further sources of a value, each with the first one.
-        tables: of the method, one for each entry.
-
-    Raises:
-        CaptureError: no state can hold them.
     """
     originals, aliases = dict(originals), dict(aliases)
     sources = list(dict.fromkeys(source for effects in tables for source in sources_in(effects)))
@@ -195,10 +189,10 @@ class _Rows:
         """Whether the entry of a container holds an item."""
         return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
 
-    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401
+    def _value(self, value: Any, source: Source) -> Value | None:
         if type(value) in LITERALS:
             return Constant(value)
-        if isinstance(value, NAMED):
+        if isinstance(value, HELD_BY_NAME):
             return named(value)
         if isinstance(value, SAFE) and not isinstance(value, BUILTIN_CODE):
             return Constant(str(value))  # guards compare the text of such values
@@ -223,7 +217,7 @@ class _Rows:
             return Made("namedtuple", (Constant(class_name(kind)), Constant(kind._fields), *items))
         return Made("size" if type(value) is torch.Size else "tuple", tuple(items))
 
-    def _container(self, value: Any, source: Source) -> Made:  # noqa: ANN401
+    def _container(self, value: Any, source: Source) -> Made:
         """A list, dict or the like, or an object of a class derived from one."""
         kind, base, items = type(value), base_of(type(value)), items_of(value)
         which: tuple[Value, ...] = ()
@@ -242,18 +236,14 @@ class _Rows:
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
             items = sorted(items, key=repr)
-            inside = (named(item) if isinstance(item, NAMED) else Constant(item) for item in items)
+            inside = (named(item) if isinstance(item, HELD_BY_NAME) else Constant(item) for item in items)
         else:
             inside = (self._inside(item, Item(source, index)) for index, item in enumerate(items))
-        made = Made(BASES[base], (*which, *inside))
+        made = Made(CONTAINERS[base], (*which, *inside))
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
-    def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401
-        """A tensor as a part of one that calls change in place; None if it shares memory with none.
-
-        Raises:
-            CaptureError: it shares memory, but isn't such a part.
-        """
+    def _view(self, tensor: Any, source: Source) -> Made | None:
+        """A tensor as a part of one that calls change in place; None if it shares memory with none."""
         address = tensor.untyped_storage().data_ptr()
         if address not in self._changed or not tensor.numel():
             return None
@@ -272,7 +262,7 @@ class _Rows:
         shape = Constant(tuple(tensor.shape)), Constant(tensor.stride()), Constant(first)
         return Made("view", (At(base), *shape))
 
-    def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
+    def _inside(self, value: Any, source: Source) -> Value:
         """The value of an item; an object, which has no value of its own, is the value at its source."""
         inside = self._value(value, source)
         return At(self._aliases.get(source, source)) if inside is None else inside
@@ -286,5 +276,5 @@ def _has_value(value: object) -> bool:
 def _is_odd_set(value: object) -> bool:
     """Whether a value is a set with elements other than constants, which no table holds."""
     return isinstance(value, set | frozenset) and not all(
-        is_literal(element) or isinstance(element, NAMED) for element in items_of(value)
+        is_literal(element) or isinstance(element, HELD_BY_NAME) for element in items_of(value)
     )

@@ -12,13 +12,16 @@ import inspect
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.capture.graph.variables import ABSENT, key_literal, key_of
+from archive.effects.capture.graph.variables import (
+    key_literal,
+    key_of,
+)
 from archive.effects.capture.proxies.proxies import is_followed
-from archive.effects.capture.table.call import Snapshot
+from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import base_of, is_container, items_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     Constant,
@@ -32,6 +35,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import is_under_argument, parts_of
 from archive.formats.effects.source_text import source_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,16 +174,7 @@ def add_moved(
     """Add what later calls read of objects that are in other places then.
 
     Args:
-        tables: of the method, one for each entry.
-        sources: the places in them.
-        originals: real values by source, to which others are added.
         aliases: further sources of a value, each with the first one, to which others are added.
-
-    Returns:
-        The sources that were added.
-
-    Raises:
-        CaptureError: an object is linked too deeply to be held by a state.
     """
     groups = _Groups()
     groups.of_tables(tables)
@@ -217,7 +212,7 @@ def add_moved(
     return added
 
 
-def _parts(source: Source, holder: Any, group: _Group) -> Iterator[tuple[Source, Any, _Group]]:  # noqa: ANN401
+def _parts(source: Source, holder: Any, group: _Group) -> Iterator[tuple[Source, Any, _Group]]:
     """The parts of a value that are read, each with its source and group."""
     for (kind, name), part in group.parts.items():
         if kind == "attribute":
@@ -233,7 +228,7 @@ def _parts(source: Source, holder: Any, group: _Group) -> Iterator[tuple[Source,
                 yield Item(source, name), value, part.found()
 
 
-def _items(holder: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401
+def _items(holder: Any) -> Iterator[tuple[Any, Any]]:
     """The items of a container, by the literals that stand for their keys."""
     if isinstance(holder, dict):
         yield from ((key_literal(key), value) for key, value in items_of(holder))
@@ -246,13 +241,13 @@ def _items(holder: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401
 # --- real values
 
 
-def attribute_of(owner: Any, name: str) -> Any:  # noqa: ANN401
+def attribute_of(owner: Any, name: str) -> Any:
     """An attribute of an object or of its class as it is, without a call; ``ABSENT`` if there is none."""
     value = Snapshot().attribute(owner, name)
     return inspect.getattr_static(owner, name, ABSENT) if value is ABSENT else value
 
 
-def item_of(container: Any, key: Any) -> Any:  # noqa: ANN401
+def item_of(container: Any, key: Any) -> Any:
     """An item of a list, tuple or dict, by the literal of its key; ``ABSENT`` if there is none."""
     if isinstance(container, dict):
         return dict.get(container, key_of(key), ABSENT)

@@ -17,9 +17,8 @@ from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar, value_of
 from archive.effects.capture.graph.sites import contents_of
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
-    VALUES,
+    WITH_CONTENTS,
     MadeList,
     VariableKind,
     class_behind,
@@ -30,6 +29,7 @@ from archive.effects.capture.graph.variables import (
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
 from archive.effects.looking import operation
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import base_of, is_container
 from archive.formats.effects.model import (
     At,
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.attempt import Attempt
     from archive.effects.capture.graph.variables import Variable
-    from archive.effects.capture.table.call import CapturedCall, Snapshot
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.effects.capture.table.snapshot import Snapshot
     from archive.formats.effects.model import Source, Value
 
 
@@ -81,10 +82,6 @@ def decides_by_results(attempt: Attempt) -> bool:
 
 def state_for_other(attempt: Attempt, number: int) -> Snapshot | None:
     """A state in which a call takes the other branch at a decision, and the same ones before.
-
-    Args:
-        attempt: the call.
-        number: of the decision that must change.
 
     Returns:
         The state of the call with another number or length at one place; None if no such state is found.
@@ -132,7 +129,7 @@ def _is(subject: Computed, values: dict[Source, Any], wanted: bool) -> bool:  # 
         return False
 
 
-def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
+def _evaluated(value: Value, values: dict[Source, Any]) -> Any:
     if isinstance(value, Computed):
         return operation(value.op)(*(_evaluated(item, values) for item in value.items))
     if isinstance(value, At):
@@ -141,7 +138,7 @@ def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
     return value.value
 
 
-def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:  # noqa: ANN401
+def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:
     """The state before a call with another number at a source; None if it cannot be made."""
     snapshot, owner = call.snapshot.copy(), None
     if isinstance(source, GlobalName):
@@ -160,7 +157,7 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
     return snapshot
 
 
-def _resize(contents: Any, length: int) -> bool:  # noqa: ANN401
+def _resize(contents: Any, length: int) -> bool:
     """Give a list another length, by copies of its last item; False if that is impossible."""
     if type(contents) is not list or not 0 <= length <= LONGEST_LIST or (length and not contents):
         return False
@@ -200,7 +197,7 @@ class _After:
                     elif isinstance(self._snapshot.attribute(owner, name), torch.nn.Module):
                         self._snapshot.set_registered(owner, name, "_modules")
         for variable, proxy in list(self._call.proxies.items()):
-            if variable.kind in VALUES and effects.is_modified(variable):
+            if variable.kind in WITH_CONTENTS and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
         for given in self._call.builder.changed():
             changed = given.proxy if given.proxy.is_leaf else given.proxy.detach()
@@ -213,7 +210,7 @@ class _After:
                 self._snapshot.set_contents(cell, self._real(value))
         return self._snapshot
 
-    def _real(self, value: Any) -> Any:  # noqa: ANN401
+    def _real(self, value: Any) -> Any:
         if value is DELETED:
             return value
         if type(value) in (ObjectType, NumberType, ContainerType):
@@ -230,7 +227,7 @@ class _After:
             return self._of_variable(variable, value)
         return self._inside(value)
 
-    def _of_variable(self, variable: Variable, proxy: Any) -> Any:  # noqa: ANN401
+    def _of_variable(self, variable: Variable, proxy: Any) -> Any:
         call = self._call
         if not variable.is_new:
             return call.real.get(variable, proxy)
@@ -242,7 +239,7 @@ class _After:
                 self._snapshot.set_name(made, name, self._real(value))
         return self._made[id(proxy)]
 
-    def _object(self, proxy: Any) -> Any:  # noqa: ANN401
+    def _object(self, proxy: Any) -> Any:
         """A real object in place of one that the call created."""
         cls = class_behind(proxy)
         if not is_container_proxy(proxy):
@@ -254,7 +251,7 @@ class _After:
         self._snapshot.set_contents(self._noted(proxy, made), self._inside(inner))
         return made
 
-    def _inside(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
+    def _inside(self, value: Any) -> Any:
         """A list, tuple or dict with real items; other values as they are."""
         if isinstance(value, tuple):
             items = list(map(self._real, value))
@@ -278,7 +275,7 @@ class _After:
             return made
         return value
 
-    def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
+    def _noted(self, value: object, made: Any) -> Any:
         """Note the copy of a list or dict before it is filled, as it may contain itself; or of a handle."""
         if id(value) not in self._made:
             self._made[id(value)] = made

@@ -31,20 +31,19 @@ from archive.effects.capture.graph.sites import (
     uses_of,
 )
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
-    NAMED,
+    HELD_BY_NAME,
     Recipe,
     VariableKind,
     class_behind,
     is_literal,
     is_plain,
-    static,
 )
 from archive.effects.capture.proxies.containers import contents
 from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
-from archive.effects.code import digest_of, found_code, head_of
-from archive.effects.places import REGISTERED
+from archive.effects.code import digest_of, found_code, holder_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import REGISTERED, static
 from archive.formats.effects.model import At, Attribute, Constant, GlobalName
 
 if TYPE_CHECKING:
@@ -67,20 +66,14 @@ AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
 
 def recipe_of(
     call: CapturedCall,
-    hook: Any,  # noqa: ANN401
+    hook: Any,
     statement: ModelStatement | None,
     *args: object,
 ) -> str | Recipe:
     """The recipe of a hook, or its name if that is enough.
 
     Args:
-        call: the captured call, which is over.
-        hook: as the model registered it.
-        statement: that registered it.
         args: known arguments that the hook gets before the gradients.
-
-    Raises:
-        CaptureError: the hook may do what a recipe does not say; the error names the statement.
     """
     return _Maker(call, statement).made(hook, args, {})
 
@@ -95,7 +88,7 @@ class _Maker:
     def refuse(self, message: str) -> NoReturn:
         raise error_at(message, self.statement)
 
-    def made(self, hook: Any, args: tuple[Any, ...], named: dict[str, Any]) -> str | Recipe:  # noqa: ANN401
+    def made(self, hook: Any, args: tuple[Any, ...], named: dict[str, Any]) -> str | Recipe:
         """The recipe of a hook that is called with some first arguments."""
         if type(hook) is partial:
             function = self.made(hook.func, (*hook.args, *args), {**hook.keywords, **named})
@@ -114,7 +107,7 @@ class _Maker:
         real = hook if known is None else self.call.real.get(known, hook)
         return importable(real) or self.refuse(NO_NAME)
 
-    def _kind(self, value: Any) -> VariableKind | None:  # noqa: ANN401
+    def _kind(self, value: Any) -> VariableKind | None:
         variable = self.call.side_effects.variable_of(value)
         return None if variable is None else variable.kind
 
@@ -149,7 +142,7 @@ class _Maker:
         real, digest = getattr(names, "real", names), digest_of(code)
         head: Any = ModuleType("")
         vars(head).update(real)
-        for part in filter(None, head_of(code.co_qualname).split(".")):
+        for part in filter(None, holder_of(code.co_qualname).split(".")):
             head = getattr(head, part, None)
         if found_code(head, code.co_qualname, digest) is None:
             self.refuse(f"a hook whose code no place leads to: {code.co_qualname}")
@@ -195,16 +188,16 @@ class _Maker:
             elif value is ABSENT or not self._is_code(value):
                 self.refuse(f"a hook that uses {name}{UNFOLLOWED}")
 
-    def _note(self, source: Source, value: Any) -> None:  # noqa: ANN401
+    def _note(self, source: Source, value: Any) -> None:
         """Note a place that code reads, with its value before the call."""
         self.call.originals.setdefault(source, value)
         self._reads[source] = None
 
     @staticmethod
-    def _is_data(value: Any) -> bool:  # noqa: ANN401
-        return is_plain(value) or isinstance(value, NAMED)
+    def _is_data(value: Any) -> bool:
+        return is_plain(value) or isinstance(value, HELD_BY_NAME)
 
-    def _is_code(self, value: Any) -> bool:  # noqa: ANN401
+    def _is_code(self, value: Any) -> bool:
         """Whether a global is code of a library, or a function of the model that reads no data."""
         if isinstance(value, FunctionType) and is_model_module(value.__module__):
             inner, count = value.__code__, len(self._reads)
@@ -218,16 +211,20 @@ class _Maker:
 
     # --- values that hooks hold --------------------------------------------------------------------
 
-    def _check_value(self, value: Any, code: CodeType | None = None, variable: str = "") -> None:  # noqa: ANN401
+    def _check_value(self, value: Any, code: CodeType | None = None, variable: str = "") -> None:
         """Refuse a value that a hook holds unless everything that the hook may do with it is known.
 
         Args:
-            value: as the call has it.
             code: that uses the value; None if it may use it in any way.
             variable: by which the code uses the value.
         """
         kind = self._kind(value)
-        if isinstance(value, HookHandle) or is_scalar(value) or is_literal(value) or isinstance(value, NAMED):
+        if (
+            isinstance(value, HookHandle)
+            or is_scalar(value)
+            or is_literal(value)
+            or isinstance(value, HELD_BY_NAME)
+        ):
             return
         if isinstance(value, torch.Tensor):
             given = self.call.builder.input_of(value)
@@ -252,11 +249,11 @@ class _Maker:
                 "which cannot be followed in the backward pass"
             )
 
-    def _check_items(self, items: Any) -> None:  # noqa: ANN401
+    def _check_items(self, items: Any) -> None:
         for item in items.values() if isinstance(items, dict) else items:
             self._check_value(item)
 
-    def _check_use(self, proxy: Any, use: AttributeUse) -> None:  # noqa: ANN401
+    def _check_use(self, proxy: Any, use: AttributeUse) -> None:
         """Check what a hook does with an object, attribute by attribute."""
         for place, name in enumerate(use.names):
             variable = self.call.side_effects[proxy]
@@ -272,7 +269,7 @@ class _Maker:
             proxy = value
         self.refuse(f"a hook that does more with {use.names[-1]!r} than to read and set its attributes")
 
-    def _value_at(self, proxy: Any, variable: Variable, source: Attribute) -> Any:  # noqa: ANN401
+    def _value_at(self, proxy: Any, variable: Variable, source: Attribute) -> Any:
         """The value of an attribute that a hook reads, checked: a proxy if it is an object."""
         cls, name = class_behind(proxy), source.name
         own = self.call.snapshot.attribute(self.call.real[variable], name)
@@ -291,7 +288,7 @@ class _Maker:
             self._check_value(value)
         return value
 
-    def _check_real(self, value: Any, source: Source) -> None:  # noqa: ANN401
+    def _check_real(self, value: Any, source: Source) -> None:
         """Check a value other than an object, which the hook reads in place."""
         if isinstance(value, torch.nn.Parameter):
             self.refuse("a hook that reads a parameter of the model")
@@ -304,7 +301,7 @@ class _Maker:
             self.call.seen_written.add(source)
         self._note(source, value)
 
-    def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:  # noqa: ANN401
+    def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:
         """Refuse to set anything but an ordinary attribute; those are inputs of the graph from now on."""
         cls, real = class_behind(proxy), self.call.real[variable]
         raw = static(cls.__mro__, source.name)
@@ -324,11 +321,7 @@ CHANGED = "is changed in place later"
 
 
 def settle_hooks(call: CapturedCall) -> None:
-    """Make the recipes of all hooks that a call registered.
-
-    Raises:
-        CaptureError: a hook has no recipe, or was put on a tensor that has changed since.
-    """
+    """Make the recipes of all hooks that a call registered."""
     effects = call.side_effects
     for number, hook in effects.tensor_hooks.items():
         effects.tensor_hooks[number] = _settled(call, hook)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.places import BASES as CONTAINERS
-from archive.formats.effects.containers import BASES, FACTORIES
+from archive.formats.effects.containers import CLASS_NAMES, CONTAINER_CLASSES, FACTORIES
 from archive.formats.effects.model import TorchName
 
 if TYPE_CHECKING:
@@ -28,13 +27,7 @@ Allowed: TypeAlias = "Collection[str] | Mapping[str, object]"
 
 
 def resolved(name: str, allow: Allowed) -> object:
-    """The class or function with a name.
-
-    Raises:
-        StateError: the name is not allowed.
-        ImportError: there is no such module.
-        AttributeError: the module has no such class or function.
-    """
+    """The class or function with a name."""
     if name not in allow:
         raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
     if isinstance(allow, Mapping):
@@ -50,11 +43,7 @@ def resolved(name: str, allow: Allowed) -> object:
 
 
 def dtype(text: str) -> torch.dtype:
-    """The dtype with a name: ``torch.float32``.
-
-    Raises:
-        StateError: no dtype has this name.
-    """
+    """The dtype with a name: ``torch.float32``."""
     value = vars(torch).get(text.removeprefix("torch."))
     if not isinstance(value, torch.dtype):
         raise StateError(f"{text} isn't a dtype")
@@ -62,53 +51,38 @@ def dtype(text: str) -> torch.dtype:
 
 
 def device(text: str) -> torch.device:
-    """The device with a name: ``cuda:0``.
-
-    Raises:
-        StateError: this PyTorch knows no such device.
-    """
+    """The device with a name: ``cuda:0``."""
     try:
         return torch.device(text)
     except RuntimeError as error:
         raise StateError(f"{text} isn't a device") from error
 
 
-NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
+TORCH_NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
 """By kind of ``Made``."""
 
 
-def real_literal(literal: Any) -> Any:  # noqa: ANN401
-    """A constant with PyTorch's own dtypes and devices.
-
-    Raises:
-        StateError: this PyTorch has none with a name.
-    """
+def real_literal(literal: Any) -> Any:
+    """A constant with PyTorch's own dtypes and devices."""
     if isinstance(literal, TorchName):
-        return NAMED[literal.kind](literal.text)
+        return TORCH_NAMED[literal.kind](literal.text)
     return tuple(map(real_literal, literal)) if type(literal) is tuple else literal
 
 
 # --- classes of containers
 
-BASE_CLASSES: dict[str, Any] = {kind: cls for cls, kind in CONTAINERS.items() if kind in BASES}
-"""Python's containers that classes derive from, by kind."""
-OWN_FACTORIES: dict[str, Callable[[], object]] = {
-    f"builtins:{cls.__name__}": cls
-    for cls in (list, dict, set, int, float, bool, str, tuple)
-    if cls.__name__ in FACTORIES
-}
 MOST_CLASSES = 1024
 """Stand-ins that are kept, so that objects of one class have one class here, too."""
 
 
 @functools.lru_cache(MOST_CLASSES)
-def stand_in(name: str, kind: str) -> Any:  # noqa: ANN401
+def stand_in(name: str, kind: str) -> Any:
     """The class in place of a container's class that isn't here."""
-    return _named(type(name.rpartition(":")[2].rpartition(".")[2], (BASE_CLASSES[kind],), {}), name)
+    return _named(type(name.rpartition(":")[2].rpartition(".")[2], (CONTAINER_CLASSES[kind],), {}), name)
 
 
 @functools.lru_cache(MOST_CLASSES)
-def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401
+def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:
     """The class in place of a named tuple's class that isn't here.
 
     ``collections.namedtuple`` would make Python run a text made from the fields' names.
@@ -131,12 +105,8 @@ class NamedStandIn(tuple[Any, ...]):
     def _asdict(self) -> dict[str, Any]:
         return dict(zip(self._fields, self, strict=True))
 
-    def _replace(self, **given: object) -> Any:  # noqa: ANN401
-        """A named tuple with some items replaced.
-
-        Raises:
-            TypeError: there are no such fields.
-        """
+    def _replace(self, **given: object) -> Any:
+        """A named tuple with some items replaced."""
         if not given.keys() <= set(self._fields):
             raise TypeError(f"expected fields among {', '.join(self._fields)}, found {', '.join(given)}")
         return tuple.__new__(type(self), (self._asdict() | given).values())
@@ -147,23 +117,19 @@ class NamedStandIn(tuple[Any, ...]):
         )
 
 
-def _named(cls: Any, name: str) -> Any:  # noqa: ANN401
+def _named(cls: Any, name: str) -> Any:
     cls.__module__, _, cls.__qualname__ = name.partition(":")
     return cls
 
 
-def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN401
-    """The class of a container: the allowed one with this name, or a stand-in.
-
-    Raises:
-        StateError: the allowed class derives from another container.
-    """
-    if name == BASES[kind]:
-        return BASE_CLASSES[kind]
+def container_class(name: str, kind: str, allow: Allowed) -> Any:
+    """The class of a container: the allowed one with this name, or a stand-in."""
+    if name == CLASS_NAMES[kind]:
+        return CONTAINER_CLASSES[kind]
     if name not in allow:
         return stand_in(name, kind)
     cls = resolved(name, allow)
-    if not isinstance(cls, type) or not issubclass(cls, BASE_CLASSES[kind]):
+    if not isinstance(cls, type) or not issubclass(cls, CONTAINER_CLASSES[kind]):
         raise StateError(f"{name} isn't a class that derives from {kind}")
     return cls
 
@@ -172,19 +138,16 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
     """A function that makes an empty container without calling its class.
 
     Args:
-        name: the class, ``module:qualname``.
-        kind: the container that it is, or derives from.
         which: the maximum length of a deque, or the name of a defaultdict's factory; else None.
-        allow: classes and functions that may be used.
     """
-    base, cls = BASE_CLASSES[kind], container_class(name, kind, allow)
+    base, cls = CONTAINER_CLASSES[kind], container_class(name, kind, allow)
     given: tuple[Any, ...] = ()
     if kind == "deque":
         given = ([], which)
     elif kind == "defaultdict":
         given = (factory(which, allow),)
 
-    def made() -> Any:  # noqa: ANN401
+    def made() -> Any:
         container = base.__new__(cls)
         base.__init__(container, *given)
         return container
@@ -193,11 +156,7 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
 
 
 def tuple_maker(name: str, fields: tuple[str, ...], allow: Allowed) -> Callable[[Iterable[Any]], Any]:
-    """A function that makes a named tuple from its items, without calling its class.
-
-    Raises:
-        StateError: the allowed class has other fields.
-    """
+    """A function that makes a named tuple from its items, without calling its class."""
     cls: Any = resolved(name, allow) if name in allow else tuple_stand_in(name, fields)
     if not isinstance(cls, type) or not issubclass(cls, tuple) or getattr(cls, "_fields", None) != fields:
         raise StateError(f"{name} isn't a named tuple of {', '.join(fields)}")
@@ -208,8 +167,8 @@ def factory(name: object, allow: Allowed) -> Callable[[], object] | None:
     """The factory of a ``defaultdict``; one that is not allowed refuses to make anything."""
     if name is None:
         return None
-    if name in OWN_FACTORIES:
-        return OWN_FACTORIES[str(name)]
+    if name in FACTORIES:
+        return FACTORIES[str(name)]
     if name in allow:
         cls: Any = resolved(str(name), allow)
         return cls  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """Sources and values of a method as functions that read and compute them, in the order of a call.
 
-A call has a *frame*, a list: the state, the graph's outputs, the method's arguments by name, ``UNSET``, and a
-slot for each constant, source and value. Facts of the table become functions of the frame, made from the few
-defined here: nothing of the table becomes text that Python would run.
+A call has a *frame*, a list: the state, the graph's outputs, the method's arguments by name, ``ABSENT``, and
+a slot for each constant, source and value. Facts of the table become functions of the frame, made from the
+few defined here: nothing of the table becomes text that Python would run.
 
 A source is read once, before the first change. Temporaries are created before the first change, too, but what
 is at or below one is read late: right before the change that needs it, each time.
@@ -18,11 +18,11 @@ import torch
 
 from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, checked_int, checked_tensor, operation
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
-from archive.effects.replay.classes import BASE_CLASSES, NAMED, factory, real_literal, tuple_maker
+from archive.effects.replay.classes import TORCH_NAMED, factory, real_literal, tuple_maker
 from archive.effects.replay.hooks import made_function
-from archive.formats.effects.containers import PAIRED, contents, head
+from archive.formats.effects.containers import CONTAINER_CLASSES, PAIRED, contents, parameter
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -55,7 +55,7 @@ PLAIN_MAKERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "size": lambda inside: torch.Size(map(checked_int, inside)),
     "frozenset": frozenset,
-    **BASE_CLASSES,
+    **CONTAINER_CLASSES,
 }
 """Classes of containers that are made from their items."""
 STATE, OUT, ARGUMENTS, NOTHING = range(4)
@@ -66,8 +66,6 @@ class Computing:
     """What a call computes, step by step.
 
     Args:
-        defaults: values of arguments that a call may leave out.
-        allow: classes and functions that values may have.
         code: the functions that hooks name, and code of hooks by name and digest.
 
     Attributes:
@@ -85,7 +83,7 @@ class Computing:
         self.steps: list[tuple[int, int, Compute]] = []
         self.late: list[tuple[int, Compute]] = []
         self.at = -1
-        self._template: Frame = [None, None, None, UNSET]
+        self._template: Frame = [None, None, None, ABSENT]
         self._defaults = defaults
         self._allow = allow
         self._code = {} if code is None else code
@@ -112,7 +110,7 @@ class Computing:
 
     def compute(self, function: Compute, *, late: bool = False) -> int:
         """A new slot for the result of a function."""
-        slot = self.constant(UNSET)
+        slot = self.constant(ABSENT)
         if late:
             self.late.append((slot, function))
         else:
@@ -124,7 +122,7 @@ class Computing:
     def temporary(self, number: int) -> int:
         """The slot of a temporary."""
         if number not in self._temporaries:
-            self._temporaries[number] = self.constant(UNSET)
+            self._temporaries[number] = self.constant(ABSENT)
         return self._temporaries[number]
 
     def source(self, source: Source) -> int:
@@ -192,7 +190,7 @@ class Computing:
                 slot = self._once(value, lambda: lambda frame: inference(make(frame)))
                 return lambda frame: frame[slot]
             case Made("dtype" | "device" as kind, (Constant(text),)):
-                named = NAMED[kind]
+                named = TORCH_NAMED[kind]
                 return lambda _: named(str(text))
             case Made(kind, parts):
                 return self._made(value, [self._function(part) for part in parts])
@@ -204,7 +202,7 @@ class Computing:
         kind = made.kind
         inside = parts[len(parts) - len(contents(made)) :]
         if kind == "format":
-            template = str(head_text(made))
+            template = str(template_of(made))
             return lambda frame: formatted(template, [item(frame) for item in inside[1:]])
         if kind in PAIRED:
             pairs = list(zip(inside[::2], inside[1::2], strict=True))
@@ -215,14 +213,14 @@ class Computing:
 
     def _maker(self, made: Made) -> Callable[[Any], Any]:
         """A function that makes a container from its items."""
-        kind, which = made.kind, head(made)
+        kind, which = made.kind, parameter(made)
         if kind == "defaultdict":
             missing = factory(which, self._allow)
-            return lambda inside: BASE_CLASSES[kind](missing, inside)
+            return lambda inside: CONTAINER_CLASSES[kind](missing, inside)
         if kind == "deque":
-            return lambda inside: BASE_CLASSES[kind](inside, which)
+            return lambda inside: CONTAINER_CLASSES[kind](inside, which)
         if kind == "namedtuple":
-            fields: Any = head(made, 1)
+            fields: Any = parameter(made, 1)
             return tuple_maker(str(which), fields, self._allow)
         return PLAIN_MAKERS[kind]
 
@@ -230,7 +228,6 @@ class Computing:
         """The slot of a tensor to copy from, cloned if an earlier effect changes it.
 
         Args:
-            value: the tensor.
             changed: sources of the tensors that earlier effects change in place.
         """
         waiting = len(self.late)
@@ -359,12 +356,12 @@ def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
     """
     plain: set[type] = set()
 
-    def read(frame: Frame) -> Any:  # noqa: ANN401
+    def read(frame: Frame) -> Any:
         value = frame[holder]
         kind = type(value)
         if kind in plain:
-            attribute_value = value.__dict__.get(name, UNSET)
-            if attribute_value is not UNSET:
+            attribute_value = value.__dict__.get(name, ABSENT)
+            if attribute_value is not ABSENT:
                 return attribute_value
         elif has_names(kind):
             plain.add(kind)
@@ -373,7 +370,7 @@ def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
     return read
 
 
-def head_text(made: Made) -> object:
+def template_of(made: Made) -> object:
     """The first item of a text made of values: its template."""
     first = made.items[0]
     return first.value if isinstance(first, Constant) else ""
@@ -385,12 +382,12 @@ def formatted(template: str, values: list[Any]) -> str:
     return template.format(*values)
 
 
-def inference(tensor: Any) -> Any:  # noqa: ANN401
+def inference(tensor: Any) -> Any:
     """A copy of a tensor, as if it were made in inference mode."""
     with torch.inference_mode():
         return tensor.clone()
 
 
-def cloned_if_changed(value: Any, changed: list[Any]) -> Any:  # noqa: ANN401
+def cloned_if_changed(value: Any, changed: list[Any]) -> Any:
     """A tensor, or a copy of it if it is one of those changed in place before it is copied from."""
     return checked_tensor(value).clone() if any(value is tensor for tensor in changed) else value

@@ -24,7 +24,7 @@ class BackwardContext:
     needs_input_grad: tuple[bool, ...] = ()
     _saved: tuple[tuple[Any, int, bool], ...] = ()
 
-    def save_for_backward(self, *tensors: Any) -> None:  # noqa: ANN401
+    def save_for_backward(self, *tensors: Any) -> None:
         """Save tensors, with their version counters."""
         self._saved = tuple((tensor, getattr(tensor, "_version", 0), False) for tensor in tensors)
 
@@ -38,11 +38,7 @@ class BackwardContext:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The saved tensors.
-
-        Raises:
-            RuntimeError: one has changed since; or it is a result, and a second derivative is wanted.
-        """
+        """The saved tensors."""
         for tensor, version, is_result in self._saved:
             if getattr(tensor, "_version", 0) != version:
                 raise RuntimeError(
@@ -55,12 +51,8 @@ class BackwardContext:
         return tuple(tensor for tensor, _, _ in self._saved)
 
 
-def checked_context(value: Any) -> BackwardContext:  # noqa: ANN401
-    """A value that is the context of an autograd function.
-
-    Raises:
-        StateError: it is something else.
-    """
+def checked_context(value: Any) -> BackwardContext:
+    """A value that is the context of an autograd function."""
     if type(value) is not BackwardContext:
         raise StateError(f"expected the context of an autograd function, found a {type(value).__name__}")
     return value
@@ -74,7 +66,7 @@ class _Like(NamedTuple):
     device: torch.device
 
     @classmethod
-    def of(cls, tensor: Any) -> _Like:  # noqa: ANN401
+    def of(cls, tensor: Any) -> _Like:
         return cls(tensor.shape, tensor.dtype, tensor.device)
 
     def zeros(self) -> torch.Tensor:
@@ -85,8 +77,6 @@ class BackwardLink:
     """The ``backward`` of one call of a function.
 
     Args:
-        context: of the call.
-        function: the class.
         results: of the function, with their autograd graph; None for anything but tensors.
         arguments: clones of the function's arguments, None for those without gradient.
     """
@@ -108,7 +98,7 @@ class BackwardLink:
     def noting(self, number: int) -> Callable[[Any], None]:
         """A hook that notes the gradient of a result."""
 
-        def note(gradient: Any) -> None:  # noqa: ANN401
+        def note(gradient: Any) -> None:
             self._enter()
             self._given[number] = gradient
 
@@ -117,7 +107,7 @@ class BackwardLink:
     def replacing(self, number: int) -> Callable[[Any, Any], tuple[Any, ...]]:
         """A hook that returns the gradient of an argument."""
 
-        def replaced(_: Any, __: Any) -> tuple[Any, ...]:  # noqa: ANN401
+        def replaced(_: Any, __: Any) -> tuple[Any, ...]:
             self._enter()
             if self._gradients is None:
                 self._gradients = self._backward()
@@ -147,7 +137,7 @@ class BackwardLink:
             )
         return gradients
 
-    def _fitting(self, gradient: Any, number: int) -> Any:  # noqa: ANN401
+    def _fitting(self, gradient: Any, number: int) -> Any:
         """A gradient in the shape and type of its argument, as PyTorch makes it."""
         like = self._arguments[number]
         if gradient is None or like is None:
@@ -166,14 +156,7 @@ class BackwardLink:
 def set_backward(
     context: BackwardContext, function: type[Any], results: Sequence[Any], arguments: Sequence[Any]
 ) -> None:
-    """Let a function's own ``backward`` give the gradients between some results and arguments.
-
-    Args:
-        context: of the function's call.
-        function: the class.
-        results: of the function, as the graph returns them: those without autograd history get no gradient.
-        arguments: clones of its arguments, from which the results were made; None for those without gradient.
-    """
+    """Let a function's own ``backward`` give the gradients between some results and arguments."""
     link = BackwardLink(context, function, results, arguments)
     for number, result in enumerate(results):
         if result is not None and result.grad_fn is not None:

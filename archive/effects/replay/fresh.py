@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET, Plain
-from archive.effects.places import check_settable, item_or_unset, own, set_own
+from archive.effects.placeholders import ABSENT, Plain
+from archive.effects.places import check_settable, item_or_absent, own, set_own
 from archive.effects.replay.changes import set_item
 from archive.effects.replay.classes import container_maker, device, dtype, real_literal, tuple_maker
-from archive.formats.effects.containers import BASES, PAIRED, contents, head
+from archive.formats.effects.containers import CLASS_NAMES, PAIRED, contents, parameter
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -33,6 +32,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.parts import is_under_argument, reads, root_of
 from archive.formats.effects.rows import FactNumbers
 from archive.formats.effects.source_text import source_text, value_text
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,15 +56,6 @@ class FreshState:
 
     The value at each source is created once: from its row in the table, or as a plain object if only sources
     below it have rows. A list or dict is registered before its items are made, so it may contain itself.
-
-    Args:
-        table: effects of a module, with its state.
-        tensors: the stored tensors, by number.
-
-    Attributes:
-        module: the object that the methods call ``self``.
-        globals: globals of Python modules, by module name.
-        cells: closure cells, by function and variable name.
     """
 
     def __init__(self, table: EffectTable, tensors: Sequence[object] | Mapping[int, object]) -> None:
@@ -86,11 +77,7 @@ class FreshState:
         self._making: set[int] = set()
 
     def fill(self) -> None:
-        """Make all values of the table's state, and the targets of its effects.
-
-        Raises:
-            StateError: a tensor is missing, or a value cannot be put where the table says.
-        """
+        """Make all values of the table's state, and the targets of its effects."""
         source: Source = Local("self")
         try:
             for source, _ in self._rows.values():
@@ -113,7 +100,7 @@ class FreshState:
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
             raise StateError(f"{source_text(source)}: {type(error).__name__}: {error}") from error
 
-    def _at(self, source: Source) -> Any:  # noqa: ANN401
+    def _at(self, source: Source) -> Any:
         """The value at a source, created at the first request."""
         number = self._numbering.source(source)
         if number in self._made:
@@ -126,21 +113,21 @@ class FreshState:
         if number in self._rows:
             value = self._value(self._rows[number][1], source)
         else:
-            value = UNSET  # a part of the object above, if that has it
+            value = ABSENT  # a part of the object above, if that has it
             if isinstance(source, Attribute):
                 holder = self._at(source.base)
                 value = own(holder, source.name)
-                if value is UNSET:
+                if value is ABSENT:
                     check_settable(holder, source.name)
             elif isinstance(source, Item):
-                value = item_or_unset(self._at(source.base), real_literal(source.key))
-            if value is UNSET:
+                value = item_or_absent(self._at(source.base), real_literal(source.key))
+            if value is ABSENT:
                 value = Plain()
         self._making.discard(number)
         self._made[number] = value
         return value
 
-    def _value(self, value: Value, source: Source | None = None) -> Any:  # noqa: ANN401
+    def _value(self, value: Value, source: Source | None = None) -> Any:
         """A value; a container is registered at its source before it has items, which may be read there."""
         match value:
             case Constant(literal):
@@ -154,8 +141,8 @@ class FreshState:
             case Made(kind, items) if kind in MAKERS:
                 return MAKERS[kind](map(self._item, items))
             case Made("namedtuple"):
-                fields: Any = head(value, 1)
-                return tuple_maker(str(head(value)), fields, ())(map(self._item, contents(value)))
+                fields: Any = parameter(value, 1)
+                return tuple_maker(str(parameter(value)), fields, ())(map(self._item, contents(value)))
             case Made("view", (base, *shape)):
                 return _part(self._value(base), *map(self._value, shape))
             case Made("frozenset"):
@@ -164,7 +151,7 @@ class FreshState:
                 return self._container(value, source)
         raise StateError(f"{value_text(value)} isn't state")
 
-    def _item(self, value: Value) -> Any:  # noqa: ANN401
+    def _item(self, value: Value) -> Any:
         """The item of a tuple under construction: what has no row, such as a function, is a plain object."""
         if isinstance(value, At) and isinstance(value.source, Item):
             number = self._numbering.source(value.source)
@@ -172,7 +159,7 @@ class FreshState:
                 return self._made.setdefault(number, Plain())
         return self._value(value)
 
-    def _key(self, value: Value) -> Any:  # noqa: ANN401
+    def _key(self, value: Value) -> Any:
         """The key of a dict: Python hashes each of its parts as often as it occurs."""
         made = self._value(value)
         parts = [made]
@@ -185,18 +172,18 @@ class FreshState:
                 parts.extend(part)
         return made
 
-    def _container(self, value: Made, source: Source | None) -> Any:  # noqa: ANN401
+    def _container(self, value: Made, source: Source | None) -> Any:
         """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
-        name = str(head(value)) if value.kind == "subclass" else BASES[value.kind]
+        name = str(parameter(value)) if value.kind == "subclass" else CLASS_NAMES[value.kind]
         inner = value.items[1] if value.kind == "subclass" else value
         assert isinstance(inner, Made)  # noqa: S101 (checked)
-        made = container_maker(name, inner.kind, head(inner), ())()
+        made = container_maker(name, inner.kind, parameter(inner), ())()
         if source is not None:
             self._made[self._numbering.source(source)] = made
         inside = contents(inner)
         if inner.kind in PAIRED:
             for key, item in zip(inside[::2], inside[1::2], strict=True):
-                inner_key = key.value if isinstance(key, Constant) else UNSET
+                inner_key = key.value if isinstance(key, Constant) else ABSENT
                 made[self._key(key)] = self._value(item, _inside(source, inner_key, item))
         elif inner.kind == "set":
             made.update(map(self._value, inside))
@@ -205,7 +192,7 @@ class FreshState:
                 made.append(self._value(item, _inside(source, index, item)))
         return made
 
-    def _put(self, source: Source, value: Any) -> None:  # noqa: ANN401
+    def _put(self, source: Source, value: Any) -> None:
         """Put a value at its source, unless it is already there."""
         match source:
             case Attribute(base, name):
@@ -217,14 +204,14 @@ class FreshState:
                 holder = self._holder(base)
                 if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
                     holder.append(value)
-                elif item_or_unset(holder, key) is not value:
+                elif item_or_absent(holder, key) is not value:
                     set_item(holder, key, value)
             case GlobalName(module, name):
                 self.globals.setdefault(module, {})[name] = value
             case ClosureCell(function, name):
                 self.cells[function, name] = CellType(value)
 
-    def _holder(self, base: Source) -> Any:  # noqa: ANN401
+    def _holder(self, base: Source) -> Any:
         """The object that has a place, itself put at its own source."""
         holder = self._at(base)
         if isinstance(base, Attribute | Item) or self._numbering.source(base) not in self._rows:
@@ -235,7 +222,6 @@ class FreshState:
         """Make the targets and values of an effect that have no row.
 
         Args:
-            effect: of an entry.
             later: whether the entry isn't the method's first: another entry may have to create what it needs.
         """
         source = effect.source
@@ -273,17 +259,13 @@ class FreshState:
         return False
 
 
-def _inside(source: Source | None, key: Any, value: Value) -> Source | None:  # noqa: ANN401
+def _inside(source: Source | None, key: Any, value: Value) -> Source | None:
     """The source of a container in another one; None for other values."""
-    return Item(source, key) if source is not None and key is not UNSET and isinstance(value, Made) else None
+    return Item(source, key) if source is not None and key is not ABSENT and isinstance(value, Made) else None
 
 
-def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: ANN401
-    """A part of a tensor, in its memory.
-
-    Raises:
-        StateError: it isn't a tensor, or has no such part.
-    """
+def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:
+    """A part of a tensor, in its memory."""
     if not isinstance(tensor, torch.Tensor):
         raise StateError("a view of what isn't a tensor")
     try:

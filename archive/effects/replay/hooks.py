@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.code import found_code, head_of
+from archive.effects.code import found_code, holder_of
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import RemovableHandle, is_code
 from archive.effects.replay.changes import restore_entry
 
@@ -33,18 +33,7 @@ class FoundCode(NamedTuple):
 
 
 def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
-    """The code of a function.
-
-    Args:
-        name: its place, as ``module:qualname``.
-        digest: of the code; see :func:`archive.effects.code.digest_of`.
-        allow: see ``allowed_code``.
-
-    Raises:
-        StateError: it is not allowed, or the code there is different.
-        ImportError: there is no such Python module.
-        AttributeError: the Python module has nothing with that name.
-    """
+    """The code of a function."""
     code = found_code(allowed_code(name, allow), name.partition(":")[2], digest)
     if code is None:
         raise StateError(
@@ -54,21 +43,15 @@ def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
     return FoundCode(*code)
 
 
-def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
+def allowed_code(name: str, allow: Collection[str]) -> Any:
     """A function, or the function, class or Python module that local code is in.
 
     Args:
-        name: as ``module:qualname``.
         allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
             for a class covers the functions and classes defined in it, and what is local in these.
-
-    Raises:
-        StateError: it is not allowed.
-        ImportError: there is no such Python module.
-        AttributeError: the Python module has nothing with that name.
     """
     module, _, qualname = name.partition(":")
-    parts = [part for part in head_of(qualname).split(".") if part]
+    parts = [part for part in holder_of(qualname).split(".") if part]
     around = {f"{module}:{'.'.join(parts[:count])}": parts[count:] for count in range(len(parts), 0, -1)}
     allowed = next((permitted for permitted in (name, *around) if permitted in allow), None)
     if allowed is None:
@@ -85,13 +68,9 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
     return value
 
 
-def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
-    """What a class defines under a name.
-
-    Raises:
-        StateError: it isn't a function or class, or the class only inherits it.
-    """
-    member = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
+def _defined(cls: Any, part: str, name: str) -> Any:
+    """What a class defines under a name."""
+    member = vars(cls).get(part, ABSENT) if isinstance(cls, type) else ABSENT
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
     function = member.fget if isinstance(member, property) else member
@@ -118,7 +97,7 @@ class StateGlobals(dict[str, Any]):
         super().__init__({name: real[name] for name in ("__builtins__", "__name__") if name in real})
         self._held, self._real = held, real
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+    def __missing__(self, name: str) -> Any:
         hides_code = is_code(self._real.get(name)) or hasattr(builtins, name)
         return self._held[name] if name in self._held and not hides_code else self._real[name]
 
@@ -142,7 +121,7 @@ def made_function(
 # --- handles -------------------------------------------------------------------------------------------
 
 
-def checked_handle(value: Any) -> Any:  # noqa: ANN401
+def checked_handle(value: Any) -> Any:
     """A value that is the handle of a hook.
 
     Raises:
@@ -153,28 +132,28 @@ def checked_handle(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def fill(handle: Any, registered: Any) -> None:  # noqa: ANN401
+def fill(handle: Any, registered: Any) -> None:
     """Make a new handle that of a registered hook."""
     vars(handle).update(vars(registered))
 
 
-def backup_filling(handle: Any) -> Backup:  # noqa: ANN401
+def backup_filling(handle: Any) -> Backup:
     """Back up a new handle that is about to be filled."""
     return _empty, checked_handle(handle)
 
 
-def _empty(handle: Any) -> None:  # noqa: ANN401
+def _empty(handle: Any) -> None:
     if vars(handle):
         handle.remove()
 
 
-def backup_taking_off(handle: Any) -> Backup:  # noqa: ANN401
+def backup_taking_off(handle: Any) -> Backup:
     """Back up the hooks of which one is about to be removed by its handle."""
     held = vars(checked_handle(handle)).get("hooks_dict_ref", lambda: None)()
     return _put_back, held, None if held is None else list(held.items())
 
 
-def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:  # noqa: ANN401
+def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:
     if held is not None:
         held.clear()
         held.update(items)
@@ -182,10 +161,10 @@ def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:  # noqa: ANN
 
 def backup_registration(state: State, number: int) -> Backup:
     """Back up the hook of a number that is about to be registered."""
-    return _unregister, state.hooks, number, state.hooks.get(number, UNSET)
+    return _unregister, state.hooks, number, state.hooks.get(number, ABSENT)
 
 
 def _unregister(hooks: dict[int, Any], number: int, before: object) -> None:
-    if hooks.get(number, UNSET) is not before:
+    if hooks.get(number, ABSENT) is not before:
         hooks[number].remove()
         restore_entry(hooks, number, before)

@@ -27,10 +27,10 @@ from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.looking import FOUND, SHOWN_TYPES
 from archive.effects.replay.classes import real_literal, resolved
+from archive.effects.replay.compiling import OWN_CLASSES, MethodCompiler
 from archive.effects.replay.custom_backward import BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
-from archive.effects.replay.interpreter import OWN_CLASSES, Interpreter
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import Constant, Look, Op
 from archive.formats.effects.rules import MOST_SHOWN, check_method
@@ -69,16 +69,11 @@ def prepared(
     """Check and compile a method's effects.
 
     Args:
-        effects: of a method.
         allow: classes and functions that they may name, as ``module:qualname``; or a mapping from such names
             to the objects to use. Python's containers need no permission; classes of the model that derive
             from them, and named tuples, have stand-ins unless they are allowed.
         symbolicate: explains a debug handle, as ``Archive.symbolicate`` does; errors contain ``str()`` of it.
         held: the tensors that the graph holds itself: what changes in place must share no memory with them.
-
-    Raises:
-        ReplayError: the effects break a rule of :mod:`archive.formats.effects.rules`, or name a class or
-            function that is not allowed or does not exist.
     """
     if isinstance(allow, str):
         raise TypeError("allow: expected names, found one text")
@@ -89,7 +84,7 @@ def prepared(
         raise ReplayError(str(error), method=effects.method) from error
     code = _named_code(effects, allow, failed)
     try:
-        made = Interpreter(effects, code, allow, failed, failed.unlike, shared=failed.shared, held=held)
+        made = MethodCompiler(effects, code, allow, failed, failed.unlike, shared=failed.shared, held=held)
         return Prepared(made.inputs(), made.replay())
     except (StateError, ImportError, AttributeError, ValueError) as error:
         raise failed(-1, error) from error
@@ -103,7 +98,7 @@ def replay(
     arguments: Mapping[str, object],
     allow: Allowed = (),
     symbolicate: Symbolicate | None = None,
-) -> Any:  # noqa: ANN401 (whatever the method returns)
+) -> Any:
     """Make a method's changes once; :func:`prepared` compiles them for many calls.
 
     Args:
@@ -205,7 +200,7 @@ def _found(look: Look, subject: object, key: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401
+def _shown(value: Any) -> str:
     """A value as text: tensors without elements, containers by their length, other objects by their class."""
     if isinstance(value, torch.Tensor):
         return "a tensor"
@@ -222,11 +217,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 def _named_code(
     effects: MethodEffects, allow: Allowed, failed: _Errors
 ) -> dict[str | tuple[str, str], object]:
-    """Classes and functions that effects name, by name; code of hooks by name and digest.
-
-    Raises:
-        ReplayError: one of them is not allowed or does not exist.
-    """
+    """Classes and functions that effects name, by name; code of hooks by name and digest."""
     code: dict[str | tuple[str, str], object] = {}
     for number, effect in enumerate(effects.effects):
         try:

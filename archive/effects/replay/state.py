@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET
+from archive.effects.placeholders import ABSENT
 from archive.effects.places import is_code
 from archive.effects.replay.fresh import FreshState
 from archive.formats.effects.rules import check_table
@@ -61,7 +61,7 @@ class State:
         self.warned: dict[str, dict[Any, Any]] = {}
 
     @property
-    def module(self) -> Any:  # noqa: ANN401 (whatever was captured)
+    def module(self) -> Any:
         """The object that the methods call ``self``."""
         return self.roots["self"]
 
@@ -91,10 +91,10 @@ class State:
         Raises:
             StateError: neither the state nor the arguments have the name.
         """
-        value = self.roots.get(name, UNSET)
-        if value is UNSET:
-            value = arguments.get(name, UNSET)
-        if value is UNSET:
+        value = self.roots.get(name, ABSENT)
+        if value is ABSENT:
+            value = arguments.get(name, ABSENT)
+        if value is ABSENT:
             raise StateError(f"there is no argument {name!r}")
         return value
 
@@ -111,14 +111,14 @@ class State:
         except KeyError:
             raise StateError(f"there is no Python module {module!r}") from None
 
-    def global_(self, module: str, name: str, allowed: Collection[str]) -> Any:  # noqa: ANN401
+    def global_(self, module: str, name: str, allowed: Collection[str]) -> Any:
         """The value of a global name.
 
         Raises:
             StateError: the name is not there, or is a function, class or module that is not allowed.
         """
-        value = self.names(module).get(name, UNSET)
-        if value is UNSET:
+        value = self.names(module).get(name, ABSENT)
+        if value is ABSENT:
             raise StateError(f"{module} has no global {name!r}")
         if is_code(value):
             self.check_code(module, name, allowed)
@@ -151,7 +151,7 @@ class State:
         Raises:
             StateError: there is no such cell, or more than one.
         """
-        cell = self.cells.get((function, name), UNSET)
+        cell = self.cells.get((function, name), ABSENT)
         if isinstance(cell, CellType):
             return cell
         which = "more than one" if cell is None else "no"

@@ -1,7 +1,7 @@
 """Steps: for each op, the change itself, and the backup that is made before it.
 
 Both are functions of ``(state, target, key, value)``: the state, what the effect's source leads to, and its
-key and value, which are ``UNSET`` if it has none. ``changes.restore`` restores what a backup holds.
+key and value, which are ``ABSENT`` if it has none. ``changes.restore`` restores what a backup holds.
 
 Full backward hooks of modules are put on aliases, which a graph has in place of PyTorch's own function.
 """
@@ -15,10 +15,11 @@ from torch.utils.hooks import BackwardHook
 from archive.effects import places
 from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
-from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.effects.placeholders import ABSENT, PLAIN_METHODS, Plain
 from archive.effects.replay import changes, hooks
 from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,12 +53,8 @@ def put_on_backward_hooks(
     """Put on the backward hooks of one call of a module.
 
     Args:
-        module: that the hooks are called with.
         hooks: those called with both gradients, and those called before with the result's.
         tensors: aliases of the arguments and of the items of the result; None for all others.
-
-    Raises:
-        StateError: an alias requires no gradient.
     """
     inputs, outputs = tensors
     joined = GraphHook(module, list(hooks[0]), list(hooks[1]))
@@ -73,59 +70,70 @@ class OpStep(NamedTuple):
 
     Attributes:
         backup: returns a backup of everything that the change may touch; None if there is nothing to restore.
-        change: makes the change.
     """
 
     backup: Callable[[State, Any, Any, Any], changes.Backup] | None
     change: Callable[[State, Any, Any, Any], object]
 
 
-def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
+def copy_into(target: Any, value: Any) -> None:
     """Give a tensor other elements. A leaf with a gradient can only have been changed without gradients."""
     if checked_tensor(target).requires_grad and target.is_leaf:
         target, value = target.detach(), value.detach()
     target.copy_(checked_tensor(value))
 
 
-def _backup_all(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:  # noqa: ANN401
+def _backup_all(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:
     return changes.backup_all(target)
 
 
-def _backup_length(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:  # noqa: ANN401
+def _backup_length(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:
     return changes.backup_length(target)
 
 
-def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> changes.Backup:  # noqa: ANN401
+def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> changes.Backup:
     return changes.backup_attribute(target, key, value)
 
 
-def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
-    if type(target) is Plain and key not in METHODS:
+def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:
+    if type(target) is Plain and key not in PLAIN_METHODS:
         target.__dict__[key] = value
     else:
         places.set_own(target, key, value)
 
 
-def _set_item(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+def _set_item(_: State, target: Any, key: Any, value: Any) -> None:
     if type(target) is dict:
         target[key] = value
     else:
         changes.set_item(target, key, value)
 
 
-def _append(_: State, target: Any, __: Any, value: Any) -> None:  # noqa: ANN401
+_call_append, _call_extend = changes.calling(Op.APPEND), changes.calling(Op.EXTEND)
+
+
+def _append(_: State, target: Any, __: Any, value: Any) -> None:
     if type(target) is list:
         target.append(value)
     else:
-        changes.append(target, value)
+        _call_append(_, target, __, value)
 
 
-def _register(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
-    state.hooks[value] = target.register_hook(key)
+def _registered(op: Op) -> OpStep:
+    """Registers a hook under a number."""
+
+    def register(state: State, target: Any, key: Any, value: Any) -> None:
+        state.hooks[value] = getattr(target, op)(key)
+
+    return OpStep(lambda state, _, __, value: hooks.backup_registration(state, value), register)
 
 
-def _register_grad(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
-    state.hooks[value] = target.register_post_accumulate_grad_hook(key)
+def _kept(op: Op) -> OpStep:
+    """Registers a hook whose handle is a new object."""
+    return OpStep(
+        lambda _, __, ___, value: hooks.backup_filling(value),
+        lambda _, target, key, value: hooks.fill(value, getattr(target, op)(key)),
+    )
 
 
 STEPS = {
@@ -144,28 +152,30 @@ STEPS = {
         lambda _, target, key, __: changes.delete_item(target, key),
     ),
     Op.APPEND: OpStep(_backup_length, _append),
-    Op.EXTEND: OpStep(_backup_length, lambda _, target, __, value: changes.extend(target, value)),
+    Op.EXTEND: OpStep(
+        _backup_length, lambda _, target, key, value: _call_extend(_, target, key, places.items(value))
+    ),
     Op.INSERT: OpStep(
         lambda _, target, key, __: changes.backup_insertion(target, key),
-        lambda _, target, key, value: changes.insert(target, key, value),
+        changes.calling(Op.INSERT),
     ),
     Op.POP: OpStep(
-        lambda _, target, key, __: changes.backup_removal(target, -1 if key is UNSET else key),
-        lambda _, target, key, __: changes.pop(target, key),
+        lambda _, target, key, __: changes.backup_removal(target, -1 if key is ABSENT else key),
+        changes.calling(Op.POP),
     ),
-    Op.APPEND_LEFT: OpStep(_backup_all, lambda _, target, __, value: changes.append_left(target, value)),
-    Op.POP_LEFT: OpStep(_backup_all, lambda _, target, __, ___: changes.pop_left(target)),
+    Op.APPEND_LEFT: OpStep(_backup_all, changes.calling(Op.APPEND_LEFT)),
+    Op.POP_LEFT: OpStep(_backup_all, changes.calling(Op.POP_LEFT)),
     Op.ADD: OpStep(
         lambda _, target, __, value: changes.backup_element(target, value),
-        lambda _, target, __, value: changes.add(target, value),
+        changes.calling(Op.ADD),
     ),
     Op.DISCARD: OpStep(
         lambda _, target, __, value: changes.backup_element(target, value),
-        lambda _, target, __, value: changes.discard(target, value),
+        changes.calling(Op.DISCARD),
     ),
-    Op.CLEAR: OpStep(_backup_all, lambda _, target, __, ___: changes.clear(target)),
+    Op.CLEAR: OpStep(_backup_all, changes.calling(Op.CLEAR)),
     Op.SET_GLOBAL: OpStep(
-        lambda _, target, key, __: (changes.restore_entry, target, key, target.get(key, UNSET)),
+        lambda _, target, key, __: (changes.restore_entry, target, key, target.get(key, ABSENT)),
         lambda _, target, key, value: target.__setitem__(key, value),
     ),
     Op.SET_CELL: OpStep(
@@ -180,10 +190,7 @@ STEPS = {
         lambda _, target, __, ___: changes.backup_all(checked_context(target)),
         lambda _, target, __, value: target.save_for_backward(*places.items(value)),
     ),
-    Op.REGISTER_HOOK: OpStep(lambda state, _, __, value: hooks.backup_registration(state, value), _register),
-    Op.REGISTER_GRAD_HOOK: OpStep(
-        lambda state, _, __, value: hooks.backup_registration(state, value), _register_grad
-    ),
+    **{op: _registered(op) for op in HOOK_OPS},
     Op.REGISTER_BACKWARD_HOOKS: OpStep(
         None, lambda _, target, key, value: put_on_backward_hooks(target, key, value)
     ),  # on aliases that are the graph's: nobody gets them from a failed call
@@ -196,16 +203,7 @@ STEPS = {
     Op.CALL: OpStep(None, lambda state, target, key, value: target(state, key, value)),  # comes last
 }
 """Every op except ``NEW``, whose objects nobody has seen before."""
-KEPT = {
-    Op.REGISTER_HOOK: OpStep(
-        lambda _, __, ___, value: hooks.backup_filling(value),
-        lambda _, target, key, value: hooks.fill(value, target.register_hook(key)),
-    ),
-    Op.REGISTER_GRAD_HOOK: OpStep(
-        lambda _, __, ___, value: hooks.backup_filling(value),
-        lambda _, target, key, value: hooks.fill(value, target.register_post_accumulate_grad_hook(key)),
-    ),
-}
+KEPT = {op: _kept(op) for op in HOOK_OPS}
 """Steps of hooks whose handles are new objects."""
 SET_NEW_ATTRIBUTE = OpStep(
     _backup_attribute, lambda _, target, key, value: places.set_new(target, key, value)

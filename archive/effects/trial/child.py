@@ -28,16 +28,8 @@ class UntriedError(Exception):
     """Nothing can be tried here; the message says why."""
 
 
-def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:  # noqa: ANN401
-    """The result of a function that a child process calls; the result is plain data, as in JSON.
-
-    Args:
-        function: may change anything.
-        seconds: how long it may take.
-
-    Raises:
-        UntriedError: there can be no such process, it takes longer, or it ends without a result.
-    """
+def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """The result of a function that a child process calls; the result is plain data, as in JSON."""
     reason = _impossible()
     if reason:
         raise UntriedError(reason)

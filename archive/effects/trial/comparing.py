@@ -13,7 +13,7 @@ from archive.effects.looking import WITHOUT_MODES, same_literal
 from archive.effects.places import base_of
 from archive.effects.trial.parts import (
     CODE,
-    CONTAINERS,
+    HOLDERS,
     ClassNames,
     Names,
     Path,
@@ -37,7 +37,6 @@ class DifferentError(Exception):
     """Something differs.
 
     Attributes:
-        path: leads to it.
         line: of the model; ``("", 0)`` if it must still be found.
     """
 
@@ -51,9 +50,6 @@ class Comparing:
 
     What is one object on one side is one object on the other, in all calls. The captured form may lack what
     no call changes; see ``check_missing``.
-
-    Args:
-        before: what the eager state was at first.
     """
 
     def __init__(self, before: Before) -> None:
@@ -64,25 +60,17 @@ class Comparing:
         self._done: set[int] = set()
         self._missing: dict[Path, tuple[Any, Any]] = {}
 
-    def same(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
-        """Compare two values, and everything in them.
-
-        Raises:
-            DifferentError: at the first difference.
-        """
+    def same(self, ours: Any, theirs: Any, path: Path) -> None:
+        """Compare two values, and everything in them."""
         self._done = set()
         self._same(ours, theirs, path)
 
-    def counterpart(self, ours: Any) -> Any:  # noqa: ANN401
+    def counterpart(self, ours: Any) -> Any:
         """The other side's object for one on this side; None if none is known."""
         return self._pairs.get(id(ours))
 
     def check_missing(self) -> None:
-        """Make sure that nothing that the captured form lacks has changed.
-
-        Raises:
-            DifferentError: something has.
-        """
+        """Make sure that nothing that the captured form lacks has changed."""
         for path, (holder, value) in self._missing.items():
             if not self._before.was(holder, path[:-1], path[-1].name, value):
                 raise DifferentError(path, UNSEEN)
@@ -90,7 +78,7 @@ class Comparing:
             if changed is not None:
                 raise DifferentError(changed, UNSEEN)
 
-    def _same(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401 (one a kind)
+    def _same(self, ours: Any, theirs: Any, path: Path) -> None:
         if is_immutable(ours):
             if type(theirs) is not type(ours) or not (
                 theirs == ours if isinstance(ours, torch.Size) else _equal(ours, theirs)
@@ -113,12 +101,12 @@ class Comparing:
                 raise DifferentError(path, "is a hook that is on in one of both")
         elif isinstance(ours, torch.Tensor):
             self._tensors(ours, theirs, path)
-        elif isinstance(ours, CONTAINERS) and not isinstance(ours, Names):
+        elif isinstance(ours, HOLDERS) and not isinstance(ours, Names):
             self._containers(ours, theirs, path)
         else:
             self._named(ours, theirs, path)
 
-    def _tensors(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
+    def _tensors(self, ours: Any, theirs: Any, path: Path) -> None:
         if not isinstance(theirs, torch.Tensor):
             raise DifferentError(path, f"is {shown(theirs)}; in the module it is a tensor")
         with WITHOUT_MODES():
@@ -130,7 +118,7 @@ class Comparing:
             if theirs.is_inference() != ours.is_inference():
                 raise DifferentError(path, "is a tensor of inference mode in one of both")
 
-    def _containers(self, ours: Any, theirs: Any, path: Path) -> None:  # noqa: ANN401
+    def _containers(self, ours: Any, theirs: Any, path: Path) -> None:
         base = base_of(type(ours))
         own: Any = tuple if isinstance(ours, tuple) else base
         is_alike = isinstance(theirs, own) and type(theirs).__name__ == type(ours).__name__
@@ -143,10 +131,10 @@ class Comparing:
             if step.kind == "key":
                 self._same(_key(step.name), _key(there.name), (*path, Step("key", "…")))
             self._same(one, other, (*path, step))
-        if type(ours) not in CONTAINERS:
+        if type(ours) not in HOLDERS:
             self._named(ours, theirs, path)
 
-    def _named(self, holder: Any, other: Any, path: Path) -> None:  # noqa: ANN401
+    def _named(self, holder: Any, other: Any, path: Path) -> None:
         ours, theirs, cls = attributes(holder), attributes(other), type(holder)
         for name in theirs.keys() - ours.keys():
             if isinstance(holder, ClassNames) and hasattr(holder.cls, name):
@@ -156,7 +144,7 @@ class Comparing:
                 continue
             raw = inspect.getattr_static(cls, name, theirs)
             if not (is_immutable(raw) and is_immutable(theirs[name]) and _equal(raw, theirs[name])) and not (
-                type(raw) is type(theirs[name]) and isinstance(raw, (*CONTAINERS, torch.Tensor))
+                type(raw) is type(theirs[name]) and isinstance(raw, (*HOLDERS, torch.Tensor))
             ):
                 where = (*path, Step("attribute", name))
                 raise DifferentError(where, "is there; the module has nothing by this name")
@@ -178,12 +166,12 @@ def _equal(one: object, other: object) -> bool:
     return same_literal(one, other) if isinstance(one, float) else repr(one) == repr(other)
 
 
-def _is_on(handle: Any) -> bool:  # noqa: ANN401
+def _is_on(handle: Any) -> bool:
     """Whether a hook has not been removed, and its tensor is alive."""
     return isinstance(handle, RemovableHandle) and handle.id in (handle.hooks_dict_ref() or ())
 
 
-def shown(value: Any) -> str:  # noqa: ANN401
+def shown(value: Any) -> str:
     """A value in a message."""
     if isinstance(value, torch.Tensor):
         look = ", ".join(map(str, (tuple(value.shape), value.dtype)))

@@ -27,18 +27,14 @@ NOWHERE: Line = ("", 0)
 
 
 class Operations(TorchDispatchMode):  # type: ignore[misc]
-    """Notes the operations that run, each with its line and a digest of its results.
-
-    Args:
-        here: returns the line.
-    """
+    """Notes the operations that run, each with its line and a digest of its results."""
 
     def __init__(self, here: Callable[[], Line]) -> None:
         super().__init__()
         self._here = here
         self.noted: list[tuple[Line, str, tuple[object, ...]]] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation."""
         result = func(*args, **(kwargs or {}))
         for made in result if isinstance(result, tuple | list) else (result,):
@@ -51,11 +47,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 class Sited(fx.Interpreter):  # type: ignore[misc]
     """Runs a graph node by node, and knows the line of the node that runs."""
 
-    def __init__(self, graph: Any) -> None:  # noqa: ANN401
+    def __init__(self, graph: Any) -> None:
         super().__init__(graph)
         self._node: Any = None
 
-    def run_node(self, n: Any) -> Any:  # noqa: ANN401
+    def run_node(self, n: Any) -> Any:
         """Run a node."""
         self._node = n
         return super().run_node(n)
@@ -91,12 +87,7 @@ def first_other_operation(ours: Operations, theirs: Operations) -> Line:
 
 
 class Changes:
-    """Notes the first line after which the value at a path of a state differs.
-
-    Args:
-        state: returns the state.
-        path: leads to the value.
-    """
+    """Notes the first line after which the value at a path of a state differs."""
 
     def __init__(self, state: Callable[[], Names], path: Path) -> None:
         self._state, self._path = state, path
@@ -105,7 +96,7 @@ class Changes:
         self._now = self._value()
         self._latest: dict[int, Line] = {}
 
-    def _value(self) -> Any:  # noqa: ANN401
+    def _value(self) -> Any:
         value: Any = self._state()
         for step in self._path:
             found = _part(value, step.kind, step.name)
@@ -121,7 +112,7 @@ class Changes:
             if not self._before.was(root, (), "value", now) or self._before.changed(now, ()) is not None:
                 self.line = at
 
-    def trace(self, frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401
+    def trace(self, frame: FrameType, event: str, _: object) -> Any:
         """A trace function."""
         filename = frame.f_code.co_filename
         if self.line != NOWHERE or not of_model(filename) or is_of_pytorch(filename):
@@ -136,7 +127,7 @@ class Changes:
 MISSING = object()
 
 
-def _part(value: Any, kind: str, name: Any) -> Any:  # noqa: ANN401
+def _part(value: Any, kind: str, name: Any) -> Any:
     """A part of a value; ``MISSING`` if it has no such part."""
     return next(
         (one for step, one in parts(value) if (step.kind, step.name) == (kind, name)),

@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.utils.hooks import RemovableHandle
 
 from archive.effects.looking import WITHOUT_MODES
-from archive.effects.places import BASES, REGISTERED, base_of, is_code, is_foreign, items_of
+from archive.effects.places import CONTAINERS, REGISTERED, base_of, is_code, is_foreign, items_of
 from archive.effects.trial.child import UntriedError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), lo
 """What isn't state: code, and whatever leads to code."""
 ATOMS = (bool, int, float, complex, str, bytes, type(None), range, slice)
 IMMUTABLE = (*ATOMS, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
-CONTAINERS = (tuple, *BASES)
+HOLDERS = (tuple, *CONTAINERS)
 MOST_PARTS = 1_000_000
 """Most parts of a state, each of which takes some hundred bytes."""
 INTERNAL = frozenset(vars(torch.nn.Module())) - {"training"}
@@ -56,11 +56,7 @@ class Names(dict[str, Any]):
 
 
 class ClassNames(Names):
-    """The data of a class by name, without what it inherits.
-
-    Attributes:
-        cls: the class.
-    """
+    """The data of a class by name, without what it inherits."""
 
     cls: type
 
@@ -75,7 +71,7 @@ def is_immutable(value: object) -> bool:
     return isinstance(value, IMMUTABLE)
 
 
-def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
+def attributes(value: Any) -> dict[str, Any]:
     """The attributes of an object that are data: its own, those of slots, and what a module registers."""
     if isinstance(value, Names):
         return dict(value)
@@ -115,12 +111,12 @@ def class_data(cls: type) -> ClassNames:
         if isinstance(value, type):
             if value.__qualname__.startswith(f"{cls.__qualname__}."):
                 held[name] = class_data(value)
-        elif isinstance(value, (*IMMUTABLE, *CONTAINERS, torch.Tensor)):
+        elif isinstance(value, (*IMMUTABLE, *HOLDERS, torch.Tensor)):
             held[name] = value
     return held
 
 
-def items(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
+def items(value: Any) -> list[tuple[Step, Any]]:
     """The items of a container; keys of a dict aren't parts, but are in the steps."""
     if isinstance(value, Names):
         return []
@@ -130,23 +126,23 @@ def items(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
         return [(Step("element", None), one) for one in sorted(items_of(value), key=repr)]
     if isinstance(value, tuple):
         return [(Step("item", n), one) for n, one in enumerate(tuple.__iter__(value))]
-    if base_of(type(value)) in BASES:
+    if base_of(type(value)) in CONTAINERS:
         return [(Step("item", n), one) for n, one in enumerate(items_of(value))]
     return []
 
 
-def parts(value: Any) -> list[tuple[Step, Any]]:  # noqa: ANN401
+def parts(value: Any) -> list[tuple[Step, Any]]:
     """All parts of a value; objects of Python's library have none that count."""
     if isinstance(value, (torch.Tensor, RemovableHandle, *IMMUTABLE, *CODE)) or is_code(value):
         return []
     found: list[tuple[Step, Any]] = items(value)
     kind: Any = type(value)
-    if kind not in CONTAINERS and (isinstance(value, Names | CellType) or not is_foreign(kind)):
+    if kind not in HOLDERS and (isinstance(value, Names | CellType) or not is_foreign(kind)):
         found += [(Step("attribute", name), one) for name, one in attributes(value).items()]
     return found
 
 
-def digest(tensor: Any) -> tuple[object, ...]:  # noqa: ANN401
+def digest(tensor: Any) -> tuple[object, ...]:
     """A tensor's contents, in few bytes; only the metadata of anything but a plain CPU tensor."""
     with WITHOUT_MODES(), torch.no_grad():
         if isinstance(tensor, UninitializedParameter):
@@ -160,14 +156,7 @@ def digest(tensor: Any) -> tuple[object, ...]:  # noqa: ANN401
 
 
 class Before:
-    """The initial values of a state, to see whether a part of it has changed since.
-
-    Args:
-        root: leads to all of it.
-
-    Raises:
-        UntriedError: it has too many parts.
-    """
+    """The initial values of a state, to see whether a part of it has changed since."""
 
     def __init__(self, root: Names) -> None:
         self._looks: dict[object, list[object]] = {}
@@ -188,22 +177,13 @@ class Before:
             waiting += [((*path, step), one) for step, one in inside]
 
     def was(self, holder: object, path: Path, name: str, value: object) -> bool:
-        """Whether a value was an attribute of what holds it, by this name, and the same object.
-
-        Args:
-            holder: an object, or names.
-            path: to it.
-            name: of the attribute.
-            value: that it has now.
-        """
+        """Whether a value was an attribute of what holds it, by this name, and the same object."""
         return (Step("attribute", name), _token(value)) in self._looks.get(_key(holder, path), ())
 
     def changed(self, value: object, path: Path, known: Iterable[int] = ()) -> Path | None:
         """The path to the first part of a value that has changed, or None.
 
         Args:
-            value: the value.
-            path: to it.
             known: identities of objects that are skipped.
         """
         waiting, seen = [(path, value)], set(known)
@@ -233,7 +213,7 @@ def _first_other(before: list[object] | None, now: list[object], inside: list[tu
     return ()
 
 
-def _look(value: Any, inside: list[tuple[Step, Any]]) -> list[object]:  # noqa: ANN401
+def _look(value: Any, inside: list[tuple[Step, Any]]) -> list[object]:
     """A value without the contents of its parts: which these are, and what kind it is."""
     kind = digest(value) if isinstance(value, torch.Tensor) else type(value)
     return [kind, *((step, _token(one)) for step, one in inside)]

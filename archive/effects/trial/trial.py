@@ -17,6 +17,7 @@ from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.sites import line_of
 from archive.effects.capture.initial import initial_state, originals_now, sources_in
 from archive.effects.errors import CaptureError
+from archive.effects.nested import with_items
 from archive.effects.replay.errors import GuardError
 from archive.effects.trial.child import SECONDS, UntriedError, in_child
 from archive.effects.trial.comparing import Comparing, DifferentError
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from archive.effects.capture.attempt import Attempt
-    from archive.effects.capture.table.call import Snapshot
     from archive.effects.capture.table.pending import InitialState
+    from archive.effects.capture.table.snapshot import Snapshot
     from archive.effects.trial.lines import Line
     from archive.effects.trial.parts import Path
 
@@ -61,7 +62,6 @@ class Start:
 
     Attributes:
         snapshot: the state; None for the one at the capture.
-        calls: arguments.
     """
 
     snapshot: Snapshot | None
@@ -73,10 +73,6 @@ class Capture:
     """The capture of a method.
 
     Attributes:
-        module: the module.
-        method: the method.
-        attempts: an entry each.
-        initial: the state at the capture.
         aliases: further sources of a value, each with the first one.
         starts: the states from which calls are tried.
     """
@@ -93,7 +89,6 @@ def starts_of(calls: Sequence[Arguments], others: Sequence[tuple[Arguments, Snap
     """The states and calls that are tried.
 
     Args:
-        calls: the examples.
         others: arguments, and states in which entries decide otherwise.
     """
     yield Start(None, tuple(calls) * ROUNDS)
@@ -107,17 +102,11 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
     """Try what was captured.
 
     Args:
-        capture: what was captured.
-        seconds: how long the capture took.
         also: called in the child that tries the first state, before the module is: a fork takes longer than
             most calls do.
 
     Returns:
         What ``also`` returns, and how many calls from the first state the module made.
-
-    Raises:
-        CaptureError: it behaves differently from the module; the error names the first line that does.
-        UntriedError: it cannot be tried.
     """
     limit = SECONDS + TIMES * seconds
     made, calls = None, 0
@@ -142,7 +131,7 @@ def try_out(capture: Capture, seconds: float, also: Callable[[], Any] | None = N
     return made, calls
 
 
-def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:  # noqa: ANN401
+def runs(module: Any, method: str, calls: Sequence[Arguments]) -> bool:
     """Whether the eager module makes the example calls, twice; False if it cannot be tried."""
 
     def played() -> bool:
@@ -183,7 +172,7 @@ def _line(capture: Capture, start: Start, number: int, path: Path) -> Line:
 class Filled(TorchFunctionMode):  # type: ignore[misc]
     """Fills tensors whose elements nobody has set with zeros."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function of PyTorch."""
         made = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in EMPTY and isinstance(made, torch.Tensor):
@@ -193,15 +182,7 @@ class Filled(TorchFunctionMode):  # type: ignore[misc]
 
 
 class _Playing:
-    """Calls from one state, in a child process.
-
-    Args:
-        capture: what was captured.
-        start: the state, and the calls.
-
-    Attributes:
-        calls_made: how many calls the module has made.
-    """
+    """Calls from one state, in a child process."""
 
     def __init__(self, capture: Capture, start: Start) -> None:
         self._capture, self._start = capture, start
@@ -221,11 +202,7 @@ class _Playing:
         self._initial = initial
 
     def _twin(self) -> Twin:
-        """The captured form.
-
-        Raises:
-            DifferentError: it cannot be made.
-        """
+        """The captured form."""
         capture = self._capture
         try:
             known = dict(known_classes(capture.attempts))
@@ -252,15 +229,11 @@ class _Playing:
             self._comparing.check_missing()
             self._check_globals(twin)
         except DifferentError as error:
-            return [number, _plain(error.path), str(error).strip(), error.line]
+            return [number, _json_path(error.path), str(error).strip(), error.line]
         return None
 
     def _check_globals(self, twin: Twin) -> None:
-        """Make sure that no global was set without being captured.
-
-        Raises:
-            DifferentError: one was.
-        """
+        """Make sure that no global was set without being captured."""
         now = self._eager.identities()
         for (module, name), identity in now.items():
             if self._identities.get((module, name)) != identity and name not in twin.state.globals.get(
@@ -282,7 +255,7 @@ class _Playing:
         self._note_counterparts(ours, known)
         return ours, _fresh(ours, known)
 
-    def _note_counterparts(self, value: Any, known: dict[int, Any]) -> None:  # noqa: ANN401
+    def _note_counterparts(self, value: Any, known: dict[int, Any]) -> None:
         other = self._comparing.counterpart(value)
         if other is not None and not isinstance(value, IMMUTABLE):
             known[id(value)] = other
@@ -290,11 +263,7 @@ class _Playing:
             self._note_counterparts(item, known)
 
     def _call(self, twin: Twin, number: int, arguments: Arguments) -> bool:
-        """Make a call on both sides; False if there cannot be another one.
-
-        Raises:
-            DifferentError: they differ.
-        """
+        """Make a call on both sides; False if there cannot be another one."""
         ours, theirs = self._arguments(number, arguments)
         shows: tuple[list[Any], list[Any]] = ([], [])
         failure: Exception | None = None
@@ -363,7 +332,7 @@ class _Playing:
         lines = (line for attempt in self._capture.attempts for line in effects_on(attempt.flat, path))
         return next(lines, NOWHERE)
 
-    def _line_of_result(self, twin: Twin, ours: Any, theirs: Any) -> Line:  # noqa: ANN401
+    def _line_of_result(self, twin: Twin, ours: Any, theirs: Any) -> Line:
         random = torch.get_rng_state()
         mine = Operations(line_here)
         with noted([]), suppress(Exception), mine:
@@ -380,7 +349,7 @@ class _Playing:
         return first_other_operation(mine, its)
 
     @staticmethod
-    def _sited(operations: Operations, runner: Sited, given: Any) -> Any:  # noqa: ANN401
+    def _sited(operations: Operations, runner: Sited, given: Any) -> Any:
         operations._here = runner.here
         with operations:
             return runner.run(*given)
@@ -396,7 +365,7 @@ def _globals_in(attempts: Sequence[Attempt]) -> dict[str, set[str]]:
     return found
 
 
-def _plain(path: Path) -> list[Any]:
+def _json_path(path: Path) -> list[Any]:
     """A path as in JSON, cut off before keys that JSON lacks."""
     steps: list[Any] = []
     for step in path:
@@ -406,21 +375,20 @@ def _plain(path: Path) -> list[Any]:
     return steps
 
 
-def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
+def _fresh(value: Any, known: dict[int, Any]) -> Any:
     """A copy of arguments; what was the same object stays so."""
     if isinstance(value, IMMUTABLE):
         return value
     if id(value) not in known:
-        if isinstance(value, torch.Tensor):
-            known[id(value)] = copied(value)
-        elif type(value) in (tuple, list):
-            known[id(value)] = type(value)(_fresh(item, known) for item in value)
-        elif type(value) is dict:
-            known[id(value)] = {key: _fresh(item, known) for key, item in value.items()}
-        else:
-            known[id(value)] = value
+        made = (
+            copied(value)
+            if isinstance(value, torch.Tensor)
+            else with_items(value, partial(_fresh, known=known))
+        )
+        if made is value:
             with suppress(Exception):  # what cannot be copied is shared
-                known[id(value)] = copy.deepcopy(value)
+                made = copy.deepcopy(value)
+        known[id(value)] = made
     return known[id(value)]
 
 

@@ -33,15 +33,9 @@ if TYPE_CHECKING:
 
 
 class Eager:
-    """The eager module, and everything that it reaches through the captured functions.
+    """The eager module, and everything that it reaches through the captured functions."""
 
-    Args:
-        module: the module.
-        method: that is called.
-        attempts: the captured calls.
-    """
-
-    def __init__(self, module: Any, method: str, attempts: Sequence[Attempt]) -> None:  # noqa: ANN401
+    def __init__(self, module: Any, method: str, attempts: Sequence[Attempt]) -> None:
         is_module = isinstance(module, torch.nn.Module) and method == "forward"
         self.module = module
         self.called = module if is_module else getattr(module, method)
@@ -51,11 +45,11 @@ class Eager:
         self._classes: dict[str, type] = {}
         for attempt in attempts:
             functions = attempt.call.functions
-            for name, real in functions.met_globals():
+            for name, real in functions.globals_read():
                 self._globals[name] = real
-            for function in functions.met():
+            for function in functions.copied():
                 self._note(function)
-            for cell, source in functions.met_cells():
+            for cell, source in functions.cells_read():
                 self._cells.setdefault((source.function, source.name), cell)
         parts = module.modules() if isinstance(module, torch.nn.Module) else (module,)
         for cls in {base for part in parts for base in type(part).__mro__}:
@@ -116,7 +110,7 @@ class Everything(dict[str, object]):
         return _found(name)
 
 
-def _found(name: str) -> Any:  # noqa: ANN401
+def _found(name: str) -> Any:
     """A class or function of this process by its name, ``module:qualname``; None if there is none."""
     module, _, qualname = name.partition(":")
     value: Any = sys.modules.get(module)
@@ -131,23 +125,17 @@ class Twin:
     Its tensors are its own, except those of the arguments.
 
     Args:
-        module: the module.
-        method: that is captured.
-        attempts: an entry each.
-        initial: the state from which it starts.
         known: classes that effects may name, by name.
         at_capture: whether the state is that of the capture, which the first entry fits; otherwise any entry
             may fit.
 
     Attributes:
-        state: the state that effects change.
-        entries: the graph and the effects of each entry.
         refused: the entry that nearly fits the latest call that fits none.
     """
 
     def __init__(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         method: str,
         attempts: Sequence[Attempt],
         initial: InitialState,
@@ -173,13 +161,13 @@ class Twin:
         self._signature = _with_defaults(inspect.signature(getattr(module, method)))
         self.refused = 0
 
-    def _of_graph(self, tensor: Any) -> Any:  # noqa: ANN401
+    def _of_graph(self, tensor: Any) -> Any:
         """The tensor in place of one that graphs hold."""
         if id(tensor) not in self._own:
             self._own[id(tensor)] = copied(tensor)
         return self._own[id(tensor)]
 
-    def _runnable(self, graph: Any) -> Any:  # noqa: ANN401
+    def _runnable(self, graph: Any) -> Any:
         """A graph whose tensors are the twin's own."""
         for node in graph.graph.nodes:
             if node.op == "get_attr":
@@ -197,12 +185,8 @@ class Twin:
         named = Names({f"{name} of {function}": cell for (function, name), cell in cells.items() if cell})
         return Names(self=self.state.module, globals=held, cells=named, classes=Names())
 
-    def __call__(self, arguments: Sequence[object]) -> Any:  # noqa: ANN401
-        """Run the entry that fits.
-
-        Raises:
-            GuardError: none does.
-        """
+    def __call__(self, arguments: Sequence[object]) -> Any:
+        """Run the entry that fits."""
         bound = self._signature.bind(*arguments)
         if self._signature.parameters.keys() - bound.arguments.keys():
             bound.apply_defaults()
@@ -240,5 +224,5 @@ def _of(module: object, source: Source) -> object:
 def known_classes(attempts: Sequence[Attempt]) -> Iterator[tuple[str, type]]:
     """The classes of objects that captured calls make or change, by name."""
     for attempt in attempts:
-        for cls in attempt.call.objects.met_classes():
+        for cls in attempt.call.objects.followed_classes():
             yield f"{cls.__module__}:{cls.__qualname__}", cls

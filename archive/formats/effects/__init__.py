@@ -2,7 +2,7 @@
 
 ``words`` has a row for each op, look and operation. ``schema`` declares the record's rows, ``rows`` converts
 facts to rows and back, and ``record`` reads and writes. ``rules`` says which facts are valid, ``gate`` which
-names they may hold. ``source_text`` prints single facts, ``program_text`` whole methods.
+names they may hold. ``source_text`` prints facts.
 """
 
 EFFECTS = "extra/effects.pkl"

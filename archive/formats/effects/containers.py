@@ -8,7 +8,7 @@ deque           the maximum length, a constant or None; then the items
 OrderedDict     keys and values in turn
 defaultdict     the factory, ``module:qualname`` or None; then keys and values in turn
 namedtuple      the class, ``module:qualname``; the names of the fields, a tuple; then the items
-subclass        the class, ``module:qualname``; then its contents: one of the containers ``BASES``
+subclass        the class, ``module:qualname``; then its contents: one of ``CONTAINER_CLASSES``
 view            a tensor, at its source; then shape, strides and offset of a part of it, in elements
 ==============  ===============================================================================
 
@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from typing import TYPE_CHECKING
+from collections import OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.hooks import QUALIFIED_NAME
@@ -29,54 +30,54 @@ from archive.formats.effects.model import At, Constant, Made
 if TYPE_CHECKING:
     from archive.formats.effects.model import Value
 
-HEADS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
-"""How many leading items say what a container of a kind is; its contents follow."""
-PAIRED = ("dict", "OrderedDict", "defaultdict")
+PARAMETERS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
+"""How many leading items are a container's parameters, such as its class or its maximum length."""
+CONTAINER_CLASSES: dict[str, Any] = {
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "deque": deque,
+    "OrderedDict": OrderedDict,
+    "defaultdict": defaultdict,
+}
+"""Python's containers that can change: an effect ``new`` creates them, and classes derive from them."""
+CLASS_NAMES = {kind: f"{cls.__module__}:{cls.__qualname__}" for kind, cls in CONTAINER_CLASSES.items()}
+PAIRED = tuple(kind for kind, cls in CONTAINER_CLASSES.items() if issubclass(cls, dict))
 """Kinds that hold keys and values in turn."""
 SETS = ("set", "frozenset")
 STATE_KINDS = ("subclass", "view")
 """Kinds that only the state has."""
 VIEW_ITEMS = 4
-SPECIAL_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
-"""Kinds of containers besides ``list``, ``tuple`` and ``dict``."""
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
 """Kinds of :class:`Made` that are made from a text, and what the text looks like."""
-CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference", *SPECIAL_KINDS)
+CONTAINER_KINDS = (
+    *("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference"),
+    *(*SETS, "deque", "OrderedDict", "defaultdict", "namedtuple", *STATE_KINDS),
+)
 """Kinds of :class:`Made` that are values by themselves; hooks are not."""
-COLLECTIONS = ("deque", "OrderedDict", "defaultdict")
-"""Kinds from Python's ``collections``."""
-FACTORIES = ("list", "dict", "set", "int", "float", "bool", "str", "tuple")
+FACTORIES = {f"builtins:{cls.__name__}": cls for cls in (list, dict, set, int, float, bool, str, tuple)}
 """Builtins that a ``defaultdict`` may call without permission."""
-BASES = {
-    "list": "builtins:list",
-    "dict": "builtins:dict",
-    "set": "builtins:set",
-    "deque": "collections:deque",
-    "OrderedDict": "collections:OrderedDict",
-    "defaultdict": "collections:defaultdict",
-}
-"""Kinds that an effect ``new`` creates and that classes derive from, with Python's names for them."""
 
 
 def contents(made: Made) -> tuple[Value, ...]:
-    """The contents of a container, without the items that say what it is."""
-    return made.items[HEADS.get(made.kind, 0) :]
+    """The contents of a container, without its parameters."""
+    return made.items[PARAMETERS.get(made.kind, 0) :]
 
 
-def head(made: Made, index: int = 0) -> object:
-    """The constant that says what a container is; None if that isn't a constant."""
-    item = made.items[index] if index < HEADS.get(made.kind, 0) else None
+def parameter(made: Made, index: int = 0) -> object:
+    """A parameter of a container; None if it has none, or that isn't a constant."""
+    item = made.items[index] if index < PARAMETERS.get(made.kind, 0) else None
     return item.value if isinstance(item, Constant) else None
 
 
 def is_base(value: object, *, empty: bool = False) -> bool:
     """Whether a value is a container that a class may derive from."""
-    return isinstance(value, Made) and value.kind in BASES and not (empty and contents(value))
+    return isinstance(value, Made) and value.kind in CONTAINER_CLASSES and not (empty and contents(value))
 
 
 def check_container(made: Made) -> None:
     """Refuse a container whose items are not those of its kind."""
-    kind, first = made.kind, HEADS.get(made.kind, 0)
+    kind, first = made.kind, PARAMETERS.get(made.kind, 0)
     if len(made.items) < first:
         raise ArchiveError(f"a {kind} without what says which")
     if not all(isinstance(item, Constant) for item in made.items[: min(first, 2)]):
@@ -85,12 +86,12 @@ def check_container(made: Made) -> None:
         raise ArchiveError(f"a {kind} with a key that has no value")
     if kind in SETS and not all(_is_element(item) for item in made.items):
         raise ArchiveError(f"a {kind} with an element that isn't a constant")
-    if kind in SPECIAL_KINDS and first and not _says_which(made):
-        raise ArchiveError(f"a {kind} of {shown(head(made))}")
+    if first and not _says_which(made):
+        raise ArchiveError(f"a {kind} of {shown(parameter(made))}")
     if kind == "view" and not _is_view(made.items):
         raise ArchiveError("a view of no tensor")
     if kind == "subclass" and not (len(made.items) == first + 1 and is_base(made.items[1])):
-        raise ArchiveError(f"a subclass of no container: {shown(head(made))}")
+        raise ArchiveError(f"a subclass of no container: {shown(parameter(made))}")
 
 
 def _is_view(items: tuple[Value, ...]) -> bool:
@@ -109,14 +110,14 @@ def _is_element(item: object) -> bool:
 
 def _says_which(made: Made) -> bool:
     """Whether the constants before the contents fit the kind."""
-    which = head(made)
+    which = parameter(made)
     if made.kind == "deque":
         return which is None or (type(which) is int and 0 <= which < 1 << 63)
     if made.kind == "defaultdict" and which is None:
         return True
     if not isinstance(which, str) or QUALIFIED_NAME.fullmatch(which) is None:
         return False
-    return made.kind != "namedtuple" or _are_fields(head(made, 1), len(contents(made)))
+    return made.kind != "namedtuple" or _are_fields(parameter(made, 1), len(contents(made)))
 
 
 def _are_fields(names: object, count: int) -> bool:

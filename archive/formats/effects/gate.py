@@ -60,3 +60,9 @@ def check_setting(name: str) -> None:
     """Refuse a setting that guards don't ask for."""
     if name not in SETTING_NAMES:
         raise ArchiveError(expected=f"a setting: {', '.join(SETTING_NAMES)}", found=shown(name))
+
+
+def check_hooks(name: str) -> None:
+    """Refuse hooks that modules don't have."""
+    if name not in MODULE_NAMES:
+        raise ArchiveError(expected="hooks of a module", found=shown(name))

@@ -28,6 +28,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.model import At, ClosureCell, Constant, Made, Op
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +39,6 @@ CELL = "cell"
 ITEM_COUNTS = {"partial": 3, "method": 2, "function": 6, CELL: 1}
 HOOK_KINDS = tuple(ITEM_COUNTS)
 """Kinds of :class:`Made` that hooks are made from."""
-HOOK_OPS = (Op.REGISTER_HOOK, Op.REGISTER_GRAD_HOOK)
-"""Ops whose key is a hook."""
 QUALIFIED_NAME = re.compile(r"[^:]+:[^:]+")
 """A class or function: ``module:qualname``."""
 DIGEST = re.compile(r"[0-9a-f]{32}")

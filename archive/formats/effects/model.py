@@ -163,11 +163,11 @@ Value: TypeAlias = Output | Constant | At | Made | New | Stored | Computed
 
 
 class Op(StrEnum):
-    """Kind of an effect: a comment shows it where :data:`archive.formats.effects.words.OPS` has no text."""
+    """Kind of an effect; :data:`archive.formats.effects.words.OPS` has what each takes, and its text."""
 
-    NEW = "new"  # source = object.__new__(key), a temporary; value: an empty container that it derives from
-    SET_ATTRIBUTE = "setattr"  # source.key = value
-    DELETE_ATTRIBUTE = "delattr"  # del source.key
+    NEW = "new"
+    SET_ATTRIBUTE = "setattr"
+    DELETE_ATTRIBUTE = "delattr"
     REGISTER_BUFFER = "register_buffer"
     REGISTER_TRANSIENT = "register_transient"
     SET_ITEM = "setitem"
@@ -181,20 +181,16 @@ class Op(StrEnum):
     ADD = "add"
     DISCARD = "discard"
     CLEAR = "clear"
-    SET_GLOBAL = "setglobal"  # source = value
-    SET_CELL = "setcell"  # source = value
+    SET_GLOBAL = "setglobal"
+    SET_CELL = "setcell"
     COPY = "copy"
     SAVE_FOR_BACKWARD = "save_for_backward"
-    REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key); or value: a new handle
-    REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"  # the same
-    REGISTER_BACKWARD_HOOKS = "register_backward_hooks"  # of a module, source: see ``hooks``
-    SET_BACKWARD = "set_backward"  # of a context, source; key: the function; value: (results, arguments)
-    CALL = "call"  # source(*value), one of the functions of ``known_calls``; key: its settings
+    REGISTER_HOOK = "register_hook"
+    REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"
+    REGISTER_BACKWARD_HOOKS = "register_backward_hooks"
+    SET_BACKWARD = "set_backward"
+    CALL = "call"
     TAKE_OFF = "take_off"
-
-
-ATTRIBUTE_OPS = (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE, Op.REGISTER_BUFFER, Op.REGISTER_TRANSIENT)
-"""Ops whose key is the name of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,29 +213,29 @@ class Effect:
 
 
 class Look(StrEnum):
-    """Property of a guard's subject; each comment shows the condition."""
+    """Property of a guard's subject; its condition is in :data:`archive.formats.effects.words.LOOKS`."""
 
-    EQUAL = "equal"  # subject == value, and both have one type
-    TEXT = "text"  # str(subject) == value
-    TYPE = "type"  # type of subject: "tensor", "int" …; "module:qualname" for other classes
-    RANGE = "range"  # subject is an int, -value <= subject <= value
-    LENGTH = "length"  # len(subject) == value
-    KEYS = "keys"  # tuple(subject) == value, the keys of a dict in order
-    HAS = "has"  # (key in subject) is value
-    ATTRIBUTE = "attribute"  # hasattr(subject, key) is value
-    HOOKS = "hooks"  # names of the hooks of kind key in order == value; subject is a module
-    IS_NONE = "is_none"  # (subject is None) is value
-    SAME = "same"  # subject is value, an At
-    APART = "apart"  # subject is not value, an At, and shares no memory with it
-    DIM = "dim"  # subject.dim() == value, a tensor like all below
-    SIZE = "size"  # subject.size(key) == value
-    SHAPE = "shape"  # subject.shape == value
-    STRIDE = "stride"  # subject.stride() == value
-    DTYPE = "dtype"  # str(subject.dtype) == value
-    KIND = "kind"  # "float", "complex", "int" or "bool", by dtype
-    DEVICE = "device"  # str(subject.device) == value
-    REQUIRES_GRAD = "requires_grad"  # subject.requires_grad is value
-    SETTING = "setting"  # a setting of PyTorch by the name key; subject is the constant None
+    EQUAL = "equal"  # and of one type
+    TEXT = "text"
+    TYPE = "type"  # "tensor", "int" …; "module:qualname" for other classes
+    RANGE = "range"  # of an int
+    LENGTH = "length"
+    KEYS = "keys"  # of a dict, in order
+    HAS = "has"
+    ATTRIBUTE = "attribute"
+    HOOKS = "hooks"  # the names of a module's hooks of a kind, in order
+    IS_NONE = "is_none"
+    SAME = "same"
+    APART = "apart"  # another object, that shares no memory
+    DIM = "dim"
+    SIZE = "size"
+    SHAPE = "shape"
+    STRIDE = "stride"
+    DTYPE = "dtype"
+    KIND = "kind"  # of numbers
+    DEVICE = "device"
+    REQUIRES_GRAD = "requires_grad"
+    SETTING = "setting"  # of PyTorch; the subject is the constant None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,7 @@ ROW_BYTES = 300
 
 
 def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
-    """The effects of one record.
-
-    Args:
-        tree: parsed pickles.
-        pickle: number of the record's pickle among them.
-        allowance: the memory and sizes that the file may ask for.
-    """
+    """The effects of one record."""
     root = int(tree.roots[pickle])
     first = first_item(tree, root)
     # The version is checked first: fields of another one may not parse.

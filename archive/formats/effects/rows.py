@@ -11,34 +11,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import field, fields
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.facts import dataclass
-from archive.formats.effects.containers import CONTAINER_KINDS
-from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import (
-    At,
-    Attribute,
-    ClosureCell,
     Computed,
-    Constant,
-    Each,
     Effect,
     EffectTable,
-    GlobalName,
     Guard,
-    Item,
-    Length,
     Local,
     Made,
     MethodEffects,
-    New,
-    Output,
-    Stored,
-    Temporary,
     TorchName,
 )
 from archive.formats.effects.schema import (
@@ -46,8 +31,8 @@ from archive.formats.effects.schema import (
     CONSTANT,
     EFFECT,
     GUARD,
+    KIND_OF,
     KINDS,
-    LITERALS,
     METHOD,
     NO_REFERENCE,
     PAIR,
@@ -59,11 +44,10 @@ from archive.formats.effects.schema import (
     Word,
     row_of,
 )
-from archive.formats.effects.words import COMPUTED
 from archive.formats.schema.pickled import Sequence, Tuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.base.limits import Allowance
     from archive.formats.effects.model import Literal, Source, Value
@@ -75,43 +59,6 @@ ROW_SIZE = 8
 """Size of a row without its strings, in characters."""
 TEXT_BYTES = 4
 """Bytes of memory that a character of the text takes."""
-
-# --- the model's classes
-
-MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    CONSTANT.table: {
-        "none": lambda: None,
-        "true": lambda: True,
-        "false": lambda: False,
-        **dict.fromkeys(LITERALS, lambda text: text),  # which is read in place
-        "tuple": lambda items: items,
-    },
-    SOURCE.table: {
-        "local": Local,
-        "attribute": Attribute,
-        "item": Item,
-        "global": GlobalName,
-        "cell": ClosureCell,
-        "temporary": Temporary,
-        "length": Length,
-        "each": Each,
-    },
-    VALUE.table: {
-        "output": Output,
-        "new": New,
-        "stored": Stored,
-        "constant": Constant,
-        "source": At,
-        **{kind: partial(Made, kind) for kind in (*CONTAINER_KINDS, *HOOK_KINDS)},
-        **{op: partial(Computed, op) for op in COMPUTED},
-    },
-}
-"""By kind, what makes a fact from what its row's fields refer to."""
-KIND_OF = {
-    table: {make: kind for kind, make in MADE[table].items() if isinstance(make, type)}
-    for table in (SOURCE.table, VALUE.table)
-}
-"""The kind of each class of facts that has one."""
 
 
 class Conversion(NamedTuple):
@@ -192,7 +139,7 @@ class FactNumbers:
             raise ArchiveError(expected=f"a {table.removesuffix('s')}", found=shown(fact))
         kind = KIND_OF[table][type(fact)]
         values = [getattr(fact, one.name) for one in fields(fact)]
-        refers = KINDS[table][kind]
+        refers = KINDS[table][kind].refers
         numbers = [NO_REFERENCE if one is None else self.row(one, values.pop(0)) for one in refers]
         return FactRow(kind, numbers[0], numbers[1] if table == SOURCE.table else ())
 
@@ -235,11 +182,7 @@ class EffectRows:
     # --- rows -> facts
 
     def facts(self, allowance: Allowance) -> EffectTable:
-        """The table of these rows; a row that several others share becomes one object.
-
-        Args:
-            allowance: the memory that texts may take.
-        """
+        """The table of these rows; a row that several others share becomes one object."""
         for table, rows in self.tables.items():
             for number in range(len(rows)):
                 self._check_row(table, number)
@@ -248,9 +191,9 @@ class EffectRows:
         for table, rows in self.tables.items():
             made[table] = []
             for number, row in enumerate(rows):
-                pairs = zip(KINDS[table][row.kind], row[1:], strict=True)
+                pairs = zip(KINDS[table][row.kind].refers, row[1:], strict=True)
                 parts = [_fact(made, refers, value) for refers, value in pairs if refers is not None]
-                fact = MADE[table][row.kind](*parts)
+                fact = KINDS[table][row.kind].make(*parts)
                 if table == CONSTANT.table and row.first != NO_REFERENCE:
                     fact = _literal(row.kind, fact, place_of(table, number), allowance)
                 made[table].append(fact)
@@ -269,7 +212,7 @@ class EffectRows:
         row, place = self.tables[table][number], place_of(table, number)
         check_word(row.kind, KINDS[table], f"{place}, field kind")
         _, *names = row_of(table).fields
-        for name, refers, value in zip(names, KINDS[table][row.kind], row[1:], strict=True):
+        for name, refers, value in zip(names, KINDS[table][row.kind].refers, row[1:], strict=True):
             where = f"{place}, field {name}"
             if refers is None:
                 if value not in (NO_REFERENCE, ()):
@@ -296,7 +239,7 @@ class EffectRows:
         for table, rows in self.tables.items():
             known = weights[table] = []
             for number, row in enumerate(rows):
-                pairs = zip(KINDS[table][row.kind], row[1:], strict=True)
+                pairs = zip(KINDS[table][row.kind].refers, row[1:], strict=True)
                 parts = [weights[name][one] for refers, value in pairs for name, one in _used(refers, value)]
                 depth = 1 + max((depth for depth, _ in parts), default=0)
                 size = ROW_SIZE + sum(size for _, size in parts)

@@ -12,10 +12,10 @@ from archive.formats.effects.containers import (
     NAMED_KINDS,
     STATE_KINDS,
     check_container,
-    head,
     is_base,
+    parameter,
 )
-from archive.formats.effects.gate import MODULE_NAMES, check_code, check_place, check_setting
+from archive.formats.effects.gate import check_code, check_place
 from archive.formats.effects.hooks import (
     QUALIFIED_NAME,
     backward_problem,
@@ -26,7 +26,6 @@ from archive.formats.effects.hooks import (
 )
 from archive.formats.effects.known_calls import is_template, problem_of
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -46,7 +45,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.source_text import literal_of, value_text
-from archive.formats.effects.words import COMPUTED, LOOKS, OPS, OperandKind
+from archive.formats.effects.words import ATTRIBUTE_OPS, COMPUTED, LOOKS, OPS, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -164,7 +163,7 @@ def _check_made(made: Made) -> None:
     if kind not in CONTAINER_KINDS:
         raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
     check_container(made)
-    if isinstance(which := head(made), str):
+    if isinstance(which := parameter(made), str):
         check_code(which)
     if kind in NAMED_KINDS:
         text = literal_of(items[0]) if len(items) == 1 else None
@@ -317,10 +316,5 @@ def _check_guard(guard: Guard) -> None:
         fits = isinstance(guard.key, Constant) and isinstance(guard.key.value, rule.key)
     if not fits:
         raise ArchiveError(f"{look}, key")
-    name = literal_of(guard.key)
-    if look is Look.ATTRIBUTE and isinstance(name, str):
-        check_place(name)
-    if look is Look.HOOKS and name not in MODULE_NAMES:
-        raise ArchiveError(expected="hooks of a module", found=shown(name))
-    if look is Look.SETTING and isinstance(name, str):
-        check_setting(name)
+    if isinstance(name := literal_of(guard.key), str):
+        rule.check_key(name)

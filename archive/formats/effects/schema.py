@@ -36,12 +36,31 @@ So a table has exactly one record, and a record exactly one table, whatever memo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.facts import dataclass
 from archive.formats.effects.containers import CONTAINER_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
-from archive.formats.effects.model import Look, Op
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    ClosureCell,
+    Computed,
+    Constant,
+    Each,
+    GlobalName,
+    Item,
+    Length,
+    Local,
+    Look,
+    Made,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
 from archive.formats.effects.words import COMPUTED
 from archive.formats.schema.pickled import Int, Sequence, String, Tuple
 
@@ -57,11 +76,7 @@ NO_REFERENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class RowNumber(Int):
-    """The number of a row of another table; with ``low`` -1, it may also be ``NO_REFERENCE``.
-
-    Attributes:
-        table: its name.
-    """
+    """The number of a row of another table; with ``low`` -1, it may also be ``NO_REFERENCE``."""
 
     low: int = 0
     table: str = ""
@@ -75,7 +90,6 @@ class Word(String):
     """One of the words of an enumeration, as a string in the pickle itself.
 
     Attributes:
-        words: all of them.
         make: a word -> the member of the enumeration.
     """
 
@@ -103,29 +117,57 @@ LITERALS = ("int", "float", "str", "bytes", "dtype", "device")
 
 Refers = RowNumber | Int | None
 """What a field, or each of its items, refers to: rows of a table, or none. None: a kind has no such field."""
-KINDS: Mapping[str, Mapping[str, tuple[Refers, Refers]]] = {
+
+
+class Kind(NamedTuple):
+    """A kind of rows.
+
+    Attributes:
+        make: makes a fact from what its row's fields refer to.
+        refers: what the two fields refer to.
+    """
+
+    make: Callable[..., Any]
+    refers: tuple[Refers, Refers] = (None, None)
+
+
+def _same(part: object) -> object:
+    return part
+
+
+KINDS: Mapping[str, Mapping[str, Kind]] = {
     CONSTANT.table: {
-        **dict.fromkeys(("none", "true", "false"), (None, None)),
-        **dict.fromkeys(LITERALS, (STRING, None)),
-        "tuple": (None, CONSTANT),
+        "none": Kind(lambda: None),
+        "true": Kind(lambda: True),
+        "false": Kind(lambda: False),
+        **dict.fromkeys(LITERALS, Kind(_same, (STRING, None))),  # ``rows`` reads the text
+        "tuple": Kind(_same, (None, CONSTANT)),
     },
     SOURCE.table: {
-        "local": (None, STRING),  # its name
-        "attribute": (SOURCE, STRING),
-        "item": (SOURCE, CONSTANT),  # its key
-        "global": (STRING, STRING),  # a module of Python, and the name there
-        "cell": (STRING, STRING),  # a function, and the name there
-        "temporary": (NUMBER, None),
-        "length": (SOURCE, None),
-        "each": (SOURCE, None),
+        "local": Kind(Local, (None, STRING)),  # its name
+        "attribute": Kind(Attribute, (SOURCE, STRING)),
+        "item": Kind(Item, (SOURCE, CONSTANT)),  # its key
+        "global": Kind(GlobalName, (STRING, STRING)),  # a module of Python, and the name there
+        "cell": Kind(ClosureCell, (STRING, STRING)),  # a function, and the name there
+        "temporary": Kind(Temporary, (NUMBER, None)),
+        "length": Kind(Length, (SOURCE, None)),
+        "each": Kind(Each, (SOURCE, None)),
     },
     VALUE.table: {
-        **dict.fromkeys(("output", "new", "stored"), (NUMBER, None)),
-        "constant": (CONSTANT, None),
-        "source": (SOURCE, None),
-        **dict.fromkeys((*CONTAINER_KINDS, *HOOK_KINDS, *COMPUTED), (None, VALUE)),
+        "output": Kind(Output, (NUMBER, None)),
+        "new": Kind(New, (NUMBER, None)),
+        "stored": Kind(Stored, (NUMBER, None)),
+        "constant": Kind(Constant, (CONSTANT, None)),
+        "source": Kind(At, (SOURCE, None)),
+        **{kind: Kind(partial(Made, kind), (None, VALUE)) for kind in (*CONTAINER_KINDS, *HOOK_KINDS)},
+        **{op: Kind(partial(Computed, op), (None, VALUE)) for op in COMPUTED},
     },
 }
+KIND_OF = {
+    table: {row.make: kind for kind, row in KINDS[table].items() if isinstance(row.make, type)}
+    for table in (SOURCE.table, VALUE.table)
+}
+"""The kind of each class of facts that has one."""
 
 
 def _of_kinds(table: str, **fields: Int | Sequence) -> Tuple:
@@ -133,9 +175,9 @@ def _of_kinds(table: str, **fields: Int | Sequence) -> Tuple:
     documented = {}
     for which, (name, field) in enumerate(fields.items()):
         kinds: dict[str, list[str]] = {}
-        for kind, refers in KINDS[table].items():
-            if refers[which] is not None:
-                kinds.setdefault(str(refers[which]), []).append(kind)
+        for kind, row in KINDS[table].items():
+            if row.refers[which] is not None:
+                kinds.setdefault(str(row.refers[which]), []).append(kind)
         named = {what: ", ".join(own) if len(own) <= MANY else "all others" for what, own in kinds.items()}
         documented[name] = field * "; ".join(f"{own}: {what}" for what, own in named.items())
     return Tuple(kind=String(), **documented)

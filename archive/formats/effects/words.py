@@ -8,8 +8,9 @@ record.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from archive.formats.effects.gate import check_hooks, check_place, check_setting
 from archive.formats.effects.model import (
     At,
     ClosureCell,
@@ -21,6 +22,11 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from archive.formats.effects.model import Literal
 
 
 class OperandKind(StrEnum):
@@ -41,48 +47,64 @@ class OpRule(NamedTuple):
     """What effects of one op are.
 
     Attributes:
-        text: the statement, with ``source``, ``key`` and ``value``; "" if the form depends on these.
+        text: the statement, with ``source``, ``key``, ``value``, ``name`` (the key, without quotes), ``code``
+            (the class or function that is the key), ``hooks`` and ``handle``.
         key: the key that the op takes.
         value: the value that it takes.
         source: the kind of source that it changes.
+        odd: the statement if ``name`` isn't an identifier; "": as usual.
     """
 
-    text: str = ""
+    text: str
     key: OperandKind = OperandKind.NOTHING
     value: OperandKind = OperandKind.NOTHING
     source: type = object
+    odd: str = ""
 
 
+ANY, TEXT, HOOK, HANDLE = OperandKind.ANY, OperandKind.TEXT, OperandKind.HOOK, OperandKind.HANDLE
 OPS = {
-    Op.NEW: OpRule(key=OperandKind.QUALIFIED_NAME, value=OperandKind.EMPTY, source=Temporary),
-    Op.SET_ATTRIBUTE: OpRule(key=OperandKind.TEXT, value=OperandKind.ANY),
-    Op.DELETE_ATTRIBUTE: OpRule(key=OperandKind.TEXT),
-    Op.REGISTER_BUFFER: OpRule("{source}.register_buffer({key}, {value})", OperandKind.TEXT, OperandKind.ANY),
-    Op.REGISTER_TRANSIENT: OpRule(
-        "{source}.register_buffer({key}, {value}, persistent=False)", OperandKind.TEXT, OperandKind.ANY
+    Op.NEW: OpRule(
+        "{source} = object.__new__({code})", OperandKind.QUALIFIED_NAME, OperandKind.EMPTY, Temporary
     ),
-    Op.SET_ITEM: OpRule("{source}[{key}] = {value}", OperandKind.ANY, OperandKind.ANY),
-    Op.DELETE_ITEM: OpRule("del {source}[{key}]", OperandKind.ANY),
-    Op.APPEND: OpRule("{source}.append({value})", value=OperandKind.ANY),
-    Op.EXTEND: OpRule("{source}.extend({value})", value=OperandKind.ANY),
-    Op.INSERT: OpRule("{source}.insert({key}, {value})", OperandKind.ANY, OperandKind.ANY),
+    Op.SET_ATTRIBUTE: OpRule(
+        "{source}.{name} = {value}", TEXT, ANY, odd="setattr({source}, {name!r}, {value})"
+    ),
+    Op.DELETE_ATTRIBUTE: OpRule("del {source}.{name}", TEXT, odd="delattr({source}, {name!r})"),
+    Op.REGISTER_BUFFER: OpRule("{source}.register_buffer({key}, {value})", TEXT, ANY),
+    Op.REGISTER_TRANSIENT: OpRule("{source}.register_buffer({key}, {value}, persistent=False)", TEXT, ANY),
+    Op.SET_ITEM: OpRule("{source}[{key}] = {value}", ANY, ANY),
+    Op.DELETE_ITEM: OpRule("del {source}[{key}]", ANY),
+    Op.APPEND: OpRule("{source}.append({value})", value=ANY),
+    Op.EXTEND: OpRule("{source}.extend({value})", value=ANY),
+    Op.INSERT: OpRule("{source}.insert({key}, {value})", ANY, ANY),
     Op.POP: OpRule("{source}.pop({key})", OperandKind.OPTIONAL),
-    Op.APPEND_LEFT: OpRule("{source}.appendleft({value})", value=OperandKind.ANY),
+    Op.APPEND_LEFT: OpRule("{source}.appendleft({value})", value=ANY),
     Op.POP_LEFT: OpRule("{source}.popleft()"),
-    Op.ADD: OpRule("{source}.add({value})", value=OperandKind.ANY),
-    Op.DISCARD: OpRule("{source}.discard({value})", value=OperandKind.ANY),
+    Op.ADD: OpRule("{source}.add({value})", value=ANY),
+    Op.DISCARD: OpRule("{source}.discard({value})", value=ANY),
     Op.CLEAR: OpRule("{source}.clear()"),
-    Op.SET_GLOBAL: OpRule(value=OperandKind.ANY, source=GlobalName),
-    Op.SET_CELL: OpRule(value=OperandKind.ANY, source=ClosureCell),
-    Op.COPY: OpRule("{source}.copy_({value})", value=OperandKind.ANY),
-    Op.SAVE_FOR_BACKWARD: OpRule("{source}.save_for_backward(*{value})", value=OperandKind.ANY),
-    Op.REGISTER_HOOK: OpRule(key=OperandKind.HOOK, value=OperandKind.HANDLE),
-    Op.REGISTER_GRAD_HOOK: OpRule(key=OperandKind.HOOK, value=OperandKind.HANDLE),
-    Op.SET_BACKWARD: OpRule(key=OperandKind.QUALIFIED_NAME, value=OperandKind.ANY, source=Temporary),
-    Op.CALL: OpRule(key=OperandKind.ANY, value=OperandKind.ANY, source=GlobalName),
-    Op.REGISTER_BACKWARD_HOOKS: OpRule(key=OperandKind.ANY, value=OperandKind.ANY),
+    Op.SET_GLOBAL: OpRule(
+        "{source}.{name} = {value}", value=ANY, source=GlobalName, odd="setattr({source}, {name!r}, {value})"
+    ),
+    Op.SET_CELL: OpRule("{source} = {value}", value=ANY, source=ClosureCell),
+    Op.COPY: OpRule("{source}.copy_({value})", value=ANY),
+    Op.SAVE_FOR_BACKWARD: OpRule("{source}.save_for_backward(*{value})", value=ANY),
+    Op.REGISTER_HOOK: OpRule("{handle} = {source}.register_hook({hooks})", HOOK, HANDLE),
+    Op.REGISTER_GRAD_HOOK: OpRule(
+        "{handle} = {source}.register_post_accumulate_grad_hook({hooks})", HOOK, HANDLE
+    ),
+    Op.REGISTER_BACKWARD_HOOKS: OpRule("put_on_backward_hooks({source}, {value}, {hooks})", ANY, ANY),
+    Op.SET_BACKWARD: OpRule(
+        "set_backward({source}, {code}, *{value})", OperandKind.QUALIFIED_NAME, ANY, Temporary
+    ),
+    Op.CALL: OpRule("", ANY, ANY, GlobalName),  # the text of the call itself: ``source_text``
     Op.TAKE_OFF: OpRule("{source}.remove()"),
 }
+ATTRIBUTE_OPS = tuple(op for op, rule in OPS.items() if rule.key is TEXT)
+"""Ops whose key is the name of an attribute."""
+HOOK_OPS = tuple(op for op, rule in OPS.items() if rule.key is HOOK)
+"""Ops whose key is a hook."""
 
 
 class LookRule(NamedTuple):
@@ -90,39 +112,62 @@ class LookRule(NamedTuple):
 
     Attributes:
         value: ``At``, or the exact type of the constant that is the guard's value; ``object``: any type.
-        text: the condition, with ``subject``, ``key`` and ``value``; "" if the form depends on these.
+        text: the condition, with ``subject``, ``key`` and ``value``, and ``word`` and ``option``: value and
+            key without quotes.
         key: the type of the constant that is the guard's key; None: the guard has no key.
         subjects: the kinds of subjects.
+        texts: the condition for special values.
+        of_tensor: whether it looks at a tensor's metadata.
+        check_key: refuses names that no guard may have as its key.
     """
 
     value: type
-    text: str = ""
+    text: str
     key: type | None = None
     subjects: tuple[type, ...] = (At, Output)
+    texts: Mapping[Literal, str] = {}
+    of_tensor: bool = False
+    check_key: Callable[[str], None] = lambda _: None
 
 
+IS: dict[Literal, str] = dict.fromkeys((None, True, False), "{subject} is {value}")
 LOOKS = {
-    Look.EQUAL: LookRule(object, "{subject} == {value}", subjects=(At, Output, Computed)),
+    Look.EQUAL: LookRule(object, "{subject} == {value}", subjects=(At, Output, Computed), texts=IS),
     Look.TEXT: LookRule(str, "str({subject}) == {value}"),
-    Look.TYPE: LookRule(str),
+    Look.TYPE: LookRule(
+        str,
+        "type({subject}) is {word}",
+        texts={"tensor": "isinstance({subject}, torch.Tensor)"},
+        of_tensor=True,
+    ),
     Look.RANGE: LookRule(int, "-{value} <= {subject} <= {value}"),
     Look.LENGTH: LookRule(int, "len({subject}) == {value}"),
     Look.KEYS: LookRule(tuple, "tuple({subject}) == {value}"),
-    Look.HAS: LookRule(bool, key=object),
-    Look.ATTRIBUTE: LookRule(bool, "hasattr({subject}, {key}) is {value}", key=str),
-    Look.IS_NONE: LookRule(bool, subjects=(At,)),
-    Look.HOOKS: LookRule(tuple, "hooks({subject}, {key}) == {value}", key=str),
+    Look.HAS: LookRule(bool, "{key} in {subject}", object, texts={False: "{key} not in {subject}"}),
+    Look.ATTRIBUTE: LookRule(bool, "hasattr({subject}, {key}) is {value}", str, check_key=check_place),
+    Look.IS_NONE: LookRule(bool, "{subject} is None", subjects=(At,), texts={False: "{subject} is not None"}),
+    Look.HOOKS: LookRule(tuple, "hooks({subject}, {key}) == {value}", str, check_key=check_hooks),
     Look.SAME: LookRule(At, "{subject} is {value}"),
     Look.APART: LookRule(At, "apart({subject}, {value})"),
-    Look.DIM: LookRule(int, "{subject}.dim() == {value}"),
-    Look.SIZE: LookRule(int, "{subject}.size({key}) == {value}", key=int),
-    Look.SHAPE: LookRule(tuple, "{subject}.shape == {value}"),
-    Look.STRIDE: LookRule(tuple, "{subject}.stride() == {value}"),
-    Look.DTYPE: LookRule(str),
-    Look.KIND: LookRule(str),
-    Look.DEVICE: LookRule(str, "str({subject}.device) == {value}"),
-    Look.REQUIRES_GRAD: LookRule(bool, "{subject}.requires_grad is {value}"),
-    Look.SETTING: LookRule(object, key=str, subjects=(Constant,)),
+    Look.DIM: LookRule(int, "{subject}.dim() == {value}", of_tensor=True),
+    Look.SIZE: LookRule(int, "{subject}.size({key}) == {value}", int, of_tensor=True),
+    Look.SHAPE: LookRule(tuple, "{subject}.shape == {value}", of_tensor=True),
+    Look.STRIDE: LookRule(tuple, "{subject}.stride() == {value}", of_tensor=True),
+    Look.DTYPE: LookRule(str, "{subject}.dtype == {word}", of_tensor=True),
+    Look.KIND: LookRule(
+        str,
+        "{subject}.kind == {value}",
+        texts={
+            "float": "{subject}.is_floating_point()",
+            "complex": "{subject}.is_complex()",
+            "bool": "{subject}.dtype == torch.bool",
+            "int": "is_int({subject}.dtype)",
+        },
+        of_tensor=True,
+    ),
+    Look.DEVICE: LookRule(str, "str({subject}.device) == {value}", of_tensor=True),
+    Look.REQUIRES_GRAD: LookRule(bool, "{subject}.requires_grad is {value}", of_tensor=True),
+    Look.SETTING: LookRule(object, "{option} is {value}", str, (Constant,), check_key=check_setting),
 }
 
 COMPUTED = {

@@ -49,14 +49,14 @@ class InferenceRegion:
 
     def __enter__(self) -> None:
         if self._mode:
-            self._call.inference += 1
+            self._call.regions.inference += 1
             self._without_gradients.__enter__()
-        elif self._call.inference:
+        elif self._call.regions.inference:
             self._call.refuse("inference mode that is turned off inside of inference mode")
 
     def __exit__(self, *error: object) -> None:
         if self._mode:
-            self._call.inference -= 1
+            self._call.regions.inference -= 1
             self._without_gradients.__exit__(*error)
 
 
@@ -66,25 +66,20 @@ class InferenceTensors:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
 
-    def note(self, value: Any, given: list[Any], versions: list[int]) -> None:  # noqa: ANN401
+    def note(self, value: Any, given: list[Any], versions: list[int]) -> None:
         """Note the result of an operation.
 
         Args:
-            value: its result.
-            given: the tensors that it took.
             versions: their version counters before.
-
-        Raises:
-            CaptureError: PyTorch would refuse the operation.
         """
-        known = self._call.inference_tensors
-        if not self._call.inference and not known:
+        known = self._call.regions.inference_tensors
+        if not self._call.regions.inference and not known:
             return
         with WITHOUT_MODES():
             values = value if isinstance(value, tuple | list) else (value,)
             made = [tensor for tensor in values if isinstance(tensor, torch.Tensor)]
             of_inference = [pair for pair in zip(given, versions, strict=True) if id(pair[0]) in known]
-            if of_inference and not self._call.inference:
+            if of_inference and not self._call.regions.inference:
                 if any(tensor._version != version for tensor, version in of_inference):
                     self._call.refuse("an inference tensor that is changed outside of inference mode")
                 if any(tensor.requires_grad for tensor in made):
@@ -93,15 +88,17 @@ class InferenceTensors:
                 if all(tensor is not other for other in given):
                     self._note_one(tensor, given)
 
-    def _note_one(self, value: Any, given: list[Any]) -> None:  # noqa: ANN401
+    def _note_one(self, value: Any, given: list[Any]) -> None:
         address = value.untyped_storage().data_ptr()
         sharing = [tensor for tensor in given if address and tensor.untyped_storage().data_ptr() == address]
-        known, node = self._call.inference_tensors, self._call.builder.node_of(value)
-        is_made = any(id(tensor) in known for tensor in sharing) if sharing else bool(self._call.inference)
+        known, node = self._call.regions.inference_tensors, self._call.builder.node_of(value)
+        is_made = (
+            any(id(tensor) in known for tensor in sharing) if sharing else bool(self._call.regions.inference)
+        )
         if is_made:
             known.add(id(value))
             node.meta[MADE_IN_INFERENCE] = True
-        elif self._call.inference:
+        elif self._call.regions.inference:
             node.meta[VIEW_IN_INFERENCE] = True
 
 
@@ -114,7 +111,6 @@ class Context:
     """The context of an autograd function, as ``forward`` and ``setup_context`` see it.
 
     Args:
-        call: the captured call.
         needed: whether each argument needs a gradient.
     """
 
@@ -157,12 +153,8 @@ class ContextNotes:
         self.statement = call.here()
 
 
-def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Run an autograd function's forward; ``backward`` is kept by name if a gradient is wanted.
-
-    Raises:
-        CaptureError: no name leads to the function, or it changes its arguments though a gradient is wanted.
-    """
+def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) -> Any:
+    """Run an autograd function's forward; ``backward`` is kept by name if a gradient is wanted."""
     enabled = torch.is_grad_enabled()  # guarded from now on
     needed = tuple(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in args)
     context = Context(call, needed)
@@ -178,7 +170,7 @@ def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) ->
     return _Linked(call, cls, context, args).result(result)
 
 
-def _forward(call: CapturedCall, cls: type[Any], context: Context, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _forward(call: CapturedCall, cls: type[Any], context: Context, args: tuple[Any, ...]) -> Any:
     forward = cls.forward
     function = call.functions.copy(getattr(forward, "__func__", forward))
     if isinstance(forward, MethodType):
@@ -198,7 +190,7 @@ class _Linked:
         self._sizes = Sizes(call)
         self._exits: dict[int, Any] = {}
 
-    def result(self, result: Any) -> Any:  # noqa: ANN401
+    def result(self, result: Any) -> Any:
         """The function's result, linked."""
         results = result if type(result) is tuple else (result,)
         entries = [self._entry(argument) for argument in self._args]
@@ -206,7 +198,7 @@ class _Linked:
         self._keep(results, entries)
         return made if type(result) is tuple else made[0]
 
-    def _entry(self, value: Any) -> Any:  # noqa: ANN401
+    def _entry(self, value: Any) -> Any:
         """The clone of an argument at which its gradient is replaced; None for other arguments."""
         if not isinstance(value, torch.Tensor) or not value.requires_grad:
             return None
@@ -216,7 +208,7 @@ class _Linked:
                 self._refuse("complex numbers")
         return value.clone()
 
-    def _linked(self, value: Any, entries: list[Any]) -> Any:  # noqa: ANN401
+    def _linked(self, value: Any, entries: list[Any]) -> Any:
         """One result of the function, linked to its arguments."""
         if not isinstance(value, torch.Tensor):
             if isinstance(value, list | dict | tuple):
@@ -248,7 +240,9 @@ class _Linked:
     def _watch_all(self, tensors: Iterable[Any]) -> None:
         with WITHOUT_MODES():
             for tensor in tensors:
-                self._call.unchanging.append((tensor, tensor._version, self._context._parts.statement))
+                self._call.regions.unchanging.append(
+                    (tensor, tensor._version, self._context._parts.statement)
+                )
 
     def _keep(self, results: tuple[Any, ...], entries: list[Any]) -> None:
         """Note the function, its context and the places of its gradients."""
@@ -279,15 +273,9 @@ class _Linked:
 
 
 class HookHandle:
-    """The handle that ``register_hook`` returns while a model is captured.
+    """The handle that ``register_hook`` returns while a model is captured."""
 
-    Args:
-        call: the captured call.
-        sizes: guards what is read of tensors.
-        tensor: that has the hook.
-    """
-
-    def __init__(self, call: CapturedCall, sizes: Sizes, tensor: Any) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, sizes: Sizes, tensor: Any) -> None:
         self._call, self._sizes = call, sizes
         self._tensor = tensor
 
@@ -334,20 +322,13 @@ def register_hook(
     call: CapturedCall,
     sizes: Sizes,
     op: Op,
-    tensor: Any,  # noqa: ANN401
-    hook: Any,  # noqa: ANN401
+    tensor: Any,
+    hook: Any,
 ) -> HookHandle:
     """Note a hook on a tensor; replay registers it after the graph has run, before all changes.
 
     Args:
-        call: the captured call.
-        sizes: guards what is read of tensors.
-        op: the method of the tensor.
-        tensor: that gets the hook.
         hook: called with the gradient, or with the tensor once its gradient has been accumulated.
-
-    Raises:
-        CaptureError: the tensor requires no gradient, or has been changed before.
     """
     if not tensor.requires_grad:
         call.refuse("cannot register a hook on a tensor that doesn't require gradient")

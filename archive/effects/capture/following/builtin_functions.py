@@ -21,7 +21,6 @@ from archive.effects.capture.graph.variables import (
     class_behind,
     inner_of,
     is_container_proxy,
-    static,
 )
 from archive.effects.capture.proxies.containers import iterated
 from archive.effects.capture.proxies.list_functions import extreme, total_of
@@ -29,11 +28,12 @@ from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_set import (
     CHECK,
-    ORDER,
+    UNORDERED,
     TrackedSet,
     is_unordered,
 )
 from archive.effects.capture.proxies.type_proxies import SuperView, TypeOf
+from archive.effects.places import static
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ReplacedBuiltins:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
 
-    def super_of(self, *args: Any) -> Any:  # noqa: ANN401
+    def super_of(self, *args: Any) -> Any:
         """Replace ``super``: without arguments it looks into its caller's frame, as Python's own does."""
         if not args:
             frame = sys._getframe(1)
@@ -61,12 +61,12 @@ class ReplacedBuiltins:
             return SuperView(self._call, cls, owner)
         return super(cls, owner)
 
-    def imported(self, name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def imported(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Replace ``__import__``: modules of the model are wrapped."""
         module = importlib.__import__(name, *args, **kwargs)
         return self._call.wrap(module, GlobalName(module.__name__, "__self__"))
 
-    def length(self, value: Any) -> Any:  # noqa: ANN401
+    def length(self, value: Any) -> Any:
         """Replace ``len``, which would make an int from a tensor's size, or from a list's unknown length."""
         if is_container_proxy(value) and not isinstance(
             static(class_behind(value).__mro__, "__len__"), FunctionType
@@ -84,21 +84,21 @@ class ReplacedBuiltins:
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
     @staticmethod
-    def ordering(function: Any) -> Any:  # noqa: ANN401
+    def ordering(function: Any) -> Any:
         """Replace ``sorted``, ``min`` or ``max``, whose result does not depend on the order of a set."""
 
-        def ordered(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def ordered(*args: Any, **kwargs: Any) -> Any:
             if len(args) == 1 and "key" not in kwargs and type(args[0]) is TrackedSet:
                 args = (args[0].whole(),)
             return function(*args, **kwargs)
 
         return ordered
 
-    def choosing(self, function: Any) -> Any:  # noqa: ANN401
+    def choosing(self, function: Any) -> Any:
         """Replace ``min`` or ``max``: among numbers of the graph the graph itself chooses."""
         compute = self._call.builder.compute
 
-        def chosen(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def chosen(*args: Any, **kwargs: Any) -> Any:
             numbers = all(is_scalar(argument) or type(argument) in NUMBERS for argument in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
                 kinds = {type(value_of(number)) if is_scalar(number) else type(number) for number in args}
@@ -115,19 +115,19 @@ class ReplacedBuiltins:
 
         return chosen
 
-    def total(self, items: Any, *start: Any, **named: Any) -> Any:  # noqa: ANN401
+    def total(self, items: Any, *start: Any, **named: Any) -> Any:
         """Replace ``sum``: the graph itself adds the items of a list of unknown length."""
         if isinstance(iterated(items), OpenList | OpenPart):
             return total_of(self._call.builder, iterated(items), *start, **named)
         return sum(items, *start, **named)
 
-    def in_order(self, value: Any) -> Any:  # noqa: ANN401
+    def in_order(self, value: Any) -> Any:
         """Return what is iterated; see :mod:`archive.effects.capture.proxies.tracked_set`."""
         if is_unordered(value):
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         return value
 
-    def identity(self, _: object) -> Any:  # noqa: ANN401
+    def identity(self, _: object) -> Any:
         """Replace ``id``."""
         return self._call.refuse("id: a number that differs from process to process")
 
@@ -142,7 +142,7 @@ class ReplacedBuiltins:
                 parts += part
         return hash(value)
 
-    def refused(self, name: str) -> Any:  # noqa: ANN401
+    def refused(self, name: str) -> Any:
         """Replace a function that reads from or writes to the outside."""
         return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
 
@@ -172,16 +172,11 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
 
 
 class NamedBuiltin:
-    """What the model gets in place of a builtin function: the same object, however it finds it.
-
-    Args:
-        name: of the builtin.
-        function: does what it does.
-    """
+    """What the model gets in place of a builtin function: the same object, however it finds it."""
 
     SHOWN_AS = "builtin function"
 
-    def __init__(self, name: str, function: Any) -> None:  # noqa: ANN401
+    def __init__(self, name: str, function: Any) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "builtins"
         self._function = function
@@ -191,7 +186,7 @@ class NamedBuiltin:
         """The builtin's class, so that ``isinstance`` sees it."""
         return BuiltinFunctionType
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do what the builtin does."""
         return self._function(*args, **kwargs)
 

@@ -28,16 +28,17 @@ from archive.effects.capture.graph.sites import (
     stores_of,
 )
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     VariableKind,
 )
-from archive.effects.capture.proxies.containers import KINDS, ContainerType
+from archive.effects.capture.proxies.containers import ContainerType
 from archive.effects.capture.proxies.tracked_set import (
     checking,
     makes_sets,
 )
 from archive.effects.capture.proxies.type_proxies import MathModule, NumberType, ObjectType
 from archive.effects.code import codes_in
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS
 from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
@@ -56,10 +57,6 @@ OWN_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__", 
 class Globals(dict[str, Any]):
     """Globals of copied functions: real values, wrapped when they are read, and values that copies store.
 
-    Args:
-        real: the real globals.
-        builtins: for the copies.
-
     Attributes:
         noted: stored values that the table has.
     """
@@ -71,13 +68,13 @@ class Globals(dict[str, Any]):
         self.module = str(real.get("__name__", ""))
         self.noted: dict[str, Any] = {}
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+    def __missing__(self, name: str) -> Any:
         value = self.call.snapshot.global_name(self.real, name)
         if value is ABSENT:
             raise KeyError(name)
         return self.call.wrap(value, GlobalName(self.module, name))
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get(self, name: str, default: Any = None) -> Any:
         """What the model finds when it asks for the dict of its globals."""
         try:
             return self[name]
@@ -87,7 +84,7 @@ class Globals(dict[str, Any]):
     def __contains__(self, name: object) -> bool:
         return self.get(name, ABSENT) is not ABSENT  # type: ignore[arg-type]
 
-    def setdefault(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    def setdefault(self, name: str, default: Any = None) -> Any:
         """Set a global that does not exist."""
         if name not in self:
             self[name] = default
@@ -101,8 +98,8 @@ class Globals(dict[str, Any]):
                 yield name, value
 
 
-def _refusing(name: str) -> Any:  # noqa: ANN401
-    def method(self: Globals, *_: object, **__: object) -> Any:  # noqa: ANN401
+def _refusing(name: str) -> Any:
+    def method(self: Globals, *_: object, **__: object) -> Any:
         return self.call.refuse(f"{name} of globals(): it would be of all globals that there are")
 
     return method
@@ -115,16 +112,12 @@ for _name in ("items", "keys", "values", "pop", "popitem", "clear", "update", "_
 
 
 class Namespace:
-    """The proxy of a Python module of the model.
-
-    Args:
-        names: its globals, as the copies see them.
-    """
+    """The proxy of a Python module of the model."""
 
     def __init__(self, names: Globals) -> None:
         object.__setattr__(self, "_names", names)
 
-    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattribute__(self, name: str) -> Any:
         names = object.__getattribute__(self, "_names")
         try:
             return names[name]
@@ -151,9 +144,7 @@ class Ran(NamedTuple):
     """A function that has run.
 
     Attributes:
-        code: of the function.
         stores: the instruction that stores each name; see ``stores_of``.
-        first: the function's first argument.
     """
 
     code: CodeType
@@ -165,16 +156,14 @@ class Functions:
     """Copies functions, and notes what the copies store.
 
     Attributes:
-        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
         types: these, and the proxies of ``list``, ``dict`` and the like.
-        mathematics: the proxy of ``math``.
         compares: the first statement met that compares the identity of values by ``is``, or None.
     """
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
         self.numbers: Mapping[type, NumberType] = {kind: NumberType(call, kind) for kind in NUMBERS}
-        containers: dict[type, Any] = {kind: ContainerType(call, kind) for kind in KINDS}
+        containers: dict[type, Any] = {kind: ContainerType(call, kind) for kind in CONTAINERS}
         self.types: Mapping[type, Any] = {**self.numbers, **containers, object: ObjectType(call)}
         self.mathematics = MathModule(call)
         self.compares: ModelStatement | None = None
@@ -193,7 +182,7 @@ class Functions:
         self._attributes: list[tuple[Any, Any]] = []
         self._items: dict[Source, object] = {}
 
-    def in_place_of(self, value: object) -> Any:  # noqa: ANN401
+    def in_place_of(self, value: object) -> Any:
         """What copies get under the name of a builtin, however else they find it; None for other values."""
         return self._stand_ins.get(id(value))
 
@@ -207,7 +196,7 @@ class Functions:
         """The proxy of a Python module."""
         return Namespace(self.globals_of(module.__dict__))
 
-    def copy(self, function: Any) -> Any:  # noqa: ANN401
+    def copy(self, function: Any) -> Any:
         """A copy of a function. A library's function runs as it is, or in a copy whose cells hold proxies."""
         if id(function) in self._copies:
             return self._copies[id(function)]
@@ -228,7 +217,7 @@ class Functions:
         )
         code = function.__code__
         if own and makes_sets(code):
-            self._call.set_makers.add(code)
+            self._call.seen.set_makers.add(code)
         if own and self._call.makes_sets:
             code = checking(code)  # it checks what it iterates
         made = FunctionType(code, names, function.__name__, None, cells)
@@ -250,7 +239,7 @@ class Functions:
             self._attributes.append((function, result))
         return result
 
-    def _named_type(self, kind: Any) -> Any:  # noqa: ANN401
+    def _named_type(self, kind: Any) -> Any:
         """A type in an annotation, as the model has it under its name."""
         return self.types.get(kind, kind) if isinstance(kind, type) else kind
 
@@ -283,11 +272,11 @@ class Functions:
             self._cells[id(cell)] = cell, CellType(), source
         return self._cells[id(cell)][1]
 
-    def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:  # noqa: ANN401
+    def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:
         """A copy that notes its stores whenever it has run."""
         ran, settle = Ran, self.settle
 
-        def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def watched(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
             finally:
@@ -370,15 +359,15 @@ class Functions:
         """The real globals of a Python module; None if no function of it was met."""
         return next((names.real for names in self._globals.values() if names.module == module), None)
 
-    def met(self) -> Iterator[FunctionType]:
+    def copied(self) -> Iterator[FunctionType]:
         """The functions that were copied."""
         return (function for function in self._originals.values())
 
-    def met_globals(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def globals_read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The real globals of these functions, by the names of their Python modules."""
         return ((names.module, names.real) for names in self._globals.values())
 
-    def met_cells(self) -> Iterator[tuple[CellType, ClosureCell]]:
+    def cells_read(self) -> Iterator[tuple[CellType, ClosureCell]]:
         """The real cells of these functions, each with its source."""
         return ((cell, source) for cell, _, source in self._cells.values())
 
@@ -399,7 +388,7 @@ class Functions:
 
     def _setting(self, attribute: str) -> tuple[str, int]:
         """The first line of the model's functions that sets an attribute of a name."""
-        for function in self.met():
+        for function in self.copied():
             for code in codes_in(function.__code__):
                 for step in dis.get_instructions(code):
                     if step.opname == "STORE_ATTR" and step.argval == attribute and step.positions:
@@ -407,7 +396,7 @@ class Functions:
         return "", 0
 
 
-def _is_own(value: Any) -> bool:  # noqa: ANN401
+def _is_own(value: Any) -> bool:
     """Whether a value in a cell of a library's function may be the model's."""
     if isinstance(value, functools.partial):
         return _is_own(value.func)

@@ -39,6 +39,7 @@ from archive.effects.capture.graph.variables import is_container_proxy
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.known_calls import WARN
 
 if TYPE_CHECKING:
@@ -60,17 +61,12 @@ def checkpointed(
     function: Callable[..., Any],
     preserve: bool,  # noqa: FBT001 (PyTorch's order)
     args: tuple[Any, ...],
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Call a function as ``checkpoint(..., use_reentrant=True)`` does.
 
     Args:
-        call: the captured call.
-        function: the part of the model.
         preserve: whether the backward pass draws the same random numbers.
         args: of the function. If none of them needs a gradient, the results have none.
-
-    Raises:
-        CaptureError: the results would get gradients other than PyTorch's.
     """
     tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
     call.guards.setting("torch.is_grad_enabled")
@@ -79,9 +75,9 @@ def checkpointed(
         with torch.no_grad():
             return function(*args)
     before = get_rng_state()
-    call.checkpoints += 1
+    call.regions.checkpoints += 1
     result = function(*args)
-    call.checkpoints -= 1
+    call.regions.checkpoints -= 1
     _check_random(call, before, preserve=preserve)
     for item in result if isinstance(result, tuple) else (result,):
         if isinstance(item, list | dict | tuple) or any(item is other for other in tensors):
@@ -104,7 +100,7 @@ def _note_warning(call: CapturedCall, args: tuple[Any, ...]) -> None:
         call.kept_calls.note(WARN, (warning.category.__name__, *place), (str(warning.message),))
 
 
-def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  # noqa: ANN401
+def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:
     with WITHOUT_MODES():
         if not preserve and not torch.equal(before, get_rng_state()):
             call.refuse(LOST_RANDOM)
@@ -113,7 +109,7 @@ def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  
 # --- interception
 
 LOCK = threading.Lock()
-CALLS: dict[int, CapturedCall] = {}
+CALL_BY_THREAD: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
 DECIDING = "torch.nn."
 """The part of PyTorch that depends on settings; others only read them to restore them later."""
@@ -126,7 +122,7 @@ RANDOM = {
     "initial_seed": UNGUARDED,
 }
 """Functions that change or return the state of random numbers, each with why it is refused."""
-SETTERS = (
+PROCESS_SETTERS = (
     "save",
     "set_deterministic_debug_mode",
     "set_printoptions",
@@ -165,10 +161,10 @@ APPLY = torch.autograd.Function.__dict__["apply"]
 
 def _current() -> CapturedCall | None:
     """The captured call of this thread."""
-    return CALLS.get(threading.get_ident())
+    return CALL_BY_THREAD.get(threading.get_ident())
 
 
-def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
     """Replace ``torch.autograd.Function.apply``."""
     call = _current()
     if call is None:
@@ -182,8 +178,8 @@ def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
 def _without_reentry(
     function: Callable[..., Any],
     preserve: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
-    *args: Any,  # noqa: ANN401
-    **kwargs: Any,  # noqa: ANN401
+    *args: Any,
+    **kwargs: Any,
 ) -> Iterator[Any]:
     """Replace the steps around ``checkpoint(..., use_reentrant=False)``."""
     call = _current()
@@ -196,10 +192,10 @@ def _without_reentry(
 def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
     """Replace a function that returns a setting of PyTorch: the setting is guarded."""
 
-    def read(*args: Any) -> Any:  # noqa: ANN401
+    def read(*args: Any) -> Any:
         call = _current()
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
-            if setting == "torch.is_grad_enabled" and call.checkpoints:
+            if setting == "torch.is_grad_enabled" and call.regions.checkpoints:
                 call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
             device = args[0] if args else ""
             name = setting
@@ -208,7 +204,7 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
             if name not in call.guards.settings:
                 call.refuse(f"{name}, which no guard looks at")
             call.guards.setting(name)
-            if call.inference and name == "torch.is_inference_mode_enabled":
+            if call.regions.inference and name == "torch.is_inference_mode_enabled":
                 return True
         return real(*args)
 
@@ -218,7 +214,7 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
 def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
     """Replace a function that no table can follow; libraries' own code may call it."""
 
-    def refused(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def refused(*args: Any, **kwargs: Any) -> Any:
         call = _current()
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
             call.refuse(f"{name}{reason}")
@@ -230,7 +226,7 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
 def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
     """Replace a function in C that reads a list's items from its memory, where proxies have none."""
 
-    def checked(*args: Any) -> Any:  # noqa: ANN401
+    def checked(*args: Any) -> Any:
         call = _current()
         if call is not None and args and isinstance(args[0], OpenPart):
             args[0].fixed()
@@ -241,7 +237,7 @@ def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
+def _inference_mode(mode: bool) -> Any:  # noqa: FBT001 (PyTorch's signature)
     """Replace the context that ``torch.inference_mode`` enters."""
     call = _current()
     return INFERENCE(mode) if call is None else InferenceRegion(call, mode)
@@ -251,7 +247,7 @@ def _clear_autocast_cache() -> None:
     """Replace ``torch.clear_autocast_cache``, which autocast calls at its end."""
     call = _current()
     if call is not None:
-        call.cast_weights.clear()
+        call.regions.cast_weights.clear()
     CLEAR()
 
 
@@ -264,14 +260,7 @@ WATCH = Watch(_current)
 
 
 class Replacement(NamedTuple):
-    """One function of PyTorch.
-
-    Attributes:
-        owner: the object that has it.
-        name: its name there.
-        real: the function.
-        made: what replaces it.
-    """
+    """One function of PyTorch."""
 
     owner: Any
     name: str
@@ -296,19 +285,14 @@ REPLACEMENTS = (
     ),
     *(
         Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
-        for name in (
-            "is_grad_enabled",
-            "is_inference_mode_enabled",
-            "get_default_dtype",
-            "is_autocast_enabled",
-        )
+        for name in (name.removeprefix("torch.") for name in SETTING_NAMES if "(" not in name)
     ),
     *(
         Replacement(
             owner, name, getattr(owner, name), _refusing(getattr(owner, name), f"{shown}.{name}", reason)
         )
         for owner, shown, reasons in (
-            (torch, "torch", RANDOM | dict.fromkeys(SETTERS, OUTSIDE)),
+            (torch, "torch", RANDOM | dict.fromkeys(PROCESS_SETTERS, OUTSIDE)),
             (torch.random, "torch", RANDOM | {"fork_rng": OUTSIDE}),
             (torch.cuda, "torch.cuda", dict.fromkeys(OF_CUDA, OUTSIDE)),
             (torch.nn.modules.module, "torch.nn.modules.module", dict.fromkeys(OF_ALL_MODULES, OUTSIDE)),
@@ -336,7 +320,7 @@ def several_attempts() -> Iterator[None]:
     finally:
         with LOCK:
             WATCH.captures -= 1
-            if not (CALLS or WATCH.captures):
+            if not (CALL_BY_THREAD or WATCH.captures):
                 WATCH.end()
 
 
@@ -345,18 +329,18 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
     """Follow what this thread does with these functions."""
     audit(_current)
     with LOCK:
-        if not CALLS:
+        if not CALL_BY_THREAD:
             for replacement in REPLACEMENTS:
                 setattr(replacement.owner, replacement.name, replacement.made)
             WATCH.begin()
-        CALLS[threading.get_ident()] = call
+        CALL_BY_THREAD[threading.get_ident()] = call
     try:
         with watched_calls(call):
             yield
     finally:
         with LOCK:
-            del CALLS[threading.get_ident()]
-            if not CALLS:
+            del CALL_BY_THREAD[threading.get_ident()]
+            if not CALL_BY_THREAD:
                 if not WATCH.captures:
                     WATCH.end()
                 for replacement in REPLACEMENTS:

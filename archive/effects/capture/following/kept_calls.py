@@ -24,8 +24,8 @@ import torch
 from archive.effects.capture.following.outside import OF_THE_PROCESS, OUTSIDE
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import position_of
-from archive.effects.capture.graph.variables import LITERALS, NAMED
-from archive.effects.capture.proxies.containers import plain
+from archive.effects.capture.graph.variables import HELD_BY_NAME, LITERALS
+from archive.effects.capture.proxies.containers import without_proxies
 from archive.effects.looking import PLAIN_TENSORS
 from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
 from archive.formats.effects.model import Constant, Op
@@ -81,7 +81,6 @@ def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
     """Whether a frame asks ``isEnabledFor(level)`` only to decide about messages.
 
     Args:
-        frame: the frame that asks.
         level: the level; a logger that does not let it through lets no lower level through.
         levels: the level at which each method of loggers logs.
     """
@@ -144,12 +143,12 @@ def _is_pure(value: ast.AST) -> bool:
 
 # --- kept calls
 
-METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal": 50}
+LEVEL_BY_METHOD = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal": 50}
 """Levels, by the methods of loggers that log at them."""
 
 
 STREAMS = ("stdin", "stdout", "stderr")
-HARMLESS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
+SYS_LOOKUPS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
 """Functions of ``sys`` that neither reveal anything of the process nor change it."""
 
 
@@ -163,15 +162,11 @@ class KeptCalls:
         """Note a call, to be repeated at replay."""
         self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
 
-    def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401 (one a kind)
-        """A value that is printed, as it is now.
-
-        Raises:
-            CaptureError: a table cannot keep it.
-        """
+    def shown(self, value: Any, caller: FrameType) -> Any:
+        """A value that is printed, as it is now."""
         if isinstance(value, str) and type(value) is str:
             return self._call.texts.resolved(value, caller)
-        if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
+        if is_scalar(value) or type(value) in LITERALS or isinstance(value, HELD_BY_NAME):
             return value
         if isinstance(value, torch.Tensor):
             # Its text must not name operations that a graph may do in another way.
@@ -180,7 +175,7 @@ class KeptCalls:
                     "a tensor with a gradient, or a parameter, that is printed: print it detached"
                 )
             return value.clone()
-        value = plain(value)
+        value = without_proxies(value)
         if type(value) in (tuple, list):
             return type(value)(self.shown(item, caller) for item in value)
         if type(value) in (ShapeProxy, torch.Size):
@@ -208,7 +203,7 @@ class KeptCalls:
         self._call.check_once()
         self.note(PRINT, settings, tuple(self.shown(value, caller) for value in values))
 
-    def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:  # noqa: ANN401
+    def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:
         """Replace ``warnings.warn``."""
         caller = sys._getframe(1)
         kind = UserWarning if category is None else self._call.objects.real_of(category)
@@ -223,7 +218,7 @@ class KeptCalls:
         self._call.check_once()
         self.note(WARN, settings, (self.shown(message, caller),))
 
-    def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
+    def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:
         """Note a message that a frame logs: ``values`` are its text and arguments."""
         if any(more.values()) or type(level) is not int:
             self._call.refuse(f"a logger that gets more than a message: {', '.join(more) or 'level'}")
@@ -236,7 +231,7 @@ class KeptCalls:
 
     # --- what the model has in place of modules and loggers -----------------------------------------
 
-    def in_place_of(self, value: Any) -> Any:  # noqa: ANN401
+    def in_place_of(self, value: Any) -> Any:
         """What the model gets for ``logging``, ``warnings``, a logger or their functions; else None."""
         if value is logging:
             return LoggingModule(self)
@@ -259,7 +254,6 @@ class LoggerView:
     """The proxy of a logger.
 
     Args:
-        calls: notes its messages.
         name: of the logger; "" for the functions of ``logging`` itself.
     """
 
@@ -272,22 +266,22 @@ class LoggerView:
         """The logger's name."""
         return self._name
 
-    def log(self, level: Any, *values: Any, **more: Any) -> None:  # noqa: ANN401
+    def log(self, level: Any, *values: Any, **more: Any) -> None:
         """Log at a level."""
         self._calls.logged(self._name, level, sys._getframe(1), values, more)
 
-    def isEnabledFor(self, level: Any) -> bool:  # noqa: ANN401, N802 (Python's name)
+    def isEnabledFor(self, level: Any) -> bool:  # noqa: N802 (Python's name)
         """Return True where it does not matter; see :mod:`archive.effects.capture.following.kept_calls`."""
-        if type(level) is not int or not only_logs(sys._getframe(1), level, METHODS):
+        if type(level) is not int or not only_logs(sys._getframe(1), level, LEVEL_BY_METHOD):
             self._calls.refuse("logger.isEnabledFor, which decides about more than messages of this logger")
         return True
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if name not in METHODS:
+    def __getattr__(self, name: str) -> Any:
+        if name not in LEVEL_BY_METHOD:
             self._calls.refuse(f"what is done to a Logger cannot be followed: {name}")
 
-        def method(*values: Any, **more: Any) -> None:  # noqa: ANN401
-            self._calls.logged(self._name, METHODS[name], sys._getframe(1), values, more)
+        def method(*values: Any, **more: Any) -> None:
+            self._calls.logged(self._name, LEVEL_BY_METHOD[name], sys._getframe(1), values, more)
 
         return method
 
@@ -302,8 +296,8 @@ class LoggingModule:
         """The proxy of a logger."""
         return LoggerView(self._calls, logging.getLogger(name).name)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if name == "log" or name in METHODS:
+    def __getattr__(self, name: str) -> Any:
+        if name == "log" or name in LEVEL_BY_METHOD:
             return getattr(LoggerView(self._calls, ""), name)
         value = getattr(logging, name)
         if isinstance(value, int | type):
@@ -317,11 +311,11 @@ class SysModule:
     def __init__(self, calls: KeptCalls) -> None:
         object.__setattr__(self, "_calls", calls)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name in STREAMS:
             return StreamView(self._calls, name)
         value = getattr(sys, name)
-        if isinstance(value, str | int | float | tuple) or name in HARMLESS:
+        if isinstance(value, str | int | float | tuple) or name in SYS_LOOKUPS:
             return value
         return self._calls.refuse(f"sys.{name}{OF_THE_PROCESS}")
 
@@ -338,7 +332,7 @@ class StreamView:
     def __init__(self, calls: KeptCalls, name: str) -> None:
         self._calls, self.name = calls, name
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return self._calls.refuse(f"sys.{self.name}.{name}: what it does outside the model would be lost")
 
 
@@ -348,7 +342,7 @@ class WarningsModule:
     def __init__(self, calls: KeptCalls) -> None:
         self._calls = calls
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         if name == "warn":
             return self._calls.warned
         return self._calls.refuse(f"warnings.{name}: what it does outside the model would be lost")

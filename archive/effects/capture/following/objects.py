@@ -23,25 +23,24 @@ import torch
 from archive.effects.capture.following.autograd import apply_function
 from archive.effects.capture.graph.sites import asks_super_alone, importable, is_model_module
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     SLOTS,
     VariableKind,
     class_behind,
     is_container_proxy,
-    static,
 )
 from archive.effects.capture.proxies.containers import unbound
 from archive.effects.capture.proxies.hooks import call_module
 from archive.effects.capture.proxies.proxies import (
-    METHODS,
+    MODULE_METHODS,
     STANDARD_SETTERS,
     AttributeView,
     ClassProxy,
     has_plain_new,
     proxy_class,
 )
-from archive.effects.places import BASES, REGISTERED, base_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, REGISTERED, base_of, static
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 # --- classes
 
-CODE = (FunctionType, staticmethod, classmethod, property, type)
+CLASS_CODE = (FunctionType, staticmethod, classmethod, property, type)
 """Types of attributes that change what a class is."""
 
 
@@ -82,13 +81,10 @@ class Classes:
                 return value, False
         return ABSENT, False
 
-    def wrapped(self, raw: Any, order: Iterable[type], name: str, source: Source | None) -> Any:  # noqa: ANN401
+    def wrapped(self, raw: Any, order: Iterable[type], name: str, source: Source | None) -> Any:
         """The value of an attribute that is data.
 
         Args:
-            raw: the attribute.
-            order: the classes that are searched for it.
-            name: of the attribute.
             source: where it is read; where the class is named, if calls set it there.
         """
         call = self._call
@@ -98,7 +94,7 @@ class Classes:
                 source = named
         return call.wrap(raw, None if source is None else Attribute(source, name))
 
-    def load(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401 (one a kind)
+    def load(self, proxy: Any, cls: type, name: str) -> Any:
         """An attribute of a class, through its proxy."""
         call = self._call
         if issubclass(cls, torch.autograd.Function) and name == "apply":
@@ -114,7 +110,7 @@ class Classes:
             return call.wrap(raw.__func__, None)
         if isinstance(raw, classmethod):
             return MethodType(call.functions.copy(raw.__func__), proxy)
-        if isinstance(raw, SLOTS) and base_of(cls) in BASES:
+        if isinstance(raw, SLOTS) and base_of(cls) in CONTAINERS:
             return unbound(base_of(cls), name)
         if raw is ABSENT:
             self.note_missing(cls, name)
@@ -128,8 +124,6 @@ class Classes:
         """Guard that a class has no attribute with a name.
 
         Args:
-            cls: the class.
-            name: of the attribute.
             changing: guard only what calls are known to set.
         """
         for base in cls.__mro__ if name[:2] != "__" else ():
@@ -137,18 +131,13 @@ class Classes:
             if source is not None and not (changing and Attribute(source, name) not in self._call.written):
                 self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
 
-    def save(self, cls: type, name: str, value: Any) -> None:  # noqa: ANN401
-        """Set an attribute of a class; the value ``DELETED`` deletes it.
-
-        Raises:
-            AttributeError: the class does not have the attribute to be deleted.
-            CaptureError: it cannot be followed.
-        """
+    def save(self, cls: type, name: str, value: Any) -> None:
+        """Set an attribute of a class; the value ``DELETED`` deletes it."""
         call = self._call
         said = f"{cls.__qualname__}.{name}"
         if (
             name[:2] == "__"
-            or isinstance(value, CODE)
+            or isinstance(value, CLASS_CODE)
             or call.side_effects.variable_of(value) in self._code()
         ):
             call.refuse(f"what a class does is set: {said}")
@@ -167,22 +156,16 @@ class Classes:
 
     def _code(self) -> list[Variable]:
         """Variables of functions and classes."""
-        return [proxy for proxy, real in self._call.real.items() if isinstance(real, CODE)]
+        return [proxy for proxy, real in self._call.real.items() if isinstance(real, CLASS_CODE)]
 
 
 class ClassDict(Mapping[str, Any]):
-    """The proxy of a class's ``__dict__``: its own attributes, as they are now.
+    """The proxy of a class's ``__dict__``: its own attributes, as they are now."""
 
-    Args:
-        classes: finds attributes.
-        proxy: of the class.
-        cls: the class.
-    """
-
-    def __init__(self, call: CapturedCall, classes: Classes, proxy: Any, cls: type) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, classes: Classes, proxy: Any, cls: type) -> None:
         self._call, self._classes, self._proxy, self._cls = call, classes, proxy, cls
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+    def __getitem__(self, name: str) -> Any:
         raw, is_set = self._classes.find([self._cls], name)
         if raw is ABSENT:
             self._classes.note_missing(self._cls, name)
@@ -237,26 +220,26 @@ class ObjectProxies:
         self._classes: dict[type, type] = {}
         self._of_classes = Classes(call)
 
-    def new_proxy(self, cls: type) -> Any:  # noqa: ANN401
+    def new_proxy(self, cls: type) -> Any:
         """A proxy for an object of a class."""
         if cls not in self._classes:
             self._classes[cls] = proxy_class(self._call, cls)
         base = base_of(cls)
-        made: Any = base if base in BASES else SimpleNamespace if cls is SimpleNamespace else object
+        made: Any = base if base in CONTAINERS else SimpleNamespace if cls is SimpleNamespace else object
         return made.__new__(self._classes[cls])
 
-    def met_classes(self) -> list[type]:
+    def followed_classes(self) -> list[type]:
         """The classes that have proxies."""
         return list(self._classes)
 
-    def class_of(self, proxy: object) -> Any:  # noqa: ANN401
+    def class_of(self, proxy: object) -> Any:
         """The class that ``type`` returns for a proxy; itself a proxy if the class is the model's."""
         variable = self._call.side_effects[proxy]
         item = self._call.real.get(variable)
         cls = class_behind(proxy) if item is None else type(item)
         return self._call.wrap(cls, class_source(cls))
 
-    def real_of(self, cls: Any) -> Any:  # noqa: ANN401
+    def real_of(self, cls: Any) -> Any:
         """The class that a proxy stands for; other classes as they are."""
         if isinstance(cls, ClassProxy):
             return object.__getattribute__(cls, "_cls")
@@ -264,7 +247,7 @@ class ObjectProxies:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
+    def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:
         """An attribute of a proxy, as the class's own ``__getattribute__`` returns it if there is one."""
         cls = class_behind(proxy)
         getter, other = (static(cls.__mro__[:-1], method) for method in ("__getattribute__", "__getattr__"))
@@ -279,14 +262,10 @@ class ObjectProxies:
                 raise
             return self._called(other, proxy, name)
 
-    def _load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
+    def _load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:
         """An attribute of a proxy, as ``object.__getattribute__`` returns it.
 
         With ``custom`` the class's own ``__getattr__`` asks for it, and is not asked again.
-
-        Raises:
-            AttributeError: the object has no such attribute.
-            CaptureError: it cannot be followed.
         """
         call = self._call
         variable = call.side_effects[proxy]
@@ -308,13 +287,13 @@ class ObjectProxies:
             return self._bound(raw, cls, proxy, variable, name)
         return self._missing(cls, proxy, name, custom=custom, guarded=pending is ABSENT)
 
-    def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+    def load_own(self, proxy: Any, name: str) -> Any:
         """An object's own attribute, whatever its class has under this name; ``ABSENT`` if it has none."""
         variable = self._call.side_effects[proxy]
         pending = self._call.side_effects.pending(variable, name)
         return self._own(proxy, variable, name) if pending is ABSENT else pending
 
-    def _own(self, proxy: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
+    def _own(self, proxy: Any, variable: Variable, name: str) -> Any:
         """An object's own attribute, not its class's; ``ABSENT`` if it has none or is new."""
         call = self._call
         item = call.real.get(variable)
@@ -330,7 +309,7 @@ class ObjectProxies:
             return ABSENT
         return call.wrap(value, None if variable.source is None else Attribute(variable.source, name))
 
-    def _missing(self, cls: type, proxy: Any, name: str, *, custom: bool, guarded: bool) -> Any:  # noqa: ANN401
+    def _missing(self, cls: type, proxy: Any, name: str, *, custom: bool, guarded: bool) -> Any:
         getter = ABSENT if custom else static(cls.__mro__, "__getattr__")
         inner = self._call.containers.bound(getter, proxy, "__getattr__")
         if inner is not ABSENT:
@@ -343,16 +322,16 @@ class ObjectProxies:
         self._of_classes.note_missing(cls, name, changing=True)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
 
-    def _called(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
+    def _called(self, function: Any, *args: Any) -> Any:
         if isinstance(function, FunctionType):
             function = self._call.functions.copy(function)
         return function(*args)
 
-    def _bound(self, raw: Any, cls: type, proxy: Any, variable: Variable | None, name: str) -> Any:  # noqa: ANN401
+    def _bound(self, raw: Any, cls: type, proxy: Any, variable: Variable | None, name: str) -> Any:
         """An attribute of a class, bound to a proxy."""
         call = self._call
-        if isinstance(raw, FunctionType) and raw in METHODS:
-            return partial(METHODS[raw], call, proxy)
+        if isinstance(raw, FunctionType) and raw in MODULE_METHODS:
+            return partial(MODULE_METHODS[raw], call, proxy)
         if isinstance(raw, FunctionType):
             return MethodType(call.functions.copy(raw), proxy)
         if isinstance(raw, staticmethod):
@@ -370,12 +349,8 @@ class ObjectProxies:
             source = variable.source
         return self._of_classes.wrapped(raw, cls.__mro__, name, source)
 
-    def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """The attribute that ``super(cls, proxy)`` finds.
-
-        Raises:
-            AttributeError: no base class has it.
-        """
+    def load_super(self, cls: type, proxy: Any, name: str) -> Any:
+        """The attribute that ``super(cls, proxy)`` finds."""
         call = self._call
         owner = call.real.get(call.side_effects[proxy])
         own = owner if isinstance(owner, type) else class_behind(proxy)
@@ -395,7 +370,7 @@ class ObjectProxies:
             return standard
         return self._bound(raw, own, proxy, call.side_effects[proxy], name)
 
-    def _standard(self, raw: Any, proxy: Any) -> Any:  # noqa: ANN401
+    def _standard(self, raw: Any, proxy: Any) -> Any:
         """A method of ``object`` or ``torch.nn.Module``, as implemented here; None for other methods."""
         return {
             object.__init__: lambda *_, **__: None,
@@ -408,7 +383,7 @@ class ObjectProxies:
             torch.nn.Module.__call__: partial(call_module, self._call, proxy),
         }.get(raw)
 
-    def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
+    def load_class(self, proxy: Any, cls: type, name: str) -> Any:
         """An attribute of a class, through its proxy."""
         return self._of_classes.load(proxy, cls, name)
 
@@ -418,18 +393,11 @@ class ObjectProxies:
 
     # --- storing -----------------------------------------------------------------------------------
 
-    def save(self, proxy: Any, name: str, value: object, *, custom: bool = False) -> None:  # noqa: ANN401
+    def save(self, proxy: Any, name: str, value: object, *, custom: bool = False) -> None:
         """Set an attribute of a proxy.
 
         Args:
-            proxy: of the object.
-            name: of the attribute.
-            value: of the attribute.
             custom: whether the class's own ``__setattr__`` asks for it.
-
-        Raises:
-            AttributeError: it is a property without setter.
-            CaptureError: it cannot be followed.
         """
         call = self._call
         cls = class_behind(proxy)
@@ -448,7 +416,7 @@ class ObjectProxies:
             call.refuse(f"{name}, which cannot be followed, is set")
         call.store(call.side_effects[proxy], name, value)
 
-    def _own_method(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
+    def _own_method(self, cls: type, proxy: Any, name: str) -> Any:
         """A class's own method to set or delete attributes."""
         raw = static(cls.__mro__, name)
         if isinstance(raw, FunctionType):
@@ -456,13 +424,8 @@ class ObjectProxies:
         bound = self._call.containers.bound(raw, proxy, name)
         return self._call.refuse(f"{cls.__qualname__} has a {name} of its own") if bound is ABSENT else bound
 
-    def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
-        """Delete an attribute of a proxy; ``custom``: bypassing the class's own ``__delattr__``.
-
-        Raises:
-            AttributeError: the object has no such attribute.
-            CaptureError: it cannot be followed.
-        """
+    def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:
+        """Delete an attribute of a proxy; ``custom``: bypassing the class's own ``__delattr__``."""
         call = self._call
         cls = class_behind(proxy)
         if not custom and cls.__delattr__ not in STANDARD_DELETERS:
@@ -477,13 +440,8 @@ class ObjectProxies:
         call.store(variable, name, DELETED)
         call.side_effects.registrations.pop((variable, name), None)
 
-    def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """Make a new object of a class of the model, and run the class's ``__init__``.
-
-        Raises:
-            TypeError: the class has no ``__init__`` to take the arguments.
-            CaptureError: the class is a module's, or has a ``__new__`` of its own.
-        """
+    def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a new object of a class of the model, and run the class's ``__init__``."""
         call = self._call
         if issubclass(cls, torch.nn.Module):
             call.refuse(f"a module, {cls.__qualname__}, that is made in the call")
@@ -499,7 +457,7 @@ class ObjectProxies:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return proxy
 
-    def _started(self, cls: type) -> Any:  # noqa: ANN401
+    def _started(self, cls: type) -> Any:
         """A new object without attributes."""
         call = self._call
         name = importable(cls) or f"{cls.__module__}:{cls.__qualname__}"
@@ -512,20 +470,16 @@ class ObjectProxies:
 
     # --- copies ------------------------------------------------------------------------------------
 
-    def copied(self, proxy: Any) -> Any:  # noqa: ANN401
+    def copied(self, proxy: Any) -> Any:
         """What ``copy.copy`` returns for an object: a new one with the same attributes."""
         return self._copy(proxy, lambda value: value, {})
 
-    def deeply_copied(self, proxy: Any, memo: dict[int, Any]) -> Any:  # noqa: ANN401
+    def deeply_copied(self, proxy: Any, memo: dict[int, Any]) -> Any:
         """What ``copy.deepcopy`` returns for an object; ``memo`` is that function's."""
         return self._copy(proxy, lambda value: deepcopy(value, memo), memo)
 
-    def _copy(self, proxy: Any, of: Callable[[Any], Any], memo: dict[int, Any]) -> Any:  # noqa: ANN401
-        """A copy of an object, made as ``copyreg`` makes it.
-
-        Raises:
-            CaptureError: it is a module, or its class defines how it is copied.
-        """
+    def _copy(self, proxy: Any, of: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
+        """A copy of an object, made as ``copyreg`` makes it."""
         call, cls = self._call, class_behind(proxy)
         ways = (static(cls.__mro__[:-1], name) for name in COPYING)
         is_own = not has_plain_new(cls) or any(isinstance(way, FunctionType) for way in ways)
@@ -539,7 +493,7 @@ class ObjectProxies:
                 call.store(variable, name, of(value))
         return made
 
-    def _names_of(self, proxy: Any, cls: type) -> list[str]:  # noqa: ANN401
+    def _names_of(self, proxy: Any, cls: type) -> list[str]:
         """The names of an object's own attributes and of its class's slots, in their order."""
         variable = self._call.side_effects[proxy]
         real = self._call.real.get(variable)

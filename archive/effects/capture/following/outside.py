@@ -54,34 +54,30 @@ class SetValue:
 
 
 class ContextVariable:
-    """The proxy of a ``ContextVar``, whose values stay within the call.
-
-    Args:
-        real: the variable.
-    """
+    """The proxy of a ``ContextVar``, whose values stay within the call."""
 
     def __init__(self, call: CapturedCall, real: ContextVar[Any]) -> None:
         self._call, self._real = call, real
         self.name = real.name
 
-    def get(self, *default: Any) -> Any:  # noqa: ANN401
+    def get(self, *default: Any) -> Any:
         """The value; the default if the call has set none."""
-        if self._real in self._call.context_values:
-            return self._call.context_values[self._real].value
+        if self._real in self._call.regions.context_values:
+            return self._call.regions.context_values[self._real].value
         if self._real in copy_context():
             self._call.refuse(f"a ContextVar that was set before the call: {self.name}")
         return default[0] if default else self._call.wrap(self._real.get(), None)
 
     def set(self, value: object) -> SetToken:
         """Set a value, until the token is returned."""
-        values = self._call.context_values
+        values = self._call.regions.context_values
         token = SetToken(values.get(self._real))
         values[self._real] = SetValue(value, self._call.here())
         return token
 
     def reset(self, token: SetToken) -> None:
         """Restore the previous value."""
-        values = self._call.context_values
+        values = self._call.regions.context_values
         if token.before is None:
             values.pop(self._real, None)
         else:
@@ -89,12 +85,8 @@ class ContextVariable:
 
 
 def check_reset(call: CapturedCall) -> None:
-    """Refuse a call that leaves a variable set, since nothing in an archive could do that.
-
-    Raises:
-        CaptureError: the call does.
-    """
-    for variable, value in call.context_values.items():
+    """Refuse a call that leaves a variable set, since nothing in an archive could do that."""
+    for variable, value in call.regions.context_values.items():
         raise error_at(f"a ContextVar that the call leaves set: {variable.name}", value.at)
 
 
@@ -127,7 +119,7 @@ SYSTEM = frozenset(
     ]
 )
 """Modules in C whose functions ask or change the system, the clock or the interpreter."""
-HARMLESS = {
+HARMLESS_FUNCTIONS = {
     "decimal": frozenset(["localcontext"]),
     "posix": frozenset(["fspath"]),
     "nt": frozenset(["fspath"]),
@@ -141,7 +133,7 @@ DEFAULT = torch.default_generator
 THREADS = frozenset(["get_ident", "get_native_id", "start_new_thread"])
 CLOCKS = frozenset(["fromtimestamp", "now", "today", "utcnow"])
 """Class methods of dates that read the clock or the time zone."""
-METHODS = frozenset(
+GENERATOR_METHODS = frozenset(
     [
         "manual_seed",
         "set_state",
@@ -158,7 +150,7 @@ METHODS = frozenset(
     ]
 )
 """Names of methods that may belong to a generator."""
-SETTERS = ("_set_", "set_")
+SETTER_PREFIXES = ("_set_", "set_")
 """Prefixes of the names of PyTorch's C functions that change settings of the process."""
 SETTING_BACK = (
     "torch._C",
@@ -177,7 +169,7 @@ SETTING_BACK = (
 """Parts of PyTorch that change such a setting temporarily, or that the capture follows."""
 
 
-def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
+def _asks_or_changes(function: Any) -> str:
     """The name of a function in C that no table can follow; "" for others."""
     module, name = function.__module__, function.__name__
     owner = function.__self__
@@ -192,10 +184,10 @@ def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
         elif isinstance(owner, type) and issubclass(owner, date) and name in CLOCKS:
             shown_name = f"{owner.__name__}.{name}"
     elif module in TORCH:
-        shown_name = f"{module}.{name}" if name.startswith(SETTERS) else ""
+        shown_name = f"{module}.{name}" if name.startswith(SETTER_PREFIXES) else ""
     elif module == "_thread":
         shown_name = f"threading.{name}" if name in THREADS else ""
-    elif name not in HARMLESS.get(module, ()) and not name.startswith("_path_"):
+    elif name not in HARMLESS_FUNCTIONS.get(module, ()) and not name.startswith("_path_"):
         shown_name = f"{SHOWN.get(module, module)}.{name}"
     return shown_name
 
@@ -211,16 +203,16 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
     before: Any = sys.getprofile()
     collects = gc.isenabled()
 
-    def see(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
+    def see(frame: FrameType, event: str, what: Any) -> None:
         if event != "c_call":
             return
         module = what.__module__
-        if module in LOOKED_AT or (module is None and what.__name__ in METHODS):
+        if module in LOOKED_AT or (module is None and what.__name__ in GENERATOR_METHODS):
             name = _asks_or_changes(what)
             if name and _is_called_for_the_model(frame, torch_too=name.startswith("torch.")):
                 call.refuse(f"{name}{OF_THE_PROCESS}")
 
-    def see_both(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
+    def see_both(frame: FrameType, event: str, what: Any) -> None:
         before(frame, event, what)
         see(frame, event, what)
 
@@ -241,7 +233,7 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
 def for_the_model(real: Callable[..., Any], current: Current) -> Callable[..., Any]:
     """A method of ``os.environ``, refused where a library or the model itself calls it for the model."""
 
-    def method(*args: Any) -> Any:  # noqa: ANN401
+    def method(*args: Any) -> Any:
         call = current()
         if call is not None and _is_for_the_model(sys._getframe(1)):
             call.refuse(f"os.environ{OF_THE_PROCESS}")
@@ -272,11 +264,7 @@ def _reaches_outside(event: str) -> bool:
 
 @functools.cache
 def audit(current: Current) -> None:
-    """From now on, refuse what models do to files and processes while they are captured.
-
-    Args:
-        current: returns the captured call of this thread.
-    """
+    """From now on, refuse what models do to files and processes while they are captured."""
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
         if _reaches_outside(event):
@@ -312,9 +300,6 @@ def _is_set_by_the_model(frame: FrameType | None) -> bool:
 
 class Watch:
     """Keeps captured models from setting or deleting names in modules of libraries.
-
-    Args:
-        current: returns the captured call of this thread.
 
     Attributes:
         captures: how many captures keep the watch between their attempts.
@@ -354,7 +339,7 @@ def _is_of_a_library(name: object) -> bool:
     return not is_model_module(name)
 
 
-def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
+def _watching(current: Current, kind: Any) -> Any:
     """A class of modules like another one, whose names no captured model can set."""
 
     def check(module: ModuleType, name: str) -> None:
@@ -362,15 +347,15 @@ def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
         if call is not None and _is_set_by_the_model(sys._getframe(2)):
             call.refuse(f"{module.__name__}.{name} that is set{OUTSIDE}")
 
-    def set_name(self: Any, name: str, value: object) -> None:  # noqa: ANN401
+    def set_name(self: Any, name: str, value: object) -> None:
         check(self, name)
         kind.__setattr__(self, name, value)
 
-    def delete_name(self: Any, name: str) -> None:  # noqa: ANN401
+    def delete_name(self: Any, name: str) -> None:
         check(self, name)
         kind.__delattr__(self, name)
 
-    def names(self: Any) -> dict[str, Any]:  # noqa: ANN401
+    def names(self: Any) -> dict[str, Any]:
         check(self, "__dict__")
         namespace: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(self)
         return namespace

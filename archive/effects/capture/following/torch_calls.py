@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archive.effects.capture.following.autograd import InferenceTensors, register_hook
 from archive.effects.capture.following.outside import DEFAULT
 from archive.effects.capture.graph.operations import (
+    FACET_BY_NAME,
     GETTERS,
     LISTS,
-    METADATA,
     OPERATOR_METHODS,
     REFLECTED,
     REFUSED,
@@ -33,13 +33,14 @@ from archive.effects.capture.graph.operations import (
     running_statistics,
 )
 from archive.effects.capture.graph.scalars import concrete
-from archive.effects.capture.proxies.containers import in_graph, plain
+from archive.effects.capture.proxies.containers import in_graph, without_proxies
 from archive.effects.capture.proxies.list_functions import detached_list
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.errors import ITEM_CHANGED
 from archive.effects.looking import WITHOUT_MODES
-from archive.formats.effects.hooks import HOOK_OPS
+from archive.effects.nested import tensors_in, with_tensors
 from archive.formats.effects.model import Op
+from archive.formats.effects.words import HOOK_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 # --- autocast
 
 DEVICE = "cpu"
-CASTS = "aten::_to_copy"
+CAST_OPERATOR = "aten::_to_copy"
 Trial = list[tuple[Any, ...]]
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 """Functions by which those of ``torch.nn.functional`` ask whether a mode handles their call."""
@@ -61,7 +62,6 @@ class without_autocast:  # noqa: N801 (as PyTorch's contexts)
     """A context in which autocast is off, or on without its cache of cast weights.
 
     Args:
-        enabled: whether it is on.
         keeping: whether the cache's own switch stays as it is.
     """
 
@@ -92,14 +92,10 @@ class Autocast:
     ) -> None:
         self._call, self._guard, self._record = call, guard, record
         self._ambient = torch._C.is_autocast_enabled(DEVICE), torch.get_autocast_dtype(DEVICE)
-        call.cast_weights = {}
+        call.regions.cast_weights = {}
 
     def is_on(self) -> bool:
-        """Whether the graph itself must cast the operators that run now.
-
-        Raises:
-            CaptureError: autocast is on around the captured call, and otherwise inside.
-        """
+        """Whether the graph itself must cast the operators that run now."""
         now = torch._C.is_autocast_enabled(DEVICE), torch.get_autocast_dtype(DEVICE)
         if now == self._ambient or not (now[0] or self._ambient[0]):
             return False
@@ -108,20 +104,20 @@ class Autocast:
         self._call.guards.setting("torch.is_autocast_enabled")
         return True
 
-    def cast(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def cast(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arguments and keyword arguments, cast as autocast casts them; None if no cast does the same."""
         for tensor in tensors_in((args, kwargs)):
             self._guard(tensor)
         wanted = _tried(function, args, kwargs, enabled=True)
         kinds = {tensor.dtype: None for tensor in tensors_in((args, kwargs)) if tensor.is_floating_point()}
         for kind in (None, torch.get_autocast_dtype(DEVICE), torch.float32, *kinds):
-            given = _mapped((args, kwargs), partial(_copied, kind=kind))
+            given = with_tensors((args, kwargs), partial(_copied, kind=kind))
             if _tried(function, *given, enabled=False) == wanted:
                 with without_autocast(keeping=True):
-                    return _mapped((args, kwargs), partial(self._cast, kind=kind))
+                    return with_tensors((args, kwargs), partial(self._cast, kind=kind))
         return None
 
-    def _cast(self, tensor: Any, kind: torch.dtype | None) -> Any:  # noqa: ANN401
+    def _cast(self, tensor: Any, kind: torch.dtype | None) -> Any:
         """A tensor of the graph, cast; a weight is cast only once until autocast ends."""
         if kind is None or not _is_cast(tensor, kind):
             return tensor
@@ -131,12 +127,12 @@ class Autocast:
             is_weight &= tensor.dtype is torch.float32 and kind is torch.get_autocast_dtype(DEVICE)
         if not is_weight or not torch.is_autocast_cache_enabled():
             return self._record(tensor, kind)
-        if key not in self._call.cast_weights:
-            self._call.cast_weights[key] = self._record(tensor, kind)
-        return self._call.cast_weights[key]
+        if key not in self._call.regions.cast_weights:
+            self._call.regions.cast_weights[key] = self._record(tensor, kind)
+        return self._call.regions.cast_weights[key]
 
 
-def inside(function: Any) -> Any:  # noqa: ANN401
+def inside(function: Any) -> Any:
     """A function of ``torch.nn.functional`` that asks for no mode; None if it isn't written in Python."""
     if not isinstance(function, FunctionType):
         return None
@@ -157,74 +153,51 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(
         self,
-        func: Any,  # noqa: ANN401
+        func: Any,
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 (PyTorch's name)
+    ) -> Any:
         """Note an operator, and run it."""
-        if func._schema.name != CASTS:
-            self.trial.append((str(func), *_shown((args, kwargs or {}))))
+        if func._schema.name != CAST_OPERATOR:
+            self.trial.append((str(func), *_compared_in((args, kwargs or {}))))
         return func(*args, **(kwargs or {}))
 
 
-def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enabled: bool) -> Trial | None:  # noqa: ANN401
+def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enabled: bool) -> Trial | None:
     """The operators that a function runs on copies of its arguments; None if it fails."""
-    given, named = _mapped((args, kwargs), _copied)
+    given, named = with_tensors((args, kwargs), _copied)
     try:
         with fork_rng(devices=()), torch.no_grad(), without_autocast(enabled=enabled):
             with _Recorder() as recorder:
                 result = function(*concrete(given), **concrete(named))
-            return [*recorder.trial, tuple(_shown(result))]
+            return [*recorder.trial, tuple(_compared_in(result))]
     except Exception:  # noqa: BLE001 (the call itself shows it, if it is the model's)
         return None
 
 
-def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
+def _compared_in(value: Any) -> Iterator[Any]:
     """What is compared in operators' arguments and results: types and shapes of tensors, or the value."""
     if isinstance(value, torch.Tensor):
         yield value.dtype, tuple(value.shape)
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _shown(item)
+            yield from _compared_in(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield key
-            yield from _shown(item)
+            yield from _compared_in(item)
     else:
         yield repr(value)
 
 
-def tensors_in(value: Any) -> Iterator[Any]:  # noqa: ANN401
-    """The tensors in arguments, at any depth."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from tensors_in(item)
-
-
-def _mapped(value: Any, function: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
-    """A value with its tensors replaced; what was the same tensor stays so."""
-    known = {} if known is None else known
-    if isinstance(value, torch.Tensor):
-        if id(value) not in known:
-            known[id(value)] = function(value)
-        return known[id(value)]
-    if type(value) in (tuple, list):
-        return type(value)(_mapped(item, function, known) for item in value)
-    if type(value) is dict:
-        return {key: _mapped(item, function, known) for key, item in value.items()}
-    return value
-
-
-def _is_cast(tensor: Any, kind: torch.dtype) -> bool:  # noqa: ANN401
+def _is_cast(tensor: Any, kind: torch.dtype) -> bool:
     """Whether autocast may cast a tensor to a type: PyTorch leaves doubles as they are."""
     with WITHOUT_MODES():
         return bool(tensor.is_floating_point() and tensor.dtype not in (torch.float64, kind))
 
 
-def _copied(tensor: Any, kind: torch.dtype | None = None) -> Any:  # noqa: ANN401
+def _copied(tensor: Any, kind: torch.dtype | None = None) -> Any:
     with WITHOUT_MODES(), torch.no_grad():
         copy = tensor.detach().clone()
     return copy.to(kind) if kind is not None and _is_cast(tensor, kind) else copy
@@ -248,11 +221,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(
         self,
-        func: Any,  # noqa: ANN401
+        func: Any,
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 (PyTorch's name)
+    ) -> Any:
         """Record a call and make it."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
@@ -276,17 +249,17 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             kwargs = {key: argument for key, argument in kwargs.items() if key != "generator"}
         elif isinstance(kwargs.get("generator"), torch.Generator):
             self._call.refuse("a generator of random numbers of the model's own")
-        given = in_graph if name in TAKING_LISTS else plain
+        given = in_graph if name in TAKING_LISTS else without_proxies
         named = {key: given(argument) for key, argument in kwargs.items()}
         return self._casting(name, func, tuple(map(given, args)), named)
 
-    def _cast(self, tensor: Any, kind: torch.dtype) -> Any:  # noqa: ANN401
+    def _cast(self, tensor: Any, kind: torch.dtype) -> Any:
         """A tensor as another type."""
         return self._do("call_method", "to", (tensor, kind), {}, torch.Tensor.to)
 
-    def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call whose arguments autocast may cast."""
-        if name in METADATA or not self._autocast.is_on():
+        if name in FACET_BY_NAME or not self._autocast.is_on():
             return self._record(name, func, args, kwargs)
         cast = self._autocast.cast(func, args, kwargs)
         if cast is not None:
@@ -298,7 +271,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         with self:
             return followed(*args, **kwargs)
 
-    def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:
         attribute = func.__self__.__name__
         if name != "__get__":
             self._call.refuse(f"an attribute of a tensor that is set: {attribute}")
@@ -306,12 +279,12 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return self._do("call_method", "detach", args, {}, torch.Tensor.detach)
         if attribute in GETTERS:
             return self._do("call_function", getattr, (args[0], attribute), {}, lambda *_: func(args[0]))
-        if attribute not in METADATA:
+        if attribute not in FACET_BY_NAME:
             self._call.refuse(f"an attribute of a tensor that cannot be followed: {attribute}")
         return self._sizes.read(attribute, func, args, {})
 
-    def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        if name in METADATA:
+    def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name in FACET_BY_NAME:
             return self._sizes.read(name, func, args, kwargs)
         if name in REFLECTED:
             return self._do("call_function", REFLECTED[name], args[::-1], kwargs)
@@ -329,11 +302,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
     def _do(
         self,
         kind: str,
-        target: Any,  # noqa: ANN401
+        target: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         function: Callable[..., Any] | None = None,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Add a node, compute its result, and note the tensors that it changes."""
         if self._grad and not torch._C.is_grad_enabled():
             args, kwargs = self._detached(args), self._detached(kwargs)
@@ -369,7 +342,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         name: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """The result of a call; a tensor of its own even where PyTorch returns an argument unchanged."""
         given = [
             (tensor, tensor._version)
@@ -397,7 +370,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                     self._call.check_once()
                     given.statement, given.latest = self._call.here(), version
 
-    def _detached(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
+    def _detached(self, value: Any) -> Any:
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""
         if isinstance(value, torch.Tensor) and self._builder.node_of(value) is not None:
             if self._builder.node_of(value).meta.get("region") == self._region:
@@ -417,7 +390,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return {key: self._detached(item) for key, item in value.items()}
         return value
 
-    def number(self, tensor: Any) -> Any:  # noqa: ANN401
+    def number(self, tensor: Any) -> Any:
         """The only element of a tensor, as a number of the graph."""
         if tensor.is_complex():
             self._call.refuse("a complex number that depends on a tensor")

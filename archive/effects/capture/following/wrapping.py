@@ -16,9 +16,10 @@ import functools
 import math
 import random
 import re
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextvars import ContextVar
 from functools import partial
+from random import Random
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -43,13 +44,14 @@ from archive.effects.capture.proxies.tracked_set import TrackedSet
 from archive.effects.capture.proxies.type_proxies import Untouchable
 from archive.effects.code import codes_in
 from archive.effects.looking import WITHOUT_MODES, type_name
-from archive.effects.places import is_container
+from archive.effects.places import CHANGING, is_container
 from archive.formats.effects.model import Attribute, Item, Local, Look
 from archive.formats.effects.parts import is_under_argument, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
 
@@ -81,16 +83,12 @@ CACHED: Any = functools._lru_cache_wrapper
 
 
 class CachedFunction:
-    """What a model gets in place of a function with a cache.
+    """What a model gets in place of a function with a cache."""
 
-    Args:
-        cached: the function with its cache.
-    """
-
-    def __init__(self, call: CapturedCall, cached: Any) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, cached: Any) -> None:
         self._call, self._cached = call, cached
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, without its cache."""
         call, function = self._call, self._cached.__wrapped__
         given = [call.constant_key(argument) for argument in args]
@@ -104,7 +102,7 @@ class CachedFunction:
             call.refuse(f"a cached function that gives a {type(result).__name__}, which all calls share")
         return result
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return self._call.refuse(f"{name} of a cached function, which cannot be followed")
 
 
@@ -117,7 +115,7 @@ def _is_told_apart(key: object) -> bool:
     return type(key) in (int, str, bytes, type(None))
 
 
-def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:  # noqa: ANN401
+def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:
     """Whether the code of a function shows that its result depends only on its arguments."""
     if type(function) is CACHED:
         function = function.__wrapped__
@@ -164,7 +162,7 @@ SAFE = (
 """Immutable types, whose values the model gets as they are."""
 DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
 """Types of a dataclass's declarations: part of the model's code, compared by identity, never changed."""
-CHANGING = (list, dict, set, deque, bytearray, torch.Tensor)
+CHANGED_IN_C = (*CHANGING, bytearray, torch.Tensor)
 """Objects that their own C methods may change, bypassing their proxies."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
@@ -179,7 +177,7 @@ class Wrapping:
         self._tensors: dict[int, tuple[Any, Source | None]] = {}
         self._fields: dict[int, Any] = {}
 
-    def name_paths(self, module: Any) -> None:  # noqa: ANN401
+    def name_paths(self, module: Any) -> None:
         """Note the paths of a module's own modules, parameters and buffers, as they are before the call."""
         for path, member in self._named_modules(module):
             self._call.modules[id(member)] = member
@@ -193,7 +191,7 @@ class Wrapping:
                 if value is not None:
                     self._call.paths.setdefault(id(value), source)
 
-    def _named_modules(self, module: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    def _named_modules(self, module: Any) -> Iterator[tuple[str, Any]]:
         """The modules of a tree by their paths, each once, as ``named_modules`` gives those of a real one."""
         waiting, known = [("", module)], set[int]()
         while waiting:
@@ -208,11 +206,10 @@ class Wrapping:
                 for name in reversed(names)
             ]
 
-    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
+    def wrap(self, value: Any, source: Source | None) -> Any:
         """The value that the model gets in place of a real one.
 
         Args:
-            value: the real one.
             source: where it lives; None for a value that is the same in each call, such as a default.
         """
         if source is not None:
@@ -221,48 +218,54 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
-        if value is DEFAULT:
-            return value
         if isinstance(value, DECLARED):
             return self._declared(value)
-        builtin = self._call.functions.in_place_of(value)
-        if builtin is not None:
-            return builtin
-        if value is math:
-            return self._call.functions.mathematics
-        if isinstance(value, BuiltinFunctionType) and value in MATH:
-            return self._call.functions.mathematics.of(value)
-        if value is random or (
-            isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, random.Random)
-        ):
-            return Untouchable(self._call, "generator of random numbers")
-        if isinstance(value, ContextVar):
-            return ContextVariable(self._call, value)
-        if type(value) is CACHED and is_model_module(value.__module__):
-            return CachedFunction(self._call, value)
-        stand_in = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
+        stand_in = value if value is DEFAULT else self._stand_in(value)
         if stand_in is not None:
             return stand_in
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGING):
-            return Untouchable(self._call, f"{value.__name__} of a {type(value.__self__).__name__}")
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):
                 self._call.guards.constant(value, source)
             return value
         known = self._call.side_effects.variable_of(value)
         if known is not None:
-            if source is not None and known.source is not None and known.source != source:
-                self._call.aliases.setdefault(source, known.source)
-            if source is not None:
-                self._note_presence(self._call.real[known], source)
-            return self._call.proxies[known]
+            return self._again(known, source)
         if isinstance(value, tuple):
             return self._tuple(value, source)
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
         return self._code(value, source)
 
-    def _declared(self, value: Any) -> Any:  # noqa: ANN401
+    def _stand_in(self, value: Any) -> Any:
+        """What the model gets in place of a function or module of a library; None for others."""
+        call, functions = self._call, self._call.functions
+        builtin = functions.in_place_of(value)
+        if builtin is not None:
+            return builtin
+        is_builtin = isinstance(value, BuiltinFunctionType)
+        if value is math or (is_builtin and value in MATH):
+            return functions.mathematics if value is math else functions.mathematics.of(value)
+        is_random = isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, Random)
+        if value is random or is_random:
+            return Untouchable(call, "generator of random numbers")
+        if isinstance(value, ContextVar):
+            return ContextVariable(call, value)
+        if type(value) is CACHED and is_model_module(value.__module__):
+            return CachedFunction(call, value)
+        replaced = call.replaced.get(id(value)) or call.kept_calls.in_place_of(value)
+        if replaced is None and is_builtin and isinstance(value.__self__, CHANGED_IN_C):
+            return Untouchable(call, f"{value.__name__} of a {type(value.__self__).__name__}")
+        return replaced
+
+    def _again(self, known: Variable, source: Source | None) -> Any:
+        """The proxy of an object that the model has read before, maybe at another place."""
+        if source is not None:
+            if known.source is not None and known.source != source:
+                self._call.aliases.setdefault(source, known.source)
+            self._note_presence(self._call.real[known], source)
+        return self._call.proxies[known]
+
+    def _declared(self, value: Any) -> Any:
         """What a dataclass declares; a field's type is the one that the model knows by its name."""
         if not isinstance(value, dataclasses.Field):
             return value
@@ -280,7 +283,7 @@ class Wrapping:
         else:
             self._call.guards.note(Look.IS_NONE, source, value=False)
 
-    def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:  # noqa: ANN401
+    def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:
         """A tuple, named or not, with its items wrapped."""
         if source is not None and is_plain(value):
             self._call.guards.items(value, source)
@@ -295,7 +298,7 @@ class Wrapping:
             return ShapeProxy(items) if any(map(is_scalar, items)) else value
         return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
 
-    def _code(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _code(self, value: Any, source: Source | None) -> Any:
         """The copy of a function, the proxy of a class or Python module of the model; else an object's."""
         functions = self._call.functions
         if isinstance(value, FunctionType):
@@ -315,7 +318,7 @@ class Wrapping:
             return self._other(value, functions.namespace(value), source) if is_own else value
         return self._object(value, source)
 
-    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
+    def _object(self, value: Any, source: Source | None) -> Any:
         """The proxy of an object; partial functions and weak references become new ones."""
         of_hooks = source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))
         if of_hooks and type(value) is OrderedDict and not value:
@@ -347,10 +350,10 @@ class Wrapping:
         proxy = KeptHandle(self._call) if is_handle else self._call.objects.new_proxy(type(value))
         variable = self._call.side_effects.track(VariableKind.OBJECT, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
-        self._call.met[variable] = self._call.here()
+        self._call.first_reads[variable] = self._call.here()
         return proxy
 
-    def _other(self, value: object, proxy: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _other(self, value: object, proxy: Any, source: Source | None) -> Any:
         """Note the proxy of a function, class or Python module."""
         if proxy is value:
             return value
@@ -359,8 +362,8 @@ class Wrapping:
             self._call.add_proxy(variable, proxy, value)
         return proxy
 
-    def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        is_open = source in self._call.resized
+    def _container(self, value: Any, source: Source) -> Any:
+        is_open = source in self._call.seen.resized
         proxy: Any
         if type(value) is dict:
             proxy = TrackedDict(self._call, source, is_open=is_open)
@@ -370,23 +373,23 @@ class Wrapping:
             proxy = OpenList(self._call, source, is_open=is_open or self._call.is_volatile(source))
             variable = self._call.side_effects.track(VariableKind.LIST, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
-        self._call.met[variable] = self._call.here()
+        self._call.first_reads[variable] = self._call.here()
         self._note_presence(value, source)
         proxy.fill(self._call.snapshot.contents(value))
         return proxy
 
-    def _set(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+    def _set(self, value: Any, source: Source) -> Any:
         proxy = TrackedSet(self._call, source, type(value))
         variable = self._call.side_effects.track(VariableKind.SET, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
-        self._call.met[variable] = self._call.here()
+        self._call.first_reads[variable] = self._call.here()
         self._call.guards.type_names[source] = type_name(value)
         proxy.fill(self._call.snapshot.contents(value))
         if not proxy.is_code:
             self._call.guards.note(Look.TYPE, source, type_name(value))
         return proxy
 
-    def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _number(self, value: Any, source: Source | None) -> Any:
         if source is None:
             return value
         if not self._call.is_volatile(source):
@@ -397,7 +400,7 @@ class Wrapping:
             self._call.guards.note(Look.TYPE, source, type(value).__name__)
         return self._by_source[source]
 
-    def _tensor(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _tensor(self, value: Any, source: Source | None) -> Any:
         if source is not None and self._call.is_volatile(source):
             if source not in self._by_source:
                 data = self._call.snapshot.tensor(value)
@@ -414,7 +417,7 @@ class Wrapping:
             if first is None:
                 made = self._call.builder.constant(data)
             else:  # parameters and buffers are copied once for all calls
-                copy = self._call.copies.of if self._call.is_registered(value, first) else copied
+                copy = self._call.seen.copies.of if self._call.is_registered(value, first) else copied
                 made = self._call.builder.tensor_input(first, value, data, copy)
             self._tensors[id(value)] = made, first
             self._call.side_effects.keepalive.append(value)
@@ -431,7 +434,7 @@ class Wrapping:
             names = (name for proxy, _ in self._tensors.values() for name in getattr(proxy, "__dict__", ()))
             return next(names, "")
 
-    def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+    def argument(self, value: Any, source: Source) -> Any:
         """The value that the model gets for an argument: ints and floats become free numbers of the graph."""
         guards = self._call.guards
         if isinstance(source, Local) and not guards.is_read(source.name):

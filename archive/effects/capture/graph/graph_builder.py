@@ -26,6 +26,7 @@ from archive.effects.capture.graph.scalars import (
 )
 from archive.effects.capture.graph.variables import identifier_of
 from archive.effects.looking import WITHOUT_MODES
+from archive.effects.nested import with_items
 from archive.formats.effects.model import At, Computed, Constant, Look
 from archive.formats.effects.words import COMPUTED
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 # --- decisions
 
-OPERATIONS: dict[Any, str] = {
+WORD_BY_FUNCTION: dict[Any, str] = {
     **{getattr(operator, op): op for op in COMPUTED if hasattr(operator, op)},
     abs: "abs",
     int: "int",
@@ -48,7 +49,7 @@ OPERATIONS: dict[Any, str] = {
     max: "max",
 }
 """The operations, by the functions that nodes call."""
-SIZE_METHODS = {"size": "size_of", "numel": "numel"}
+WORD_BY_METHOD = {"size": "size_of", "numel": "numel"}
 
 
 class Decisions:
@@ -58,39 +59,39 @@ class Decisions:
         self._inputs = inputs
         self._known: dict[Any, Value | None] = {}
 
-    def subject(self, node: Any) -> Source | Computed | None:  # noqa: ANN401
+    def subject(self, node: Any) -> Source | Computed | None:
         """A number's place or expression; None if it depends on more than numbers, sizes and lengths."""
         value = self._value(node)
         return value.source if isinstance(value, At) else value  # type: ignore[return-value]
 
-    def is_of_sizes(self, node: Any) -> bool:  # noqa: ANN401
+    def is_of_sizes(self, node: Any) -> bool:
         """Whether a number depends on other numbers and on sizes, not on tensors' elements."""
         given = self._input(node)
         if given is not None:
             return is_scalar(given.proxy)
         if node.op == "call_method":
-            return node.target in SIZE_METHODS
-        is_known = node.op == "call_function" and node.target in OPERATIONS
+            return node.target in WORD_BY_METHOD
+        is_known = node.op == "call_function" and node.target in WORD_BY_FUNCTION
         return is_known and all(map(self.is_of_sizes, node.all_input_nodes))
 
-    def _input(self, node: Any) -> GraphInput | None:  # noqa: ANN401
+    def _input(self, node: Any) -> GraphInput | None:
         return next((given for given in self._inputs if given.node is node), None)
 
-    def _value(self, node: Any) -> Value | None:  # noqa: ANN401
+    def _value(self, node: Any) -> Value | None:
         if node not in self._known:
             self._known[node] = self._of_node(node)
         return self._known[node]
 
-    def _of_node(self, node: Any) -> Value | None:  # noqa: ANN401
+    def _of_node(self, node: Any) -> Value | None:
         given = self._input(node)
         if given is not None:
             return At(given.source) if is_scalar(given.proxy) and is_reachable(given.source) else None
-        if node.op == "call_method" and node.target in SIZE_METHODS:
+        if node.op == "call_method" and node.target in WORD_BY_METHOD:
             return self._size(node)
         if "python" in node.meta:
             op, args = node.meta["python"]
         else:
-            op = OPERATIONS.get(node.target) if node.op == "call_function" and not node.kwargs else None
+            op = WORD_BY_FUNCTION.get(node.target) if node.op == "call_function" and not node.kwargs else None
             args = node.args
         operands: list[Value | None] = []
         for argument in args:
@@ -100,7 +101,7 @@ class Decisions:
                 operands.append(self._value(argument) if isinstance(argument, fx.Node) else None)
         return None if op is None or None in operands else Computed(op, tuple(operands))  # type: ignore[arg-type]
 
-    def _size(self, node: Any) -> Value | None:  # noqa: ANN401
+    def _size(self, node: Any) -> Value | None:
         """A size of a tensor that the call has not changed."""
         tensor, *dims = node.args
         given = self._input(tensor)
@@ -109,7 +110,7 @@ class Decisions:
                 return None
         if not all(type(dim) is int for dim in dims):
             return None
-        return Computed(SIZE_METHODS[node.target], (At(given.source), *map(Constant, dims)))
+        return Computed(WORD_BY_METHOD[node.target], (At(given.source), *map(Constant, dims)))
 
 
 # --- graph builder
@@ -123,17 +124,9 @@ RESERVED = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"inpu
 class GraphBuilder:
     """Builds the graph of one call.
 
-    Args:
-        guards: of the call.
-        here: returns the statement of the model that runs.
-        refuse: ends the call with an error at the model's statement.
-
     Attributes:
-        graph: the nodes.
-        inputs: of the graph, in order.
         constants: tensors that are the same in every call, by their names in the graph.
         last: the last placeholder, after which the next one goes; at first the graph's root.
-        refuse: see above.
         text_of: returns a mark in place of a value's text, if a table can hold the text; else None.
     """
 
@@ -155,7 +148,7 @@ class GraphBuilder:
         self._names: set[str] = {"self"}
         self.last: Any = self.graph._root
 
-    def node_of(self, value: object) -> Any:  # noqa: ANN401 (a node)
+    def node_of(self, value: object) -> Any:
         """The node that makes a value; None if the graph does not know the value."""
         return self._nodes.get(id(value))
 
@@ -163,12 +156,12 @@ class GraphBuilder:
         """The input whose proxy a value is; None for other values."""
         return self._by_identity.get(id(value))
 
-    def known_as(self, value: object) -> Any:  # noqa: ANN401
+    def known_as(self, value: object) -> Any:
         """An input's source, or the node that makes a value; None if the graph does not know the value."""
         given = self.input_of(value)
         return self.node_of(value) if given is None else given.source
 
-    def bind(self, value: object, node: Any) -> None:  # noqa: ANN401
+    def bind(self, value: object, node: Any) -> None:
         """Note that a node makes a value."""
         self._nodes[id(value)] = node
         self._alive.append(value)
@@ -176,10 +169,10 @@ class GraphBuilder:
     def tensor_input(
         self,
         source: Source,
-        original: Any,  # noqa: ANN401
-        data: Any,  # noqa: ANN401
+        original: Any,
+        data: Any,
         copy: Callable[[Any], Any] = copied,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Make a tensor of the model an input, by its contents before the call; return its proxy."""
         with WITHOUT_MODES():
             proxy = copy(data)
@@ -202,11 +195,11 @@ class GraphBuilder:
     def _add_input(
         self,
         source: Source,
-        kind: Any,  # noqa: ANN401
-        original: Any,  # noqa: ANN401
-        proxy: Any,  # noqa: ANN401
+        kind: Any,
+        original: Any,
+        proxy: Any,
         version: int = 0,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Add an input, whose placeholder has a unique name in the graph's text; return its proxy."""
         first = name = identifier_of(source)
         number = 1
@@ -222,7 +215,7 @@ class GraphBuilder:
         self.bind(proxy, node)
         return proxy
 
-    def constant(self, tensor: Any) -> Any:  # noqa: ANN401
+    def constant(self, tensor: Any) -> Any:
         """Make a tensor a constant of the graph, and return its proxy."""
         with WITHOUT_MODES():
             proxy = copied(tensor)
@@ -232,7 +225,7 @@ class GraphBuilder:
             self.bind(proxy, self.graph.get_attr(name))
         return proxy
 
-    def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add a node; its arguments are the values that the call works with."""
         node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
         operands = node.all_input_nodes
@@ -245,7 +238,7 @@ class GraphBuilder:
             node.meta["site"], node.meta["statement"] = statement.site(f"aten::{shown}"), statement
         return node
 
-    def argument(self, value: Any) -> Any:  # noqa: ANN401
+    def argument(self, value: Any) -> Any:
         """An argument of a node, for a value of the call."""
         node = self._nodes.get(id(value))
         if node is not None:
@@ -254,23 +247,17 @@ class GraphBuilder:
             self.refuse("a tensor that no recorded operation has made")
         if is_scalar(value):
             return value
-        if isinstance(value, tuple):
-            return tuple(map(self.argument, value))
-        if isinstance(value, list):
-            return list(map(self.argument, value))
-        if isinstance(value, dict):
-            return {key: self.argument(item) for key, item in value.items()}
-        if isinstance(value, slice):
-            return slice(*map(self.argument, (value.start, value.stop, value.step)))
-        return value
+        if isinstance(value, tuple | list):
+            return (tuple if isinstance(value, tuple) else list)(map(self.argument, value))
+        return with_items(value, self.argument)
 
-    def emit_on(self, kind: str, target: Any, *nodes: Any) -> Any:  # noqa: ANN401
+    def emit_on(self, kind: str, target: Any, *nodes: Any) -> Any:
         """Add a node whose arguments are nodes."""
         node = self.graph.create_node(kind, target, nodes)
         node.meta["roots"] = frozenset().union(*map(roots_of, nodes))
         return node
 
-    def results(self, value: Any, node: Any) -> Any:  # noqa: ANN401
+    def results(self, value: Any, node: Any) -> Any:
         """Bind the result of a node, item by item; numbers become numbers of the graph."""
         if isinstance(value, torch.Tensor):
             if id(value) not in self._nodes:
@@ -291,7 +278,7 @@ class GraphBuilder:
     def number(
         self,
         value: float,
-        node: Any,  # noqa: ANN401
+        node: Any,
         *,
         free: bool = False,
         origin: tuple[Source, int | None] | None = None,
@@ -302,7 +289,7 @@ class GraphBuilder:
         self.bind(proxy, node)
         return proxy
 
-    def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
+    def compute(self, function: Any, *args: Any) -> Any:
         """The number of the graph that a Python operator or function returns for numbers of the graph."""
         value = function(*concrete(args))
         node = self.emit("call_function", function, args, {})
@@ -310,16 +297,11 @@ class GraphBuilder:
             self.refuse(f"{function.__name__} of numbers that differ from call to call")
         return self.number(value, node, free=is_free(*args))
 
-    def fixed(self, value: Any, reason: str = DIFFERS, statement: ModelStatement | None = None) -> Any:  # noqa: ANN401
+    def fixed(self, value: Any, reason: str = DIFFERS, statement: ModelStatement | None = None) -> Any:
         """The Python number of a number of the graph, guarded from now on; other values as they are.
 
         Args:
-            value: the number.
             reason: why Python needs it, as errors say it.
-            statement: the model's statement; by default the one that runs.
-
-        Raises:
-            CaptureError: the number depends on the elements of tensors.
         """
         if not is_scalar(value):
             return value
@@ -336,19 +318,15 @@ class GraphBuilder:
             self._guards.note(Look.EQUAL, where, value_of(value), None, statement, reason=reason)
         return value_of(value)
 
-    def stands_for(self, number: Any, op: str, *operands: Any) -> None:  # noqa: ANN401
+    def stands_for(self, number: Any, op: str, *operands: Any) -> None:
         """Note that a number, which several nodes make, is the result of one of Python's operators."""
         self.node_of(number).meta["python"] = op, self.argument(operands)
 
-    def assume(self, condition: Any, *, before: bool = False) -> None:  # noqa: ANN401
+    def assume(self, condition: Any, *, before: bool = False) -> None:
         """Guard that a bool of the graph is True in later calls, as it is in this one.
 
         Args:
-            condition: the bool.
             before: whether the graph must not run unless it is True.
-
-        Raises:
-            CaptureError: only the graph itself could compute it, and it must not run.
         """
         node = self.node_of(condition)
         subject = self._decisions.subject(node) if before else None
@@ -357,7 +335,7 @@ class GraphBuilder:
         node.meta["free"] = node.meta["free"] or subject is not None
         self._guards.note(Look.EQUAL, condition if subject is None else subject, value=True)
 
-    def can_fix(self, value: Any) -> bool:  # noqa: ANN401
+    def can_fix(self, value: Any) -> bool:
         """Whether a guard can determine the Python number of a number of the graph."""
         return value._free or self._decisions.is_of_sizes(self.node_of(value))
 
@@ -381,7 +359,7 @@ class GraphBuilder:
         return [given for given in self.inputs if given.changed]
 
 
-def roots_of(node: Any) -> frozenset[int]:  # noqa: ANN401
+def roots_of(node: Any) -> frozenset[int]:
     """The indices of the inputs that a node is computed from."""
     roots: frozenset[int] = frozenset() if node is None else node.meta.get("roots", frozenset())
     return roots

@@ -28,6 +28,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import root_of
+from archive.formats.effects.words import LOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -43,8 +44,6 @@ class GraphInput:
     """One input of the graph.
 
     Attributes:
-        source: where it lives.
-        node: its placeholder.
         original: the model's own tensor or list, which stays as it is; or a number.
         proxy: the copy, or the number of the graph, that the call works with.
         version: version counter of the copy before the call.
@@ -85,7 +84,7 @@ class GraphInput:
         return self.silently or self.proxy._version != self.version
 
 
-def copied(tensor: Any) -> Any:  # noqa: ANN401
+def copied(tensor: Any) -> Any:
     """A tensor with the same contents and no memory in common; a parameter's copy is a parameter."""
     with torch.no_grad():
         copy = tensor.detach().clone()
@@ -104,14 +103,12 @@ SPARSE_PARTS = {
 """The methods that return the strided tensors that make up a sparse tensor."""
 
 
-def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bool:  # noqa: ANN401
+def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bool:
     """Whether two tensors have the same layout, shape and elements.
 
     Sparse tensors, which would not always fit into memory as dense ones, are compared by indices and values.
 
     Args:
-        tensor: a tensor.
-        other: another one.
         nan_is_itself: whether nan counts as the same as nan, though it equals nothing.
     """
     if tensor.layout is not other.layout or tensor.shape != other.shape:
@@ -120,7 +117,7 @@ def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bo
     return all(torch.equal(*pair) or (nan_is_itself and _same_with_nan(*pair)) for pair in pairs)
 
 
-def _parts(tensor: Any) -> list[Any]:  # noqa: ANN401
+def _parts(tensor: Any) -> list[Any]:
     """The tensors that make up a tensor, in layouts that PyTorch compares, without gradient."""
     tensor = tensor.detach()
     if tensor.layout in SPARSE_PARTS:
@@ -128,7 +125,7 @@ def _parts(tensor: Any) -> list[Any]:  # noqa: ANN401
     return [tensor if tensor.layout is torch.strided else tensor.to_dense()]
 
 
-def _same_with_nan(tensor: Any, other: Any) -> bool:  # noqa: ANN401
+def _same_with_nan(tensor: Any, other: Any) -> bool:
     if tensor.shape != other.shape or not tensor.is_floating_point():
         return False
     return bool(((tensor == other) | (tensor.isnan() & other.isnan())).all())
@@ -143,7 +140,7 @@ class TensorCopies:
     def __init__(self) -> None:
         self._copies: dict[int, tuple[Any, Any, int]] = {}  # tensor, copy, version; by the tensor's identity
 
-    def of(self, tensor: Any) -> Any:  # noqa: ANN401
+    def of(self, tensor: Any) -> Any:
         """The copy of a tensor."""
         if id(tensor) in self._copies:
             _, copy, version = self._copies[id(tensor)]
@@ -167,19 +164,7 @@ class TensorCopies:
 
 # --- guards
 
-METADATA = frozenset(
-    (
-        Look.TYPE,
-        Look.DIM,
-        Look.SIZE,
-        Look.SHAPE,
-        Look.STRIDE,
-        Look.DTYPE,
-        Look.KIND,
-        Look.DEVICE,
-        Look.REQUIRES_GRAD,
-    )
-)
+METADATA = frozenset(look for look, rule in LOOKS.items() if rule.of_tensor)
 """Looks at a tensor's metadata; needless for parameters and buffers that the graph holds itself."""
 
 
@@ -188,11 +173,8 @@ class Assumption:
     """A guard of the running call.
 
     Attributes:
-        look: the property that is checked.
         subject: a source, or a value that the graph makes; None for settings of PyTorch.
         value: of the property; a source for ``SAME`` and ``APART``.
-        key: see ``Look``.
-        statement: the model's statement.
         reason: why the statement needs a value that calls change; "" for other values.
     """
 
@@ -211,11 +193,7 @@ Held = list[Assumption]
 class Guards:
     """The guards of one call, each noted once, at the statement that first relies on it.
 
-    Args:
-        here: returns the statement of the model that runs.
-
     Attributes:
-        settings: of PyTorch, before the call.
         type_names: the types of containers that aren't plain lists and dicts, by source.
     """
 
@@ -232,7 +210,7 @@ class Guards:
         self,
         look: Look,
         subject: object,
-        value: Any,  # noqa: ANN401
+        value: Any,
         key: Literal = None,
         statement: ModelStatement | None = None,
         *,
@@ -285,21 +263,21 @@ class Guards:
         """Guard a setting of PyTorch, as it was before the call."""
         self.note(Look.SETTING, None, self.settings[name], name)
 
-    def constant(self, value: Any, source: Source, statement: ModelStatement | None = None) -> None:  # noqa: ANN401
+    def constant(self, value: Any, source: Source, statement: ModelStatement | None = None) -> None:
         """Guard an immutable value, where it lives."""
         if is_literal(value):
             self.note(Look.EQUAL, source, value, None, statement)
         else:
             self.note(Look.TEXT, source, str(value), None, statement)
 
-    def items(self, value: Any, source: Source, reason: str = "") -> None:  # noqa: ANN401
+    def items(self, value: Any, source: Source, reason: str = "") -> None:
         """Guard the type and length of a list or tuple; ``reason``: see ``Assumption``."""
         self.note(Look.TYPE, source, "tuple" if isinstance(value, tuple) else type(value).__name__)
         self.note(Look.LENGTH, source, len(value), reason=reason)
 
     # --- arguments ---------------------------------------------------------------------------------
 
-    def name_arguments(self, function: Any, names: Iterable[str]) -> None:  # noqa: ANN401
+    def name_arguments(self, function: Any, names: Iterable[str]) -> None:
         """Find the place where a method first reads each of its arguments."""
         own = inspect.unwrap(function)
         code = getattr(own, "__code__", None)

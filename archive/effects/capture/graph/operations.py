@@ -61,7 +61,7 @@ _FACETS = {
         *("names", "layout", "is_storage", "is_distributed"),
     ),
 }
-METADATA = {name: facet for facet, names in _FACETS.items() for name in names}
+FACET_BY_NAME = {name: facet for facet, names in _FACETS.items() for name in names}
 """What functions and attributes read: metadata of tensors, or a setting. All are guarded; sizes are nodes."""
 
 REFUSED = {
@@ -141,13 +141,13 @@ TRAINING = {
 }
 """Functions that change running statistics without their version counters, if this argument is true."""
 
-ORDER = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+NORM_PARAMETERS = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
 """Parameters of these functions, in order, for those without a Python signature."""
 
 
 def running_statistics(
     name: str,
-    function: Any,  # noqa: ANN401
+    function: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> list[Any]:
@@ -157,7 +157,7 @@ def running_statistics(
         bound.apply_defaults()
         given = bound.arguments
     else:
-        given = dict(zip(ORDER, args, strict=False)) | kwargs
+        given = dict(zip(NORM_PARAMETERS, args, strict=False)) | kwargs
         given[TRAINING[name]] = given.get(TRAINING[name], given.get("training"))
     if not given.get(TRAINING[name]):
         return []

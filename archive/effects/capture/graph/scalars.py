@@ -15,11 +15,12 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import torch
 
 from archive.effects.capture.graph.sites import use_of_index
+from archive.effects.nested import with_items
 from archive.formats.effects.words import COMPARISONS
 
 if TYPE_CHECKING:
@@ -43,29 +44,51 @@ MATH = {
 """Functions of ``math`` that TorchScript has, and computes alike."""
 
 
-def truediv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+class NumberGraph(Protocol):
+    """What builds the graph that numbers are computed in: ``graph_builder.GraphBuilder``."""
+
+    refuse: Callable[[str], NoReturn]
+    text_of: Callable[[object, str], str | None]
+
+    def compute(self, function: Any, *args: Any) -> Any:
+        """The number that a Python operator or function returns."""
+
+    def assume(self, condition: Any, *, before: bool = False) -> None:
+        """Guard that a bool is True in later calls."""
+
+    def stands_for(self, number: Any, op: str, *operands: Any) -> None:
+        """Note that a number is the result of one of Python's operators."""
+
+    def fixed(self, value: Any, reason: str = "") -> Any:
+        """The Python number of a number, guarded from now on."""
+
+    def can_fix(self, value: Any) -> bool:
+        """Whether a guard can determine the Python number."""
+
+
+def truediv(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left / right``."""
     _nonzero(graph, right)
     return graph.compute(operator.truediv, left, right)
 
 
-def mod(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def mod(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left % right``: for floats, ``fmod`` with the sign of the divisor."""
     if _is_int(left) and _is_int(right):
         _nonzero(graph, right, before=True)
         return graph.compute(operator.mod, left, right)
     _nonzero(graph, right)
     compute = graph.compute
-    rest = compute(math.fmod, _plain(graph, left), _plain(graph, right))
+    rest = compute(math.fmod, _not_bool(graph, left), _not_bool(graph, right))
     below = compute(operator.ne, compute(operator.lt, rest, 0.0), compute(operator.lt, right, 0))
     turned = compute(operator.and_, compute(operator.ne, rest, 0.0), below)
     either = compute(operator.getitem, [rest, compute(operator.add, rest, right)], compute(int, turned))
-    result = compute(math.copysign, either, _plain(graph, right))
+    result = compute(math.copysign, either, _not_bool(graph, right))
     graph.stands_for(result, "mod", left, right)
     return result
 
 
-def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def floordiv(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left // right``: for floats, the dividend without its remainder, divided, as in CPython."""
     compute = graph.compute
     if _is_int(left) and _is_int(right):
@@ -80,11 +103,11 @@ def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
     return finite(graph, result)
 
 
-def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the operator's name)
+def pow(graph: NumberGraph, left: Any, right: Any) -> Any:  # noqa: A001 (the operator's name)
     """``left ** right``: for ints, a product, or an exact float as an int."""
     if not (_is_int(left) and _is_int(right)):
         return finite(graph, graph.compute(operator.pow, left, right))
-    base, exponent = _plain(graph, left), _plain(graph, right)
+    base, exponent = _not_bool(graph, left), _not_bool(graph, right)
     if type(exponent) is int and exponent >= 0:
         times = functools.partial(graph.compute, operator.mul)
         return functools.reduce(times, [base] * exponent) if exponent else 1
@@ -96,21 +119,21 @@ def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the op
     return graph.compute(int, power)
 
 
-def power_modulo(graph: Any, left: Any, right: Any, modulus: Any) -> Any:  # noqa: ANN401
+def power_modulo(graph: NumberGraph, left: Any, right: Any, modulus: Any) -> Any:
     """``pow(left, right, modulus)`` of ints, by the whole power."""
     if type(right) in NUMBERS and right < 0:
         graph.refuse("pow(…, …, …) with a negative exponent")
     return mod(graph, pow(graph, left, right), modulus)
 
 
-def lshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def lshift(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left << right``."""
     if type(right) not in NUMBERS:
         graph.assume(graph.compute(operator.ge, right, 0))
     return graph.compute(operator.lshift, left, right)
 
 
-def rshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+def rshift(graph: NumberGraph, left: Any, right: Any) -> Any:
     """``left >> right``."""
     if type(right) in NUMBERS:
         return graph.compute(operator.rshift, left, min(int(right), MOST_SHIFT))
@@ -119,10 +142,10 @@ def rshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
     return graph.compute(operator.rshift, left, right)
 
 
-def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
+def rounded(graph: NumberGraph, number: Any) -> Any:
     """``round(number)``: halves go to the even neighbour."""
     if _is_int(number):
-        return _plain(graph, number)
+        return _not_bool(graph, number)
     compute = graph.compute
     low = compute(math.floor, number)
     rest = compute(operator.sub, number, compute(float, low))
@@ -132,16 +155,16 @@ def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
     return compute(operator.add, low, compute(int, up))
 
 
-def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:  # noqa: ANN401
+def cut(graph: NumberGraph, function: Callable[..., Any], number: Any) -> Any:
     """An int near a number, as ``floor``, ``ceil`` or ``int`` returns it."""
-    return _plain(graph, number) if _is_int(number) else graph.compute(function, number)
+    return _not_bool(graph, number) if _is_int(number) else graph.compute(function, number)
 
 
-def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def math_function(graph: NumberGraph, function: Any, args: tuple[Any, ...]) -> Any:
     """A function in ``MATH``."""
     if MATH[function][:2] == "is" and _is_int(args[0]):
         return function(0)
-    given = [_plain(graph, argument) for argument in args]
+    given = [_not_bool(graph, argument) for argument in args]
     if function is math.log and len(given) > 1:
         top, bottom = (math_function(graph, function, (number,)) for number in given)
         return truediv(graph, top, bottom)
@@ -149,23 +172,23 @@ def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # n
     return result if MATH[function][:2] == "is" else finite(graph, result)
 
 
-def finite(graph: Any, number: Any) -> Any:  # noqa: ANN401
+def finite(graph: NumberGraph, number: Any) -> Any:
     """A number, guarded: Python raises an error where TorchScript returns inf or nan."""
     graph.assume(graph.compute(math.isfinite, number))
     return number
 
 
-def _nonzero(graph: Any, divisor: Any, *, before: bool = False) -> None:  # noqa: ANN401
+def _nonzero(graph: NumberGraph, divisor: Any, *, before: bool = False) -> None:
     if type(divisor) not in NUMBERS:
         graph.assume(graph.compute(operator.ne, divisor, 0), before=before)
 
 
-def _is_int(number: Any) -> bool:  # noqa: ANN401
+def _is_int(number: Any) -> bool:
     """Whether a number is an int or bool, whether of the graph or not."""
     return issubclass(number.__class__, int)
 
 
-def _plain(graph: Any, number: Any) -> Any:  # noqa: ANN401
+def _not_bool(graph: NumberGraph, number: Any) -> Any:
     """A number that isn't a bool."""
     if number.__class__ is not bool:
         return number
@@ -181,22 +204,22 @@ class ShapeProxy(tuple[Any, ...]):
     __slots__ = ()
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # noqa: ANN401
+    def __class__(self) -> Any:
         """``torch.Size``, so that ``isinstance`` sees it."""
         return torch.Size
 
-    def numel(self) -> Any:  # noqa: ANN401
+    def numel(self) -> Any:
         """The number of elements of a tensor of this shape."""
         total: Any = 1
         for size in self:
             total = total * size
         return total
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, index: Any) -> Any:
         item = tuple.__getitem__(self, index)
         return ShapeProxy(item) if isinstance(index, slice) else item
 
-    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+    def __add__(self, other: Any) -> Any:
         return ShapeProxy(tuple.__add__(self, tuple(other)))
 
     def __repr__(self) -> str:
@@ -212,7 +235,6 @@ class NumberOperator(NamedTuple):
     """An operator of Python's numbers.
 
     Attributes:
-        function: what nodes of the graph call.
         bound: the largest absolute value of an int result, given those of the operands; None if no bound
             follows.
         result: builds the result if TorchScript computes a different one.
@@ -285,8 +307,6 @@ class Scalar:
     """A number of the graph, with its value in the captured call.
 
     Args:
-        builder: the builder of the graph, which computes with it.
-        value: in this call.
         free: whether it is computed only from arguments and sizes.
         origin: for an argument, its source and None; for a size, the tensor's source and the dimension. None
             for other numbers.
@@ -296,7 +316,7 @@ class Scalar:
 
     def __init__(
         self,
-        builder: Any,  # noqa: ANN401
+        builder: NumberGraph,
         value: float,
         *,
         free: bool = False,
@@ -319,7 +339,7 @@ class RealScalar(Scalar):
     __slots__ = ()
 
     @classmethod
-    def __torch_function__(cls, *_: object, **__: object) -> Any:  # noqa: ANN401 (PyTorch's name)
+    def __torch_function__(cls, *_: object, **__: object) -> Any:
         """Leave the call to the mode."""
         return NotImplemented
 
@@ -332,7 +352,7 @@ SCALARS = (RealScalar, IntScalar)
 
 
 def scalar(
-    builder: Any,  # noqa: ANN401
+    builder: NumberGraph,
     value: float,
     *,
     free: bool = False,
@@ -348,24 +368,18 @@ def is_scalar(value: object) -> bool:
     return type(value) in SCALARS
 
 
-def value_of(value: Any) -> Any:  # noqa: ANN401 (a number)
+def value_of(value: Any) -> Any:
     """The Python number of a number of the graph; other values as they are."""
     return value._value if type(value) in SCALARS else value
 
 
-def concrete(value: Any) -> Any:  # noqa: ANN401
+def concrete(value: Any) -> Any:
     """A value with Python numbers in place of numbers of the graph, at any depth."""
     if is_scalar(value):
         return value_of(value)
-    if type(value) in (tuple, ShapeProxy, torch.Size):
+    if type(value) in (ShapeProxy, torch.Size):
         return tuple(map(concrete, value))
-    if isinstance(value, list):
-        return list(map(concrete, value))
-    if type(value) is dict:
-        return {key: concrete(item) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*map(concrete, (value.start, value.stop, value.step)))
-    return value
+    return list(map(concrete, value)) if isinstance(value, list) else with_items(value, concrete)
 
 
 def is_free(*values: object) -> bool:
@@ -380,7 +394,7 @@ def is_free(*values: object) -> bool:
 def _binary(name: str, row: NumberOperator) -> None:
     """Add an operator of two numbers, and the reflected one."""
 
-    def computed(builder: Any, left: object, right: object) -> object:  # noqa: ANN401
+    def computed(builder: NumberGraph, left: object, right: object) -> object:
         return row.result(builder, left, right) if row.result else builder.compute(row.function, left, right)
 
     def forward(self: Scalar, other: object, *modulus: object) -> object:
@@ -405,7 +419,7 @@ def _unary(name: str, row: NumberOperator) -> None:
 def _needed(name: str, use: str) -> None:
     """Add a method that needs the number's value: it guards a free number and refuses others."""
 
-    def method(self: Scalar, *args: Any) -> object:  # noqa: ANN401
+    def method(self: Scalar, *args: Any) -> object:
         if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":
@@ -441,7 +455,7 @@ def _round(self: Scalar, digits: int | None = None) -> object:
 def _inverted(self: Scalar) -> object:
     if type(self._value) is float:
         raise TypeError("bad operand type for unary ~: 'float'")
-    return -_plain(self._builder, self) - 1
+    return -_not_bool(self._builder, self) - 1
 
 
 def _divmod(left: object, right: object) -> object:
@@ -460,7 +474,7 @@ for _name, _method in {
     "__round__": _round,
     "__copy__": lambda self: self,
     "__deepcopy__": lambda self, _: self,
-    "__pos__": lambda self: _plain(self._builder, self),
+    "__pos__": lambda self: _not_bool(self._builder, self),
     "__invert__": _inverted,
     "__divmod__": _divmod,
     "__rdivmod__": lambda left, right: _divmod(right, left),

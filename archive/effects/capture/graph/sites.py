@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, TypeVarTuple
 import torch
 
 from archive.debuginfo.sites import SELF, CallStep, Site, Span
-from archive.effects.capture.graph.variables import ABSENT
 from archive.effects.code import codes_in
 from archive.effects.errors import CaptureError
+from archive.effects.placeholders import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,9 +71,6 @@ class ModelStatement:
     """A statement of the model.
 
     Attributes:
-        filename: of its source.
-        line: in that file, from 1.
-        span: its range; None where the source is not known.
         steps: the calls that lead to it, outermost first, without that of the captured method.
     """
 
@@ -92,8 +89,6 @@ class Owner:
     """The module whose method runs.
 
     Attributes:
-        number: its identity.
-        type_name: its class, as TorchScript writes it.
         instance: the attribute that holds it.
     """
 
@@ -149,11 +144,7 @@ def line_of(site: Site) -> tuple[str, int] | None:
 
 
 def is_recomputed(outermost: CodeType) -> bool:
-    """Whether ``torch.utils.checkpoint`` will run the current statement again in the backward pass.
-
-    Args:
-        outermost: the code that calls the model.
-    """
+    """Whether ``torch.utils.checkpoint`` will run the current statement again in the backward pass."""
     return any(frame.f_code.co_filename == TORCH_CHECKPOINT for frame in _frames(outermost))
 
 
@@ -191,11 +182,7 @@ def use_of_index() -> str:
 
 
 def model_frames(outermost: CodeType) -> list[FrameType]:
-    """The frames of the model that run now, outermost first.
-
-    Args:
-        outermost: the code that calls the model.
-    """
+    """The frames of the model that run now, outermost first."""
     return [frame for frame in _frames(outermost) if of_model(frame.f_code.co_filename)][::-1]
 
 
@@ -203,7 +190,6 @@ def here(frames: list[FrameType], owner_of: Callable[[FrameType], Owner | None])
     """The statement that runs in the innermost of some frames; None if there is no frame.
 
     Args:
-        frames: outermost first.
         owner_of: the module whose method a frame runs; None for functions.
     """
     return statement_in(frames, owner_of, _position(frames[-1])) if frames else None
@@ -222,9 +208,6 @@ def statement_in(
     """A statement in the innermost of some frames, or in code that this frame has called.
 
     Args:
-        frames: outermost first.
-        owner_of: the module whose method a frame runs; None for functions.
-        position: of the statement.
         called: the code that the statement is in, and its module, if the innermost frame has called it.
     """
     calls = [(frame.f_code, owner_of(frame)) for frame in frames]
@@ -251,12 +234,7 @@ def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None,
 
 
 def position_of(code: CodeType, instruction: int) -> Position | None:
-    """The place of an instruction in the source; None where the code does not say.
-
-    Args:
-        code: that has the instruction.
-        instruction: its number, from 0.
-    """
+    """The place of an instruction in the source; None where the code does not say."""
     positions = _positions(code)
     line, last, start, end = positions[instruction] if instruction < len(positions) else (None,) * 4
     if line is None:
@@ -310,7 +288,6 @@ class AttributeUse(NamedTuple):
     """The use of an object through its attributes: ``x.held.count`` or ``x.held.count = …``.
 
     Attributes:
-        names: of the attributes, outermost first.
         is_set: whether the last one is set.
     """
 
@@ -335,7 +312,6 @@ def uses_of(code: CodeType, variable: str) -> list[AttributeUse] | None:
     """The uses of the object that a variable holds; None if it escapes.
 
     Args:
-        code: of a function, with the functions inside it.
         variable: an argument of the function, or a variable of a function around it.
     """
     uses: list[AttributeUse] = []
@@ -390,7 +366,7 @@ def is_model_module(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] not in LIBRARIES
 
 
-def importable(value: Any) -> str | None:  # noqa: ANN401
+def importable(value: Any) -> str | None:
     """The name by which a function or class can be imported, as ``module:qualname``; or None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 
-MARK = re.compile("\0([0-9]+)\0")
+NUMBERED_MARK = re.compile("\0([0-9]+)\0")
 PUSHES = frozenset(
     (
         "LOAD_FAST",
@@ -35,7 +35,7 @@ PUSHES = frozenset(
     )
 )
 """Instructions that only push values."""
-NOTHING = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "KW_NAMES"))
+NO_OPCODES = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "KW_NAMES"))
 """Instructions that leave the stack as it is, or whose effect is counted with the following call."""
 TAKES = {
     "LOAD_ATTR": 1,
@@ -56,12 +56,7 @@ FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
 
 
 class MarkedText(NamedTuple):
-    """A text that contains values of the call.
-
-    Attributes:
-        template: of ``str.format``.
-        values: of its fields.
-    """
+    """A text that contains values of the call."""
 
     template: str
     values: tuple[Any, ...]
@@ -71,9 +66,6 @@ class TextMark(NamedTuple):
     """A value that a text shows.
 
     Attributes:
-        value: the value.
-        spec: the format specification.
-        code: that makes the text.
         call: the offset of the instruction that calls with it.
     """
 
@@ -88,7 +80,6 @@ class TextMarks:
 
     Args:
         other_calls: places of calls known to be others; ``close`` adds those of this attempt.
-        refuse: ends the call with an error at the model's statement.
     """
 
     def __init__(
@@ -108,20 +99,15 @@ class TextMarks:
         if frame is None:
             return None
         target = call_of(frame.f_code, frame.f_lasti)
-        if target is None or (frame.f_code, target) in self._other_calls or MARK.search(spec):
+        if target is None or (frame.f_code, target) in self._other_calls or NUMBERED_MARK.search(spec):
             return None
         self._open.add(len(self._marks))
         self._marks.append(TextMark(value, spec, frame.f_code, target))
         return f"\0{len(self._marks) - 1}\0"
 
     def resolved(self, text: str, caller: FrameType) -> str | MarkedText:
-        """A text passed to a call that a table can hold; unchanged if it has no marks.
-
-        Args:
-            text: with marks.
-            caller: the frame that calls.
-        """
-        pieces = MARK.split(text)
+        """A text passed to a call that a table can hold; unchanged if it has no marks."""
+        pieces = NUMBERED_MARK.split(text)
         if len(pieces) == 1:
             return text
         template: list[str] = []
@@ -179,7 +165,7 @@ def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
         if name == "BUILD_STRING" and above < arg:
             above = 0
             continue
-        if name in NOTHING:
+        if name in NO_OPCODES:
             continue
         if _taken(name, arg) > above:
             return None

@@ -43,18 +43,18 @@ LITERALS = (bool, int, float, str, bytes, type(None), TorchName)
 """The types of ``Literal``, except tuples."""
 
 
-NAMED = (torch.dtype, torch.device)
+HELD_BY_NAME = (torch.dtype, torch.device)
 """Types whose values a table holds by their texts."""
 
 
-def key_literal(key: Any) -> Any:  # noqa: ANN401
+def key_literal(key: Any) -> Any:
     """The key of a dict as a constant of the table; unchanged if no table can hold it."""
-    if isinstance(key, NAMED):
+    if isinstance(key, HELD_BY_NAME):
         return TorchName("dtype" if isinstance(key, torch.dtype) else "device", str(key))
     return tuple(map(key_literal, key)) if type(key) in (tuple, torch.Size) else key
 
 
-def key_of(literal: Any) -> Any:  # noqa: ANN401
+def key_of(literal: Any) -> Any:
     """The key of a dict that is a constant of the table."""
     if isinstance(literal, TorchName):
         return getattr(torch, literal.text[6:]) if literal.kind == "dtype" else torch.device(literal.text)
@@ -87,7 +87,7 @@ def is_literal(value: object) -> bool:
     return type(value) in LITERALS
 
 
-def is_plain(value: Any) -> bool:  # noqa: ANN401
+def is_plain(value: Any) -> bool:
     """Whether a value is a literal, a tensor, or a list, tuple or dict of only these."""
     if type(value) is dict:
         return all(map(is_literal, value)) and all(map(is_plain, value.values()))
@@ -155,17 +155,10 @@ class Deleted(Enum):
     DELETED = "deleted"
 
 
-class Absent(Enum):
-    """The absence of a value, where None is a value."""
-
-    ABSENT = "absent"
-
-
 DELETED: Final = Deleted.DELETED
-ABSENT: Final = Absent.ABSENT
 
 
-VALUES = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
+WITH_CONTENTS = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
 """Kinds that change through their contents."""
 CHANGED_BY_NAMES = (VariableKind.OBJECT, VariableKind.CELL, VariableKind.GLOBAL)
 """Kinds that change through names: attributes, contents of cells, globals."""
@@ -176,9 +169,7 @@ class Variable:
     """The variable of one object.
 
     Attributes:
-        kind: of the object.
         source: where it lives; None for an object that this call created.
-        class_name: of a new object, as ``module:qualname``.
     """
 
     kind: VariableKind
@@ -196,7 +187,6 @@ class Recipe:
     """A hook, or a part of one, as in :mod:`archive.formats.effects.hooks`, with values of the call.
 
     Attributes:
-        kind: of the part.
         items: values of the call, values of the table, recipes, and tuples and dicts of them.
     """
 
@@ -208,11 +198,6 @@ class Recipe:
 
 SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)
 """Types of methods and attributes of classes that are not written in Python."""
-
-
-def static(order: tuple[type, ...], name: str) -> Any:  # noqa: ANN401
-    """The first attribute with a name among some classes, unbound; ``ABSENT`` if none has it."""
-    return next((cls.__dict__[name] for cls in order if name in cls.__dict__), ABSENT)
 
 
 class ObjectProxy:
@@ -237,11 +222,11 @@ def class_behind(proxy: object) -> type:
     return order[order.index(ObjectProxy) + 1]
 
 
-def inner_of(proxy: Any) -> Any:  # noqa: ANN401
+def inner_of(proxy: Any) -> Any:
     """The inner container of a container's proxy."""
     return type(proxy)._inner.__get__(proxy)
 
 
-def set_inner(proxy: Any, inner: Any) -> None:  # noqa: ANN401
+def set_inner(proxy: Any, inner: Any) -> None:
     """Give a proxy its inner container."""
     type(proxy)._inner.__set__(proxy, inner)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.graph.sites import is_loading
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     SLOTS,
     ContainerProxy,
     VariableKind,
@@ -26,14 +25,15 @@ from archive.effects.capture.graph.variables import (
     inner_of,
     is_container_proxy,
     set_inner,
-    static,
 )
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
-from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
+from archive.effects.capture.proxies.tracked_set import UNORDERED, TrackedSet, is_unordered
 from archive.effects.looking import type_name
-from archive.effects.places import BASES, base_of
+from archive.effects.nested import with_items
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, base_of, static
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
@@ -44,29 +44,25 @@ if TYPE_CHECKING:
 # --- containers
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401
+def without_proxies(value: Any) -> Any:
     """A value with plain lists and dicts in place of their proxies, at any depth."""
     if is_container_proxy(value):
-        return plain(inner_of(value))
+        return without_proxies(inner_of(value))
     if isinstance(value, OpenList | OpenPart):
-        return [plain(item) for item in value]
+        return [without_proxies(item) for item in value]
     if isinstance(value, TrackedDict):
-        return {key: plain(item) for key, item in value.items()}
-    if type(value) in (tuple, list):
-        return type(value)(map(plain, value))
-    if type(value) is dict:
-        return {key: plain(item) for key, item in value.items()}
-    return value
+        return {key: without_proxies(item) for key, item in value.items()}
+    return with_items(value, without_proxies)
 
 
-def in_graph(value: Any) -> Any:  # noqa: ANN401
-    """An argument as :func:`plain` makes it, but a list of unknown length becomes one of the graph."""
+def in_graph(value: Any) -> Any:
+    """An argument without proxies; a list of unknown length becomes one of the graph."""
     items = inner_of(value) if is_container_proxy(value) and isinstance(value, list) else value
     items = items.as_part() if isinstance(items, OpenList) else items
-    return items.in_graph() if isinstance(items, OpenPart) else plain(value)
+    return items.in_graph() if isinstance(items, OpenPart) else without_proxies(value)
 
 
-def contents(proxy: Any) -> Any:  # noqa: ANN401
+def contents(proxy: Any) -> Any:
     """The contents of a list's, dict's or set's proxy after the call, without any guard."""
     if isinstance(proxy, OpenList) or type(proxy) is TrackedSet:
         return proxy.contents()
@@ -77,26 +73,21 @@ def contents(proxy: Any) -> Any:  # noqa: ANN401
 
 # --- container types
 
-KINDS = (list, dict, set, frozenset, OrderedDict, defaultdict, deque)
 ORDERED = (list, deque)
 TRACKED = (TrackedDict, OpenList, TrackedSet)
 
 
 class ContainerType:
-    """The proxy of a container of Python.
+    """The proxy of a container of Python."""
 
-    Args:
-        kind: the real class.
-    """
-
-    def __init__(self, call: CapturedCall, kind: Any) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, kind: Any) -> None:
         self._call = call
         self._kind = kind
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make a container."""
         if args and self._kind in ORDERED and is_unordered(args[-1]):
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         if args and issubclass(self._kind, dict) and _is_read_directly(args[-1]):
             args = (*args[:-1], dict(inner_of(args[-1]).items()))
         if len(args) == 1 and self._kind is list and isinstance(iterated(args[0]), OpenList | OpenPart):
@@ -108,20 +99,20 @@ class ContainerType:
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self._kind)
 
-    def __subclasscheck__(self, cls: Any) -> bool:  # noqa: ANN401
+    def __subclasscheck__(self, cls: Any) -> bool:
         return issubclass(self._call.objects.real_of(cls), self._kind)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         member = getattr(self._kind, name)
         return unbound(self._kind, name) if type(member) in DESCRIPTORS else member
 
-    def __or__(self, other: Any) -> Any:  # noqa: ANN401
+    def __or__(self, other: Any) -> Any:
         return self._kind | getattr(other, "_kind", other)
 
-    def __ror__(self, other: Any) -> Any:  # noqa: ANN401
+    def __ror__(self, other: Any) -> Any:
         return getattr(other, "_kind", other) | self._kind
 
-    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, key: Any) -> Any:
         return self._kind[key]
 
     def __mro_entries__(self, _: object) -> tuple[type]:
@@ -136,7 +127,7 @@ class ContainerType:
     def __repr__(self) -> str:
         return repr(self._kind)
 
-    def __reduce__(self) -> Any:  # noqa: ANN401
+    def __reduce__(self) -> Any:
         return _itself, (self._kind,)
 
 
@@ -148,11 +139,11 @@ def _itself(kind: type) -> type:
     return kind
 
 
-def unbound(kind: Any, name: str) -> Any:  # noqa: ANN401
+def unbound(kind: Any, name: str) -> Any:
     """A method of a Python container, as the class has it; proxies have it, too."""
     real = getattr(kind, name)
 
-    def method(first: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def method(first: Any, *args: Any, **kwargs: Any) -> Any:
         if is_container_proxy(first):
             return first_apply(first, name, args, kwargs)
         if type(first) in TRACKED or isinstance(first, OpenList):
@@ -162,12 +153,12 @@ def unbound(kind: Any, name: str) -> Any:  # noqa: ANN401
     return method
 
 
-def first_apply(proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+def first_apply(proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a method of Python's own container on a proxy."""
     return type(proxy)._call.containers.apply(proxy, name, args, kwargs)
 
 
-def iterated(value: Any) -> Any:  # noqa: ANN401
+def iterated(value: Any) -> Any:
     """The inner container of a proxy; the proxy itself if its class has an ``__iter__`` of its own."""
     is_proxy = is_container_proxy(value)
     if not is_proxy or isinstance(static(class_behind(value).__mro__, "__iter__"), FunctionType):
@@ -175,7 +166,7 @@ def iterated(value: Any) -> Any:  # noqa: ANN401
     return inner_of(value)
 
 
-def _is_read_directly(value: Any) -> bool:  # noqa: ANN401
+def _is_read_directly(value: Any) -> bool:
     """Whether Python reads the items of a dict bypassing its class's methods: it has no own ``__iter__``."""
     if not is_container_proxy(value) or not issubclass(base_of(class_behind(value)), dict):
         return False
@@ -218,7 +209,7 @@ class Containers:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
 
-    def existing(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+    def existing(self, value: Any, source: Source) -> Any:
         """The proxy of a container that existed before the call."""
         call = self._call
         proxy = call.objects.new_proxy(type(value))
@@ -229,13 +220,13 @@ class Containers:
         inner, kind = self._inner(value, source)
         held = call.side_effects.track(kind, source, inner)
         call.add_proxy(held, inner, value)
-        call.met[variable] = call.met[held] = call.here()
+        call.first_reads[variable] = call.first_reads[held] = call.here()
         set_inner(proxy, inner)
         inner.fill(call.snapshot.contents(value))
         return proxy
 
-    def _inner(self, value: Any, source: Source) -> tuple[Any, VariableKind]:  # noqa: ANN401
-        is_open = source in self._call.resized
+    def _inner(self, value: Any, source: Source) -> tuple[Any, VariableKind]:
+        is_open = source in self._call.seen.resized
         base = base_of(type(value))
         if issubclass(base, dict):
             inner = TrackedDict(self._call, source, is_open=is_open)
@@ -246,7 +237,7 @@ class Containers:
             return OpenDeque(self._call, source, value.maxlen), VariableKind.LIST
         return OpenList(self._call, source, is_open=is_open), VariableKind.LIST
 
-    def start(self, proxy: Any) -> None:  # noqa: ANN401
+    def start(self, proxy: Any) -> None:
         """Give the proxy of a new object an empty inner container."""
         base = base_of(class_behind(proxy))
         if base in (defaultdict, set, frozenset):
@@ -255,17 +246,15 @@ class Containers:
 
     # --- Python's methods --------------------------------------------------------------------------
 
-    def method(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+    def method(self, proxy: Any, name: str) -> Any:
         """A method of Python's container, for a proxy."""
         self._check_merge(proxy, name)
         return lambda *args, **kwargs: self.apply(proxy, name, args, kwargs)
 
-    def bound(self, raw: Any, proxy: Any, name: str) -> Any:  # noqa: ANN401
+    def bound(self, raw: Any, proxy: Any, name: str) -> Any:
         """An attribute of Python's container, for a proxy; ``ABSENT`` for others.
 
         Args:
-            raw: the attribute of the class, unbound.
-            proxy: of an object.
             name: under which the class has it: ``__setattr__ = dict.__setitem__``.
         """
         if not is_container_proxy(proxy) or not isinstance(raw, SLOTS):
@@ -276,7 +265,7 @@ class Containers:
         known = next((alias for alias in (raw.__name__, name) if getattr(own, alias, None) is raw), None)
         return ABSENT if known is None or known in OF_OBJECTS else self.method(proxy, known)
 
-    def apply(self, proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def apply(self, proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of Python's container."""
         inner, cls = inner_of(proxy), class_behind(proxy)
         base = base_of(cls)
@@ -301,7 +290,7 @@ class Containers:
         result = getattr(inner, name)(*args, **kwargs)
         return proxy if name in CHANGING_ITSELF and result is inner else result
 
-    def _item(self, proxy: Any, key: Any) -> Any:  # noqa: ANN401
+    def _item(self, proxy: Any, key: Any) -> Any:
         """An item of a dict; ``__missing__`` may provide a missing one."""
         inner, cls = inner_of(proxy), class_behind(proxy)
         if type(inner) is TrackedDict:
@@ -320,7 +309,7 @@ class Containers:
         proxy[key] = value
         return value
 
-    def _started(self, proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+    def _started(self, proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Do what ``__init__`` of Python's container does."""
         base = base_of(class_behind(proxy))
         if issubclass(base, OrderedDict):
@@ -337,7 +326,7 @@ class Containers:
             set_inner(proxy, deque(*args, **kwargs))
 
     @staticmethod
-    def _update(proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+    def _update(proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Update an ordered dict: item by item, with the class's method for one item."""
         given = args[0] if args else ()
         if hasattr(given, "keys"):
@@ -346,7 +335,7 @@ class Containers:
             proxy[key] = value
 
     @staticmethod
-    def _equal(proxy: Any, other: Any) -> Any:  # noqa: ANN401
+    def _equal(proxy: Any, other: Any) -> Any:
         base, theirs = base_of(class_behind(proxy)), type(other)
         family = dict if issubclass(base, dict) else base
         if not issubclass(theirs, family):
@@ -359,10 +348,10 @@ class Containers:
             return dict(inner.items()) == dict(its.items())
         return list(inner) == list(its)
 
-    def _copied(self, proxy: Any, name: str, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    def _copied(self, proxy: Any, name: str, args: tuple[Any, ...]) -> Any:
         """The result of a method that makes an object of the same class."""
         cls = class_behind(proxy)
-        if cls not in BASES:
+        if cls not in CONTAINERS:
             self._call.refuse(f"a copy of a {cls.__qualname__}")
         made = self._new_container(proxy)
         if name in ("__reduce_ex__", "__reduce__"):
@@ -373,16 +362,16 @@ class Containers:
             *(self._new_container(other) if is_container_proxy(other) else other for other in args)
         )
 
-    def _new_container(self, proxy: Any) -> Any:  # noqa: ANN401
+    def _new_container(self, proxy: Any) -> Any:
         """A container of Python's own with the same items."""
         inner, cls = inner_of(proxy), class_behind(proxy)
         if issubclass(cls, deque):
             return deque(inner, inner.bound() if type(inner) is OpenDeque else inner.maxlen)
         if cls is defaultdict:
             return defaultdict(self._call.objects.load(proxy, "default_factory"), inner.items())
-        return OrderedDict(inner.items()) if issubclass(cls, OrderedDict) else plain(inner)
+        return OrderedDict(inner.items()) if issubclass(cls, OrderedDict) else without_proxies(inner)
 
-    def _check_merge(self, proxy: Any, name: str) -> None:  # noqa: ANN401
+    def _check_merge(self, proxy: Any, name: str) -> None:
         """Refuse ``{**proxy}`` of a class with its own ``__getitem__``, which Python does not call there.
 
         In Python only an instruction that loads the attribute asks for ``keys``; in any other, C code asks.

@@ -23,8 +23,8 @@ from archive.effects.capture.graph.sites import error_at, is_model_module
 from archive.effects.capture.graph.variables import is_literal
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.capture.proxies.type_proxies import Untouchable
-from archive.effects.capture.table.call import instance_dict
 from archive.effects.capture.table.pending import BackwardHooks
+from archive.effects.capture.table.snapshot import instance_dict
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES, hook_names
 from archive.formats.effects.model import Attribute, Look
@@ -41,12 +41,8 @@ if TYPE_CHECKING:
 # --- hook copies
 
 
-def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
-    """What runs in place of a hook: a copy of its function, on proxies.
-
-    Raises:
-        CaptureError: no place leads to the object whose method the hook is, or the hook changes itself.
-    """
+def follow(call: CapturedCall, hook: Any) -> Any:
+    """What runs in place of a hook: a copy of its function, on proxies."""
     if isinstance(hook, functools.partial):
         given = [_given(call, argument) for argument in hook.args]
         named = {name: _given(call, keyword) for name, keyword in hook.keywords.items()}
@@ -64,7 +60,7 @@ def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
     return functools.partial(_of_library, call, hook)
 
 
-def _of_library(call: CapturedCall, hook: Any, *given: Any) -> Any:  # noqa: ANN401
+def _of_library(call: CapturedCall, hook: Any, *given: Any) -> Any:
     """Call a hook that is an object of a library, such as PyTorch's weight norm."""
     held = instance_dict(hook)
     before = dict(held)
@@ -76,7 +72,7 @@ def _of_library(call: CapturedCall, hook: Any, *given: Any) -> Any:  # noqa: ANN
     return result
 
 
-def _owner(call: CapturedCall, owner: Any) -> Any:  # noqa: ANN401
+def _owner(call: CapturedCall, owner: Any) -> Any:
     """The proxy of the object whose method a hook is."""
     proxy = _given(call, owner)
     if type(proxy) is Untouchable:
@@ -84,7 +80,7 @@ def _owner(call: CapturedCall, owner: Any) -> Any:  # noqa: ANN401
     return proxy
 
 
-def _given(call: CapturedCall, value: Any) -> Any:  # noqa: ANN401
+def _given(call: CapturedCall, value: Any) -> Any:
     """A value that a hook holds, as the model's code sees it."""
     if is_literal(value):
         return call.wrap(value, None)
@@ -139,14 +135,7 @@ def note_hooks(call: CapturedCall, variable: Variable, kind: str) -> None:
 
 
 class ModuleHandle:
-    """The handle of a hook that a call put on a module.
-
-    Args:
-        call: the captured call.
-        hooks: of the module, of one kind.
-        number: of the hook.
-        statement: that put it on.
-    """
+    """The handle of a hook that a call put on a module."""
 
     def __init__(
         self, call: CapturedCall, hooks: dict[int, Any], number: int, statement: ModelStatement | None
@@ -171,8 +160,8 @@ class ModuleHandle:
 
 def register_forward_hook(
     call: CapturedCall,
-    proxy: Any,  # noqa: ANN401
-    hook: Any,  # noqa: ANN401
+    proxy: Any,
+    hook: Any,
     *,
     prepend: bool = False,
     with_kwargs: bool = False,
@@ -187,8 +176,8 @@ def register_forward_hook(
 
 def register_forward_pre_hook(
     call: CapturedCall,
-    proxy: Any,  # noqa: ANN401
-    hook: Any,  # noqa: ANN401
+    proxy: Any,
+    hook: Any,
     *,
     prepend: bool = False,
     with_kwargs: bool = False,
@@ -198,19 +187,15 @@ def register_forward_pre_hook(
 
 
 def refuse_hook(call: CapturedCall, _: object, *__: object, **___: object) -> None:
-    """Refuse a backward hook that the call itself puts on a module.
-
-    Raises:
-        CaptureError: always.
-    """
+    """Refuse a backward hook that the call itself puts on a module."""
     call.refuse("a backward hook that the call puts on a module")
 
 
 def _put_on(
     call: CapturedCall,
-    proxy: Any,  # noqa: ANN401
+    proxy: Any,
     kind: str,
-    hook: Any,  # noqa: ANN401
+    hook: Any,
     *,
     prepend: bool,
     with_kwargs: bool,
@@ -235,11 +220,7 @@ def _put_on(
 
 
 def check_taken_off(call: CapturedCall) -> None:
-    """Refuse a call that leaves a hook on a module.
-
-    Raises:
-        CaptureError: naming the statement that puts the hook on.
-    """
+    """Refuse a call that leaves a hook on a module."""
     for handle in call.module_handles:
         if handle.is_on():
             raise error_at("a hook that the call puts on a module, and leaves there", handle.statement)
@@ -253,7 +234,7 @@ SEVERAL = "backward hooks of a module that takes or returns several tensors"
 class BackwardHooking:
     """The backward hooks of one call of a module, given by its proxy."""
 
-    def __init__(self, call: CapturedCall, proxy: Any) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, proxy: Any) -> None:
         self._call, self._proxy = call, proxy
         self._own = instance_dict(call.real[call.side_effects[proxy]])
         if self._own.get("_is_full_backward_hook") is False:
@@ -275,7 +256,7 @@ class BackwardHooking:
         self._inputs = tuple(argument if isinstance(argument, torch.Tensor) else None for argument in args)
         return args
 
-    def after(self, result: Any) -> Any:  # noqa: ANN401
+    def after(self, result: Any) -> Any:
         """The result, with an alias in place of the tensor; the hooks are noted."""
         given = result if isinstance(result, tuple) else (result,)
         tensors = [value for value in given if isinstance(value, torch.Tensor)]
@@ -309,18 +290,8 @@ class BackwardHooking:
 # --- module hooks
 
 
-def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-    """Call a module as PyTorch does.
-
-    Args:
-        call: the captured call.
-        proxy: of the module.
-        args: positional arguments.
-        kwargs: arguments by name.
-
-    Raises:
-        CaptureError: one of its hooks cannot be followed.
-    """
+def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a module as PyTorch does."""
     variable = call.side_effects[proxy]
     real = call.real[variable]
     if isinstance(real, LazyModuleMixin) and real.has_uninitialized_params():
@@ -339,7 +310,7 @@ class _HookedCall:
     def __init__(
         self,
         call: CapturedCall,
-        proxy: Any,  # noqa: ANN401
+        proxy: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
@@ -353,7 +324,7 @@ class _HookedCall:
                 note_hooks(call, variable, kind)
         self._left = set(self._own[ALWAYS_CALLED])
 
-    def run(self) -> Any:  # noqa: ANN401
+    def run(self) -> Any:
         """Call the hooks and ``forward``; return the result."""
         try:
             self._before()
@@ -389,7 +360,7 @@ class _HookedCall:
                 raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs)")
             self._args, self._kwargs = given
 
-    def _after(self, number: int, hook: Any) -> None:  # noqa: ANN401
+    def _after(self, number: int, hook: Any) -> None:
         """Call a hook after ``forward``, which may replace the result."""
         named = (self._kwargs,) if number in self._own[WITH_KEYWORDS[FORWARD]] else ()
         result = hook(self._proxy, self._args, *named, self._result)

@@ -103,7 +103,7 @@ EXTREMES: dict[tuple[Any, str], Callable[..., Any]] = {
 }
 
 
-def total_of(builder: GraphBuilder, items: OpenList | OpenPart, *start: Any, **named: Any) -> Any:  # noqa: ANN401
+def total_of(builder: GraphBuilder, items: OpenList | OpenPart, *start: Any, **named: Any) -> Any:
     """``sum(items)`` or ``sum(items, start)``."""
     part = items.as_part()
     first = named.get("start", start[0] if start else 0)
@@ -115,7 +115,7 @@ def total_of(builder: GraphBuilder, items: OpenList | OpenPart, *start: Any, **n
     return _called(builder, TOTALS[kind], part)
 
 
-def extreme(builder: GraphBuilder, function: Any, items: OpenList | OpenPart) -> Any:  # noqa: ANN401
+def extreme(builder: GraphBuilder, function: Any, items: OpenList | OpenPart) -> Any:
     """``max(items)`` or ``min(items)``."""
     part = items.as_part()
     kind = _kind(part) if part else ""
@@ -129,7 +129,7 @@ def _kind(part: list[Any]) -> str:
     return getattr(part, "kind", str)() or ""
 
 
-def _called(builder: GraphBuilder, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401
+def _called(builder: GraphBuilder, function: Callable[..., Any], *args: Any) -> Any:
     """The result of one of the functions above, as a value of the graph."""
     given = [argument.in_graph() if hasattr(argument, "in_graph") else argument for argument in args]
     node = builder.emit("call_function", function, tuple(given), {})

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from archive.effects.capture.graph.variables import ABSENT
 from archive.effects.capture.proxies.open_part import (
     UNKNOWN_LENGTH,
     OpenPart,
@@ -20,6 +19,7 @@ from archive.effects.capture.proxies.open_part import (
     is_plain_part,
     pieces_of,
 )
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import Attribute, Look, Op
 
 if TYPE_CHECKING:
@@ -38,11 +38,10 @@ class OpenList(list[Any]):
     """The proxy of a list. The list that it derives from stays empty.
 
     Args:
-        source: where the list lives.
         is_open: whether its length differs from call to call; otherwise whatever needs the length guards it.
     """
 
-    def __new__(cls, *args: Any, **_: object) -> Any:  # noqa: ANN401
+    def __new__(cls, *args: Any, **_: object) -> Any:
         """Return a plain list to code that makes another list of this one's class: ``type(items)(…)``."""
         return super().__new__(cls) if len(args) > 1 else list(*args)
 
@@ -85,7 +84,7 @@ class OpenList(list[Any]):
     def _note(self, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
         """Note a change; the next attempt knows that calls change the length."""
         if not self._differs and op is not Op.SET_ITEM:
-            self._call.resized.add(self._source)
+            self._call.seen.resized.add(self._source)
         self._call.mutate(self, op, key, value)
 
     @property
@@ -95,7 +94,7 @@ class OpenList(list[Any]):
 
     # --- single items ------------------------------------------------------------------------------
 
-    def _find(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
+    def _find(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:
         """The place of an item.
 
         Returns:
@@ -126,7 +125,7 @@ class OpenList(list[Any]):
             return self._find(index)
         return self._set[end], distance, end
 
-    def _read(self, where: list[Any] | dict[int, Any], place: int, end: int) -> Any:  # noqa: ANN401
+    def _read(self, where: list[Any] | dict[int, Any], place: int, end: int) -> Any:
         if isinstance(where, list):
             return where[place]
         if place not in where:
@@ -137,13 +136,13 @@ class OpenList(list[Any]):
             return self._seen.setdefault(index % len(self._old), read)
         return where[place]
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             items = self.as_part()
             return items[index]
         return self._read(*self._find(index))
 
-    def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
+    def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, slice):
             if index != slice(None) and index != slice(0, None):
                 self._fix("a part of a list whose length differs from call to call")
@@ -180,7 +179,7 @@ class OpenList(list[Any]):
         self.extend(values)
         return self
 
-    def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
+    def insert(self, index: Any, value: object) -> None:
         index = index.__index__()
         if self._is_open and (index > len(self._head) or -index > len(self._tail)):
             self._fix(UNKNOWN_ITEM)
@@ -193,14 +192,14 @@ class OpenList(list[Any]):
             self._tail.insert(index, value)
         self._note(Op.INSERT, index, value)
 
-    def pop(self, index: Any = -1) -> Any:  # noqa: ANN401
+    def pop(self, index: Any = -1) -> Any:
         where, place, end = self._found(index)
         value = self._read(where, place, end)
         self._take(where, place, end)
         self._note(Op.POP, index)
         return value
 
-    def __delitem__(self, index: Any) -> None:  # noqa: ANN401
+    def __delitem__(self, index: Any) -> None:
         if isinstance(index, slice):
             if index in (slice(None), slice(0, None)):
                 self.clear()
@@ -213,7 +212,7 @@ class OpenList(list[Any]):
         self._take(*self._found(index))
         self._note(Op.DELETE_ITEM, index)
 
-    def _found(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
+    def _found(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:
         """The place of an item that can be removed: at an end, or among items that are all known."""
         where, place, end = self._find(index)
         if isinstance(where, dict) and (place != self._removed[end] or self._set[1 - end]):
@@ -254,7 +253,7 @@ class OpenList(list[Any]):
                 self._head.append(self._call.wrap_item(self._old[place], self._source, place))
         self._is_old = False
 
-    def length(self) -> Any:  # noqa: ANN401
+    def length(self) -> Any:
         """The number of items: a number of the graph where old ones are among them."""
         new = len(self._head) + len(self._tail)
         if self._middle is not None:
@@ -292,16 +291,16 @@ class OpenList(list[Any]):
         rest = Rest(self._call, self._source, self._old, (self._removed[0], self._removed[1]), self._seen)
         return OpenPart(self._call, [self._head[:], rest, self._tail[:]])
 
-    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+    def __add__(self, other: Any) -> Any:
         return self.as_part() + pieces_of(other)
 
-    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
+    def __radd__(self, other: Any) -> Any:
         return pieces_of(other) + self.as_part()
 
     def copy(self) -> list[Any]:
         return self.as_part()
 
-    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+    def __reduce_ex__(self, _: object) -> Any:
         return list, (self._whole(),)
 
     def remove(self, value: object) -> None:
@@ -310,7 +309,7 @@ class OpenList(list[Any]):
     def reverse(self) -> None:
         self._put_in_order(self._whole()[::-1])
 
-    def sort(self, **how: Any) -> None:  # noqa: ANN401
+    def sort(self, **how: Any) -> None:
         self._put_in_order(sorted(self._whole(), **how))
 
     def _put_in_order(self, values: list[Any]) -> None:
@@ -320,7 +319,7 @@ class OpenList(list[Any]):
         for index, value in enumerate(values):
             self[index] = value
 
-    def __imul__(self, count: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
+    def __imul__(self, count: Any) -> Self:  # type: ignore[misc]
         self[:] = self._whole() * count
         return self
 
@@ -348,12 +347,7 @@ AT_ENDS: dict[tuple[Op, object], Op] = {
 
 
 class OpenDeque(OpenList):
-    """The items of a deque.
-
-    Args:
-        source: where the deque lives.
-        maxlen: its maximum length, or None.
-    """
+    """The items of a deque."""
 
     def __init__(self, call: CapturedCall, source: Source, maxlen: int | None) -> None:
         super().__init__(call, source, is_open=True)
@@ -400,24 +394,24 @@ class OpenDeque(OpenList):
         for value in list(values):
             self._push(0, value)
 
-    def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
+    def insert(self, index: Any, value: object) -> None:
         if self._is_full():
             raise IndexError("deque already at its maximum size")
         super().insert(index, value)
 
-    def pop(self) -> Any:  # type: ignore[override] # noqa: ANN401
+    def pop(self) -> Any:  # type: ignore[override]
         return self._popped(-1)
 
-    def popleft(self) -> Any:  # noqa: ANN401
+    def popleft(self) -> Any:
         return self._popped(0)
 
-    def _popped(self, index: int) -> Any:  # noqa: ANN401
+    def _popped(self, index: int) -> Any:
         try:
             return super().pop(index)
         except IndexError:
             raise IndexError("pop from an empty deque") from None
 
-    def rotate(self, count: Any = 1) -> None:  # noqa: ANN401
+    def rotate(self, count: Any = 1) -> None:
         count = count.__index__()
         if not self:
             return
@@ -430,7 +424,7 @@ class OpenDeque(OpenList):
     def reverse(self) -> None:
         self._refill(self._whole()[::-1])
 
-    def __imul__(self, count: Any) -> Any:  # type: ignore[misc] # noqa: ANN401
+    def __imul__(self, count: Any) -> Any:  # type: ignore[misc]
         self._refill(self._whole() * count)
         return self
 
@@ -438,19 +432,19 @@ class OpenDeque(OpenList):
         self.clear()
         self.extend(values)
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, index: Any) -> Any:
         _check_index(index)
         return super().__getitem__(index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
+    def __setitem__(self, index: Any, value: Any) -> None:
         _check_index(index)
         super().__setitem__(index, value)
 
-    def __delitem__(self, index: Any) -> None:  # noqa: ANN401
+    def __delitem__(self, index: Any) -> None:
         _check_index(index)
         super().__delitem__(index)
 
 
-def _check_index(index: Any) -> None:  # noqa: ANN401
+def _check_index(index: Any) -> None:
     if isinstance(index, slice):
         raise TypeError("sequence index must be integer, not 'slice'")

@@ -45,7 +45,6 @@ class Rest:
     """The old items of a list of unknown length, at one moment.
 
     Args:
-        source: where the list lives.
         old: the items before the call; those of the captured call.
         removed: how many were removed at the front and at the back.
         known: the proxies of old items, by position, as far as the model has read them.
@@ -63,7 +62,7 @@ class Rest:
         self._removed = removed
         self._at = call.here()
 
-    def length(self) -> Any:  # noqa: ANN401
+    def length(self) -> Any:
         """The number of items: a number of the graph."""
         old = self._call.length_of(self._source, len(self._old))
         removed = sum(self._removed)
@@ -82,7 +81,7 @@ class Rest:
         self._call.guards.items(self._old, self._source, UNKNOWN_LENGTH)
         return [self.item(place) for place in range(len(self._old))[self._places()]]
 
-    def item(self, place: int) -> Any:  # noqa: ANN401
+    def item(self, place: int) -> Any:
         """The proxy of an item, by its position before the call."""
         if place not in self._known:
             self._known[place] = self._call.wrap_item(self._old[place], self._source, place)
@@ -144,7 +143,7 @@ class OpenPart(MadeList):
 
     # --- as a list of the graph --------------------------------------------------------------------
 
-    def length(self) -> Any:  # noqa: ANN401
+    def length(self) -> Any:
         """The number of items: a number of the graph."""
         if not self._is_open:
             return list.__len__(self)
@@ -157,13 +156,13 @@ class OpenPart(MadeList):
         start, stop = self._end(self._part.start, 0, total), self._end(self._part.stop, total, total)
         return self._chosen(max, stop - start, 0)
 
-    def _end(self, index: int | None, otherwise: Any, total: Any) -> Any:  # noqa: ANN401
+    def _end(self, index: int | None, otherwise: Any, total: Any) -> Any:
         """The position where a slice starts or stops."""
         if index is None:
             return otherwise
         return self._chosen(min, index, total) if index >= 0 else self._chosen(max, total + index, 0)
 
-    def _chosen(self, function: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    def _chosen(self, function: Any, left: Any, right: Any) -> Any:
         """The smaller or larger one of two numbers."""
         if is_scalar(left) or is_scalar(right):
             return self._call.builder.compute(function, left, right)
@@ -247,16 +246,16 @@ class OpenPart(MadeList):
         self._fix()
         return self
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, index: Any) -> Any:
         if self._is_open and isinstance(index, slice) and is_plain_part(index):
             return part_of(self._call, [self._frozen()], index)
         self._fix()
         return list.__getitem__(self, index)
 
-    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+    def __add__(self, other: Any) -> Any:
         return OpenPart(self._call, [self._frozen(), pieces_of(other)])
 
-    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
+    def __radd__(self, other: Any) -> Any:
         return OpenPart(self._call, [pieces_of(other), self._frozen()])
 
     def append(self, value: object) -> None:
@@ -304,6 +303,6 @@ def part_of(call: CapturedCall, pieces: list[Any], index: slice) -> OpenPart:
     return OpenPart(call, pieces, None if whole else slice(start, stop))
 
 
-def pieces_of(values: Any) -> list[Any] | OpenPart:  # noqa: ANN401
+def pieces_of(values: Any) -> list[Any] | OpenPart:
     """The items of a list that is joined to another one."""
     return values.as_part() if hasattr(values, "as_part") else list(values)

@@ -16,13 +16,11 @@ import torch
 
 from archive.effects.capture.graph.sites import is_model_module
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
     ContainerProxy,
     ObjectProxy,
     class_behind,
     inner_of,
-    static,
 )
 from archive.effects.capture.proxies.hooks import (
     call_module,
@@ -30,7 +28,8 @@ from archive.effects.capture.proxies.hooks import (
     register_forward_hook,
     register_forward_pre_hook,
 )
-from archive.effects.places import BASES, REGISTERED, base_of
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS, REGISTERED, base_of, static
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:
@@ -48,12 +47,10 @@ class AttributeView(MutableMapping[str, Any]):
     """The proxy of an object's ``__dict__``, or of what a module registers.
 
     Args:
-        proxy: of the object.
-        names: of the attributes before the call.
         kind: ``__dict__``, or the dict of a module, such as ``_buffers``, which is only read.
     """
 
-    def __init__(self, call: CapturedCall, proxy: Any, names: list[str], kind: str) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, proxy: Any, names: list[str], kind: str) -> None:
         self._call, self._proxy, self._before, self._kind = call, proxy, names, kind
         self._variable = call.side_effects[proxy]
 
@@ -78,7 +75,7 @@ class AttributeView(MutableMapping[str, Any]):
             self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=text)
         return False
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+    def __getitem__(self, name: str) -> Any:
         if name not in self:
             raise KeyError(name)
         return self._call.objects.load_own(self._proxy, name)
@@ -94,7 +91,7 @@ class AttributeView(MutableMapping[str, Any]):
         real = self._call.real.get(self._variable)
         if self._kind != "__dict__":
             self._call.refuse(f"what a module registers is changed past its methods: {self._kind}")
-        raw = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), ABSENT)
+        raw = static(cls.__mro__, name)
         described = hasattr(type(raw), "__set__") and not isinstance(raw, MemberDescriptorType)
         registered = isinstance(real, torch.nn.Module) and (
             isinstance(value, torch.nn.Module | torch.nn.Parameter)
@@ -111,10 +108,10 @@ class AttributeView(MutableMapping[str, Any]):
         """A separate dict, as ``dict.copy`` returns it."""
         return dict(self)
 
-    def __or__(self, other: Any) -> dict[str, Any]:  # noqa: ANN401
+    def __or__(self, other: Any) -> dict[str, Any]:
         return dict(self) | dict(other)
 
-    def __ror__(self, other: Any) -> dict[str, Any]:  # noqa: ANN401
+    def __ror__(self, other: Any) -> dict[str, Any]:
         return dict(other) | dict(self)
 
     def __delitem__(self, name: str) -> None:
@@ -133,17 +130,12 @@ def _kind_of(value: object, *, registered: bool) -> str:
 
 def register_buffer(
     call: CapturedCall,
-    proxy: Any,  # noqa: ANN401
+    proxy: Any,
     name: str,
-    tensor: Any,  # noqa: ANN401
+    tensor: Any,
     persistent: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
 ) -> None:
-    """Register a buffer as ``torch.nn.Module.register_buffer`` does.
-
-    Raises:
-        TypeError: the value isn't a tensor.
-        KeyError: the name isn't valid, or is taken.
-    """
+    """Register a buffer as ``torch.nn.Module.register_buffer`` does."""
     _check_name(call, proxy, name, "_buffers")
     if tensor is not None and not isinstance(tensor, torch.Tensor):
         raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer {name!r}")
@@ -155,20 +147,15 @@ def register_buffer(
     call.side_effects.registrations[variable, name] = op
 
 
-def register_module(call: CapturedCall, proxy: Any, name: str, module: Any) -> None:  # noqa: ANN401
-    """Register a module as ``torch.nn.Module.add_module`` does.
-
-    Raises:
-        TypeError: the value isn't a module.
-        KeyError: the name isn't valid, or is taken.
-    """
+def register_module(call: CapturedCall, proxy: Any, name: str, module: Any) -> None:
+    """Register a module as ``torch.nn.Module.add_module`` does."""
     _check_name(call, proxy, name, "_modules")
     if module is not None and not isinstance(module, torch.nn.Module):
         raise TypeError(f"{type(module).__name__} is not a Module subclass")
     call.store(call.side_effects[proxy], name, module)
 
 
-def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:  # noqa: ANN401
+def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:
     if not isinstance(name, str) or not name or "." in name:
         raise KeyError(f"no name for {kind}: {name!r}")
     variable = call.side_effects[proxy]
@@ -181,7 +168,7 @@ def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:  
         raise KeyError(f"attribute '{name}' already exists")
 
 
-METHODS: dict[Any, Any] = {
+MODULE_METHODS: dict[Any, Any] = {
     torch.nn.Module.__call__: call_module,
     torch.nn.Module.register_forward_hook: register_forward_hook,
     torch.nn.Module.register_forward_pre_hook: register_forward_pre_hook,
@@ -233,7 +220,7 @@ COMPARING = tuple(
 """Methods of ``SimpleNamespace`` that would bypass the proxy and see its own attributes: none."""
 
 
-def is_followed(value: Any) -> bool:  # noqa: ANN401
+def is_followed(value: Any) -> bool:
     """Whether a proxy can follow an object: its state is its attributes, nothing else."""
     cls = type(value)
     if isinstance(value, torch.jit.ScriptModule):
@@ -242,27 +229,27 @@ def is_followed(value: Any) -> bool:  # noqa: ANN401
         return False
     if isinstance(value, torch.nn.Module):
         return True
-    if base_of(cls) in BASES and cls in (*BASES, Counter):
+    if base_of(cls) in CONTAINERS and cls in (*CONTAINERS, Counter):
         return True
     return cls is SimpleNamespace or (is_model_module(cls.__module__) and has_plain_new(cls))
 
 
-def has_plain_new(cls: Any) -> bool:  # noqa: ANN401
+def has_plain_new(cls: Any) -> bool:
     """Whether a class makes its objects as ``object`` or a container does, with no ``__new__`` of its own."""
     base = base_of(cls)
-    return cls.__new__ is (base if base in BASES else object).__new__
+    return cls.__new__ is (base if base in CONTAINERS else object).__new__
 
 
 def proxy_class(call: CapturedCall, cls: type) -> type:
     """The class of proxies for objects of a class: instances without attributes of their own."""
 
-    def get(self: Any, name: str) -> Any:  # noqa: ANN401
+    def get(self: Any, name: str) -> Any:
         return call.objects.load(self, name)
 
-    def put(self: Any, name: str, value: object) -> None:  # noqa: ANN401
+    def put(self: Any, name: str, value: object) -> None:
         call.objects.save(self, name, value)
 
-    def delete(self: Any, name: str) -> None:  # noqa: ANN401
+    def delete(self: Any, name: str) -> None:
         call.objects.remove(self, name)
 
     names: dict[str, Any] = {
@@ -276,19 +263,19 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
     if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
         # PyTorch's own goes through all attributes, which would all be guarded.
         names["__getattr__"] = lambda _, name: _missing(cls, name)
-    if base_of(cls) not in BASES:
+    if base_of(cls) not in CONTAINERS:
         names["__copy__"] = call.objects.copied
     names |= _own_methods(call, cls)
     if cls is SimpleNamespace:
         for compare in COMPARING:
             problem = f"{compare} of a SimpleNamespace, which cannot be followed"
             names[compare] = lambda *_, problem=problem: call.refuse(problem)
-    caller = next((base.__dict__["__call__"] for base in cls.__mro__ if "__call__" in base.__dict__), None)
+    caller = static(cls.__mro__, "__call__")
     if caller is torch.nn.Module.__call__:
         names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
     elif isinstance(caller, FunctionType):
         names["__call__"] = _forwarded(call, caller)
-    if base_of(cls) in BASES:
+    if base_of(cls) in CONTAINERS:
         return type(cls)(cls.__name__, (ContainerProxy, cls), names | _container_methods(call, cls, names))
     if names.get("__eq__") is not None and "__hash__" not in names:
         names["__hash__"] = None
@@ -298,7 +285,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
 def _container_methods(call: CapturedCall, cls: type, own: dict[str, Any]) -> dict[str, Any]:
     """Special methods of Python's container that a class does not override."""
 
-    def method(name: str) -> Any:  # noqa: ANN401
+    def method(name: str) -> Any:
         return lambda self, *args, **kwargs: call.containers.apply(self, name, args, kwargs)
 
     base = base_of(cls)
@@ -332,19 +319,15 @@ def _own_methods(call: CapturedCall, cls: type) -> dict[str, Any]:
     return names
 
 
-def _forwarded(call: CapturedCall, function: FunctionType) -> Any:  # noqa: ANN401
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+def _forwarded(call: CapturedCall, function: FunctionType) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return call.functions.copy(function)(self, *args, **kwargs)
 
     return method
 
 
 class ClassProxy:
-    """The proxy of a class of the model: it makes objects that are followed.
-
-    Args:
-        cls: the class.
-    """
+    """The proxy of a class of the model: it makes objects that are followed."""
 
     __slots__ = ("_call", "_cls")
 
@@ -359,11 +342,11 @@ class ClassProxy:
             return issubclass(kind, torch.autograd.Function)
         return not issubclass(kind, BaseException | tuple | torch.Tensor | str | int | float)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make an object."""
         return self._call.objects.make(self._cls, args, kwargs)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return self._call.objects.load_class(self, self._cls, name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -375,7 +358,7 @@ class ClassProxy:
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self._cls)
 
-    def __subclasscheck__(self, cls: Any) -> bool:  # noqa: ANN401
+    def __subclasscheck__(self, cls: Any) -> bool:
         return issubclass(self._call.objects.real_of(cls), self._cls)
 
     def __eq__(self, other: object) -> bool:
@@ -387,13 +370,13 @@ class ClassProxy:
     def __repr__(self) -> str:
         return repr(self._cls)
 
-    def __or__(self, other: Any) -> Any:  # noqa: ANN401
+    def __or__(self, other: Any) -> Any:
         return self._cls | self._call.objects.real_of(other)
 
-    def __ror__(self, other: Any) -> Any:  # noqa: ANN401
+    def __ror__(self, other: Any) -> Any:
         return self._call.objects.real_of(other) | self._cls
 
-    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, key: Any) -> Any:
         return self._cls.__class_getitem__(key)
 
     def __mro_entries__(self, _: object) -> tuple[type]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.operations import METADATA
+from archive.effects.capture.graph.operations import FACET_BY_NAME
 from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar, value_of
 from archive.effects.looking import FOUND, WITHOUT_MODES
 from archive.formats.effects.model import Each, Look
@@ -27,13 +27,13 @@ class Sizes:
         self._call = call
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a function or attribute that reads metadata."""
         tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        facet = METADATA[name]
-        if self._call.checkpoints and facet == "gradient":
+        facet = FACET_BY_NAME[name]
+        if self._call.regions.checkpoints and facet == "gradient":
             self._call.refuse(f"{name} inside torch.utils.checkpoint, which disables gradients")
-        if name == "is_inference" and id(tensor) in self._call.inference_tensors:
+        if name == "is_inference" and id(tensor) in self._call.regions.inference_tensors:
             return True
         if facet == "size" and tensor is not None:
             if name in ("numel", "nelement"):
@@ -52,23 +52,23 @@ class Sizes:
         given, named = self._fixed(args), {key: self._fixed(argument) for key, argument in kwargs.items()}
         return func(*given, **named)
 
-    def _fixed(self, value: Any) -> Any:  # noqa: ANN401
+    def _fixed(self, value: Any) -> Any:
         if isinstance(value, tuple | list):
             return tuple(map(self._fixed, value))
         return self._call.builder.fixed(value)
 
-    def size(self, tensor: Any, dim: Any) -> Any:  # noqa: ANN401
+    def size(self, tensor: Any, dim: Any) -> Any:
         """One size of a tensor, as a number of the graph."""
         return self._number(tensor, "size", (dim,), tensor.size(value_of(dim)))
 
-    def shape(self, tensor: Any) -> Any:  # noqa: ANN401
+    def shape(self, tensor: Any) -> Any:
         """The shape of a tensor, its sizes as numbers of the graph."""
         self.rank(tensor)
         if self._is_fixed(tensor):
             return tensor.shape
         return ShapeProxy(self.size(tensor, dim) for dim in range(tensor.dim()))
 
-    def _is_fixed(self, tensor: Any) -> bool:  # noqa: ANN401
+    def _is_fixed(self, tensor: Any) -> bool:
         """Whether a tensor is computed only from parameters and buffers that the graph holds."""
         call = self._call
         return not any(
@@ -78,7 +78,7 @@ class Sizes:
             for given in call.builder.roots(tensor)
         )
 
-    def _number(self, tensor: Any, name: str, args: tuple[Any, ...], value: int) -> Any:  # noqa: ANN401
+    def _number(self, tensor: Any, name: str, args: tuple[Any, ...], value: int) -> Any:
         """A number that a method of a tensor returns: the same number of the graph each time."""
         if self._is_fixed(tensor):
             self._look(self._call.builder.roots(tensor), Look.SHAPE)
@@ -119,7 +119,7 @@ class Sizes:
                 for value in values:
                     self._call.guards.note(look, Each(given.source), value)
 
-    def rank(self, tensor: Any) -> None:  # noqa: ANN401
+    def rank(self, tensor: Any) -> None:
         """Guard the number of a tensor's dimensions."""
         builder = self._call.builder
         inputs, node = builder.roots(tensor), builder.node_of(tensor)
@@ -129,15 +129,15 @@ class Sizes:
             return
         self._look(inputs, Look.DIM)
 
-    def kind(self, tensor: Any) -> None:  # noqa: ANN401
+    def kind(self, tensor: Any) -> None:
         """Guard the kind of numbers that a tensor holds."""
         self._look(self._call.builder.roots(tensor), Look.KIND)
 
-    def type(self, tensor: Any) -> None:  # noqa: ANN401
+    def type(self, tensor: Any) -> None:
         """Guard the type of a tensor's elements."""
         self._type(tensor, self._call.builder.roots(tensor))
 
-    def gradient(self, tensor: Any) -> None:  # noqa: ANN401
+    def gradient(self, tensor: Any) -> None:
         """Guard whether a tensor requires a gradient."""
         builder = self._call.builder
         given = builder.input_of(tensor)
@@ -163,7 +163,7 @@ class Sizes:
             else:
                 self._look(inputs, Look.TYPE)
 
-    def _type(self, tensor: Any, inputs: list[GraphInput]) -> None:  # noqa: ANN401
+    def _type(self, tensor: Any, inputs: list[GraphInput]) -> None:
         self._look(inputs, Look.DTYPE)
         if self._call.builder.input_of(tensor) is None:
             self._call.guards.setting("torch.is_autocast_enabled")

@@ -21,15 +21,11 @@ ALL = object()
 class TrackedDict(dict[Any, Any]):
     """The proxy of a dict. It holds the wrapped values.
 
-    Args:
-        source: where the dict lives.
-        is_open: whether calls add or delete keys.
-
     Attributes:
         creates: whether reading a missing key makes an item, as in a ``defaultdict``.
     """
 
-    def __new__(cls, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+    def __new__(cls, *args: Any, **named: Any) -> Any:
         """Return a plain dict to code that makes another dict of this one's class: ``type(items)(…)``."""
         return super().__new__(cls) if len(args) > 1 else dict(*args, **named)
 
@@ -61,7 +57,7 @@ class TrackedDict(dict[Any, Any]):
         )
 
     def _keys_change(self) -> None:
-        self._call.resized.add(self._source)
+        self._call.seen.resized.add(self._source)
 
     def _check(self) -> None:
         """Guard the keys and all values."""
@@ -75,7 +71,7 @@ class TrackedDict(dict[Any, Any]):
         for held in self._held.values():
             guards.release(held)
 
-    def _has(self, key: Any) -> bool:  # noqa: ANN401
+    def _has(self, key: Any) -> bool:
         """Whether a key exists, guarded unless the call itself has set or deleted it."""
         is_there = dict.__contains__(self, key)
         literal = key_literal(key)
@@ -83,7 +79,7 @@ class TrackedDict(dict[Any, Any]):
             self._call.guards.note(Look.HAS, self._source, is_there, literal)
         return is_there
 
-    def _read(self, key: Any) -> bool:  # noqa: ANN401
+    def _read(self, key: Any) -> bool:
         if self.creates and not self._has(key):
             return False
         if self._held.get(key) and not self._set.intersection((key, ALL)):
@@ -94,16 +90,16 @@ class TrackedDict(dict[Any, Any]):
     def __contains__(self, key: object) -> bool:
         return self._has(self._call.constant_key(key))
 
-    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, key: Any) -> Any:
         key = self._call.constant_key(key)
         self._read(key)
         return dict.__getitem__(self, key)
 
-    def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
+    def get(self, key: Any, default: Any = None) -> Any:
         key = self._call.constant_key(key)
         return dict.__getitem__(self, key) if self._read(key) else default
 
-    def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401
+    def __setitem__(self, key: Any, value: Any) -> None:
         key = self._call.constant_key(key)
         if not dict.__contains__(self, key):
             self._keys_change()
@@ -112,7 +108,7 @@ class TrackedDict(dict[Any, Any]):
         self._expected[key] = value
         self._call.mutate(self, Op.SET_ITEM, key, value)
 
-    def __delitem__(self, key: Any) -> None:  # noqa: ANN401
+    def __delitem__(self, key: Any) -> None:
         self._has(key)
         self._set.add(key)
         dict.__delitem__(self, key)
@@ -120,7 +116,7 @@ class TrackedDict(dict[Any, Any]):
         self._keys_change()
         self._call.mutate(self, Op.DELETE_ITEM, key)
 
-    def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
+    def pop(self, key: Any, *default: Any) -> Any:
         if default and not self._has(key):
             return default[0]
         value = self[key]
@@ -134,7 +130,7 @@ class TrackedDict(dict[Any, Any]):
         key = keys[-1 if last else 0]
         return key, self.pop(key)
 
-    def move_to_end(self, key: Any, last: bool = True) -> None:  # noqa: ANN401, FBT001, FBT002 (the same)
+    def move_to_end(self, key: Any, last: bool = True) -> None:  # noqa: FBT001, FBT002 (the same)
         """Put an item after all others, or before them; all that follow it are then put there again."""
         key = self._call.constant_key(key)
         if not self._has(key):
@@ -143,16 +139,16 @@ class TrackedDict(dict[Any, Any]):
         for moved in (key, *others):
             self[moved] = self.pop(moved)
 
-    def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
+    def setdefault(self, key: Any, default: Any = None) -> Any:
         if not self._has(key):
             self[key] = default
         return self[key]
 
-    def update(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+    def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # noqa: ANN401
+    def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self
 
@@ -168,23 +164,23 @@ class TrackedDict(dict[Any, Any]):
         self._check()
         return dict.__len__(self)
 
-    def __iter__(self) -> Any:  # noqa: ANN401
+    def __iter__(self) -> Any:
         self._check()
         return dict.__iter__(self)
 
-    def __reversed__(self) -> Any:  # noqa: ANN401
+    def __reversed__(self) -> Any:
         self._check()
         return dict.__reversed__(self)
 
-    def keys(self) -> Any:  # noqa: ANN401
+    def keys(self) -> Any:
         self._check()
         return dict.keys(self)
 
-    def values(self) -> Any:  # noqa: ANN401
+    def values(self) -> Any:
         self._check()
         return dict.values(self)
 
-    def items(self) -> Any:  # noqa: ANN401
+    def items(self) -> Any:
         self._check()
         return dict.items(self)
 
@@ -203,10 +199,10 @@ class TrackedDict(dict[Any, Any]):
         self._check()
         return dict.__ne__(self, other)
 
-    def __or__(self, other: Any) -> Any:  # noqa: ANN401
+    def __or__(self, other: Any) -> Any:
         return self.copy() | other if isinstance(other, dict) else NotImplemented
 
-    def __ror__(self, other: Any) -> Any:  # noqa: ANN401
+    def __ror__(self, other: Any) -> Any:
         return other | self.copy() if isinstance(other, dict) else NotImplemented
 
     def __repr__(self) -> str:
@@ -215,5 +211,5 @@ class TrackedDict(dict[Any, Any]):
 
     __hash__ = None
 
-    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+    def __reduce_ex__(self, _: object) -> Any:
         return dict, (self.copy(),)

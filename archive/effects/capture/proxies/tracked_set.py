@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.variables import ABSENT, is_literal
+from archive.effects.capture.graph.variables import (
+    is_literal,
+)
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 # --- set order
 
-ORDER = "the order of a set's elements, which differs from process to process; sorted(…) has one"
+UNORDERED = "the order of a set's elements, which differs from process to process; sorted(…) has one"
 CHECK = "__in_order__"
 NUMBERS = (int, float, bool)
 MAKING_STEPS = ("BUILD_SET", "SET_ADD", "SET_UPDATE")
@@ -39,7 +42,7 @@ ITERATING = {"tuple", "iter", "enumerate", "zip", "map", "filter"}
 ITERATING_METHODS = {"join", "extend", "fromkeys"}
 
 
-def is_unordered(value: Any) -> bool:  # noqa: ANN401
+def is_unordered(value: Any) -> bool:
     """Whether a value is a set whose order differs from process to process."""
     is_set = issubclass(type(value), set | frozenset)  # proxies of sets check by themselves
     return is_set and len(value) > 1 and not all(map(_is_number, value))
@@ -162,7 +165,7 @@ class _Checking(ast.NodeTransformer):
 # --- tracked set
 
 UNKNOWN_ELEMENTS = "iteration of a set whose elements differ from call to call"
-CODE = (type, FunctionType)
+CODE_ELEMENTS = (type, FunctionType)
 """Types of elements that are part of the model's code."""
 READING = (
     "__and__", "__rand__", "__or__", "__ror__", "__sub__", "__rsub__", "__xor__", "__rxor__",
@@ -184,10 +187,6 @@ UPDATES = {
 class TrackedSet:
     """The proxy of a set or frozenset of constants. It derives from neither, so that C code asks its methods.
 
-    Args:
-        source: where the set lives.
-        kind: ``set`` or ``frozenset``.
-
     Attributes:
         is_code: whether some elements are classes or functions.
     """
@@ -200,15 +199,15 @@ class TrackedSet:
         self.is_code = False
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # noqa: ANN401
+    def __class__(self) -> Any:
         """The set's class, so that ``isinstance`` sees it."""
         return self._kind
 
     def fill(self, values: Iterable[object]) -> None:
         """Give it the elements that it has before the call."""
         self._old = set(values)
-        self.is_code = any(isinstance(element, CODE) for element in self._old)
-        if not all(is_literal(element) or isinstance(element, CODE) for element in self._old):
+        self.is_code = any(isinstance(element, CODE_ELEMENTS) for element in self._old)
+        if not all(is_literal(element) or isinstance(element, CODE_ELEMENTS) for element in self._old):
             self._call.refuse("a set whose elements aren't constants")
 
     @staticmethod
@@ -223,7 +222,7 @@ class TrackedSet:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def _was(self, element: Any) -> bool:  # noqa: ANN401
+    def _was(self, element: Any) -> bool:
         """Whether an element was there before the call, guarded; classes and functions aren't state."""
         if self.is_code:
             original = self._call.functions.original(element)
@@ -247,7 +246,7 @@ class TrackedSet:
             return self._now[element]
         return self._is_old and self._was(element)
 
-    def length(self) -> Any:  # noqa: ANN401
+    def length(self) -> Any:
         """The number of elements: a number of the graph where calls change it."""
         self._refuse_code()
         now = sum(self._now.values())
@@ -255,7 +254,7 @@ class TrackedSet:
             return now
         call = self._call
         changed = now - sum(map(self._was, self._now))
-        if self._source not in call.resized:
+        if self._source not in call.seen.resized:
             call.guards.note(Look.LENGTH, self._source, len(self._old))
             return len(self._old) + changed
         old = call.length_of(self._source, len(self._old))
@@ -265,7 +264,7 @@ class TrackedSet:
         """All elements, guarded."""
         self._refuse_code()
         if self._is_old:
-            reason = UNKNOWN_ELEMENTS if self._source in self._call.resized else ""
+            reason = UNKNOWN_ELEMENTS if self._source in self._call.seen.resized else ""
             self._call.guards.note(Look.LENGTH, self._source, len(self._old), reason=reason)
             for element in sorted(self._old, key=repr):
                 self._was(element)
@@ -280,7 +279,7 @@ class TrackedSet:
     def __iter__(self) -> Iterator[Any]:
         inside = self.whole()
         if len(inside) > 1:
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         return iter(inside)
 
     def __hash__(self) -> int:
@@ -291,16 +290,16 @@ class TrackedSet:
     def __repr__(self) -> str:
         inside = self.whole()
         if len(inside) > 1:
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         return repr(self._kind(inside))
 
-    def copy(self) -> Any:  # noqa: ANN401
+    def copy(self) -> Any:
         return self._kind(self.whole())
 
-    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+    def __reduce_ex__(self, _: object) -> Any:
         return self._kind, (self.whole(),)
 
-    def __deepcopy__(self, _: object) -> Any:  # noqa: ANN401
+    def __deepcopy__(self, _: object) -> Any:
         return self.copy()
 
     __copy__ = copy
@@ -319,13 +318,13 @@ class TrackedSet:
         self._check("discard")
         self._note(Op.DISCARD, element, there=False)
 
-    def _note(self, op: Op, element: Any, *, there: bool) -> None:  # noqa: ANN401
+    def _note(self, op: Op, element: Any, *, there: bool) -> None:
         self._refuse_code()
         if not isinstance(element, torch.Tensor):
             element = self._call.constant_key(element)
         if not is_literal(element):
             self._call.refuse("an element of a set that isn't a constant")
-        self._call.resized.add(self._source)
+        self._call.seen.resized.add(self._source)
         self._now[element] = there
         self._call.mutate(self, op, ABSENT, element)
 
@@ -335,11 +334,11 @@ class TrackedSet:
             raise KeyError(element)
         self.discard(element)
 
-    def pop(self) -> Any:  # noqa: ANN401
+    def pop(self) -> Any:
         self._check("pop")
         inside = self.whole()
         if len(inside) > 1:
-            self._call.refuse(ORDER)
+            self._call.refuse(UNORDERED)
         if not inside:
             raise KeyError("pop from an empty set")
         (element,) = inside
@@ -349,7 +348,7 @@ class TrackedSet:
     def clear(self) -> None:
         self._check("clear")
         self._refuse_code()
-        self._call.resized.add(self._source)
+        self._call.seen.resized.add(self._source)
         self._is_old, self._now = False, {}
         self._call.mutate(self, Op.CLEAR)
 
@@ -366,30 +365,30 @@ class TrackedSet:
                 self.discard(element)
 
 
-def elements(values: Any) -> list[Any]:  # noqa: ANN401
+def elements(values: Any) -> list[Any]:
     """The elements of an iterable; those of sets in an order that is the same in each process."""
     if type(values) is TrackedSet:
         values = values.whole()
     return sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _as_set(value: Any) -> Any:
     return value.whole() if type(value) is TrackedSet else value
 
 
 def _reading(name: str) -> None:
-    def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
+    def method(self: TrackedSet, *others: Any) -> Any:
         own = self._kind(self.whole())
-        return getattr(own, name)(*map(_plain, others))
+        return getattr(own, name)(*map(_as_set, others))
 
     setattr(TrackedSet, name, method)
 
 
 def _updating(name: str, reading: str) -> None:
-    def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
+    def method(self: TrackedSet, *others: Any) -> Any:
         if self._kind is frozenset:
             return NotImplemented if name[:2] == "__" else self._check(name)
-        wanted = getattr(self.whole(), reading)(*map(_plain, others))
+        wanted = getattr(self.whole(), reading)(*map(_as_set, others))
         before = self.whole()
         for element in sorted(before - wanted, key=repr):
             self.discard(element)

@@ -24,9 +24,6 @@ class NumberType(type):
     """The class of proxies of ``int``, ``float`` and ``bool``, which convert values of the graph.
 
     The proxies are types themselves, as ``case int(number):`` requires; they have no instances.
-
-    Args:
-        kind: the real type.
     """
 
     def __new__(cls, _: CapturedCall, kind: type) -> NumberType:
@@ -38,7 +35,7 @@ class NumberType(type):
         cls._call = call
         cls._kind = kind
 
-    def __call__(cls, *args: Any) -> Any:  # noqa: ANN401
+    def __call__(cls, *args: Any) -> Any:
         """Make a number."""
         if len(args) == 1 and cls._kind is not bool:
             value = args[0]
@@ -57,13 +54,13 @@ class NumberType(type):
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, cls._kind)
 
-    def __getattr__(cls, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(cls, name: str) -> Any:
         return getattr(cls._kind, name)
 
-    def __or__(cls, other: Any) -> Any:  # noqa: ANN401
+    def __or__(cls, other: Any) -> Any:
         return cls._kind | getattr(other, "_kind", other)
 
-    def __ror__(cls, other: Any) -> Any:  # noqa: ANN401
+    def __ror__(cls, other: Any) -> Any:
         return other | cls._kind
 
     def __eq__(cls, other: object) -> bool:
@@ -90,15 +87,15 @@ class MathModule:
     def __setattr__(self, name: str, _: object) -> None:
         self._call.refuse(f"math.{name} that is set: what it does outside the model would be lost")
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return self.of(getattr(math, name))
 
-    def of(self, function: Any) -> Any:  # noqa: ANN401
+    def of(self, function: Any) -> Any:
         """The proxy of a function; other values as they are."""
         return self._made.get(function, function)
 
-    def _computing(self, function: Any) -> Any:  # noqa: ANN401
-        def computed(*args: Any) -> Any:  # noqa: ANN401
+    def _computing(self, function: Any) -> Any:
+        def computed(*args: Any) -> Any:
             if any(map(is_scalar, args)):
                 return math_function(self._call.builder, function, args)
             return function(*args)
@@ -143,10 +140,10 @@ class ObjectType:
         return repr(object)
 
 
-def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
+def _routed(real: Any, own: Any) -> Any:
     """A method of ``object``, and another one instead for proxies."""
 
-    def method(*args: Any) -> Any:  # noqa: ANN401
+    def method(*args: Any) -> Any:
         is_proxy = bool(args) and issubclass(type(args[0]), ObjectProxy)
         return own(*args) if is_proxy else real(*args)
 
@@ -164,7 +161,7 @@ class TypeOf:
         self._call = call
         self._types = types
 
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+    def __call__(self, *args: Any) -> Any:
         """Return the class of one argument, or make a class from three."""
         if len(args) != 1:
             return type(*args)
@@ -182,7 +179,7 @@ class TypeOf:
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, type | NumberType | ContainerType)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return getattr(type, name)
 
     def __repr__(self) -> str:
@@ -190,17 +187,12 @@ class TypeOf:
 
 
 class SuperView:
-    """The result of ``super()``: attributes of the base classes, bound to a proxy.
+    """The result of ``super()``: attributes of the base classes, bound to a proxy."""
 
-    Args:
-        cls: the class whose bases are searched.
-        owner: the proxy.
-    """
-
-    def __init__(self, call: CapturedCall, cls: type, owner: Any) -> None:  # noqa: ANN401
+    def __init__(self, call: CapturedCall, cls: type, owner: Any) -> None:
         object.__setattr__(self, "_parts", (call, cls, owner))
 
-    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattribute__(self, name: str) -> Any:
         call, cls, owner = object.__getattribute__(self, "_parts")
         return call.objects.load_super(cls, owner, name)
 
@@ -209,7 +201,7 @@ class SuperView:
         call.objects.save(owner, name, value)
 
 
-OPERATIONS = (
+SPECIAL_METHODS = (
     "__call__",
     "__getattr__",
     "__setattr__",
@@ -281,18 +273,14 @@ OPERATIONS = (
 
 
 class Untouchable:
-    """The proxy of an object that cannot be followed: any use of it is refused.
-
-    Args:
-        kind: name of the object's class.
-    """
+    """The proxy of an object that cannot be followed: any use of it is refused."""
 
     def __init__(self, call: CapturedCall, kind: str) -> None:
         object.__setattr__(self, "_parts", (call, kind))
 
 
 def _untouchable(name: str) -> None:
-    def method(self: Untouchable, *args: object, **_: object) -> Any:  # noqa: ANN401
+    def method(self: Untouchable, *args: object, **_: object) -> Any:
         call, kind = object.__getattribute__(self, "_parts")
         if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
@@ -301,5 +289,5 @@ def _untouchable(name: str) -> None:
     setattr(Untouchable, name, method)
 
 
-for _name in OPERATIONS:
+for _name in SPECIAL_METHODS:
     _untouchable(_name)

@@ -8,7 +8,6 @@ reaches the others through it; ``attempt`` fills them in.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import CellType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -20,17 +19,19 @@ from archive.effects.capture.graph.scalars import ShapeProxy
 from archive.effects.capture.graph.sites import (
     ModelStatement,
     Owner,
-    contents_of,
     here,
     is_of_pytorch,
     is_recomputed,
     model_frames,
 )
 from archive.effects.capture.graph.texts import TextMarks
-from archive.effects.capture.graph.variables import ABSENT, DELETED, VariableKind
+from archive.effects.capture.graph.variables import (
+    DELETED,
+    VariableKind,
+)
 from archive.effects.capture.table.side_effects import SideEffects
 from archive.effects.errors import CaptureError
-from archive.effects.places import REGISTERED, base_of, items_of
+from archive.effects.placeholders import ABSENT
 from archive.formats.effects.model import Attribute, Item, Length, Local, Look, Op
 
 if TYPE_CHECKING:
@@ -39,157 +40,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from archive.effects.capture.graph.variables import Variable
+    from archive.effects.capture.table.snapshot import Snapshot
     from archive.formats.effects.model import Source
-
-
-class Snapshot:
-    """Reads real objects without changing them.
-
-    Attributes:
-        alive: objects whose identities are keys. An identity is only unique for as long as its object lives.
-    """
-
-    def __init__(self) -> None:
-        self.alive: list[object] = []
-        self._names: dict[int, dict[str, object]] = {}
-        self._contents: dict[int, Any] = {}
-        self._registered: dict[tuple[int, str], list[str]] = {}
-
-    def copy(self) -> Snapshot:
-        """A snapshot of the same values, which may change independently."""
-        copy = Snapshot()
-        copy.alive = list(self.alive)
-        copy._names = {number: dict(names) for number, names in self._names.items()}
-        copy._contents = dict(self._contents)
-        copy._registered = {key: list(names) for key, names in self._registered.items()}
-        return copy
-
-    def set_name(self, owner: object, name: str, value: object) -> None:
-        """Override an attribute of an object, or a name of globals."""
-        self.alive.append(owner)
-        self._names.setdefault(id(owner), {})[name] = value
-
-    def set_registered(self, owner: object, name: str, kind: str) -> None:
-        """Note that a set attribute of a module is one of its parameters, buffers or modules."""
-        self._registered.setdefault((id(owner), kind), []).append(name)
-
-    def set_contents(self, owner: object, value: object) -> None:
-        """Override the contents of a list, dict, cell or tensor."""
-        self.alive.append(owner)
-        self._contents[id(owner)] = value
-
-    def attribute(self, owner: object, name: str) -> object:
-        """An object's own attribute, not its class's; ``ABSENT`` if it has none."""
-        changed = self._names.get(id(owner), {}).get(name, ABSENT)
-        if changed is not ABSENT:
-            return ABSENT if changed is DELETED else changed
-        own = instance_dict(owner)
-        if name in own:
-            return own[name]
-        if isinstance(owner, torch.nn.Module):
-            for kind in REGISTERED:
-                if name in own.get(kind, ()):
-                    return own[kind][name]
-        for cls in type(owner).__mro__:
-            slot = cls.__dict__.get(name)
-            if isinstance(slot, MemberDescriptorType):
-                return getattr(owner, name, ABSENT)
-        return ABSENT
-
-    def class_attribute(self, cls: type, name: str) -> Any:  # noqa: ANN401
-        """A class's own attribute, unbound; ``ABSENT`` if it has none."""
-        changed = self._names.get(id(cls), {}).get(name, ABSENT)
-        if changed is not ABSENT:
-            return ABSENT if changed is DELETED else changed
-        return cls.__dict__.get(name, ABSENT)
-
-    def names(self, owner: object) -> list[str]:
-        """The names of an object's own attributes."""
-        changed = self._names.get(id(owner), {})
-        registered = {name for kind in REGISTERED for name in self.registered(owner, kind)}
-        names = dict.fromkeys([*instance_dict(owner), *changed])
-        return [name for name in names if changed.get(name) is not DELETED and name not in registered]
-
-    def registered(self, owner: object, kind: str) -> list[str]:
-        """The names of a module's parameters, buffers or modules."""
-        new = self._registered.get((id(owner), kind), ())
-        names = dict.fromkeys([*instance_dict(owner).get(kind, ()), *new])
-        changed = self._names.get(id(owner), {})
-        return [name for name in names if changed.get(name) is not DELETED]
-
-    def global_name(self, names: dict[str, object], name: str) -> object:
-        """The value of a global; ``ABSENT`` if there is none."""
-        changed = self._names.get(id(names), {}).get(name, ABSENT)
-        return names.get(name, ABSENT) if changed is ABSENT else changed
-
-    def contents(self, owner: Any) -> Any:  # noqa: ANN401
-        """The contents of a container: a list, dict or set of its own."""
-        base = base_of(type(owner))
-        held = self._contents.get(id(owner), ABSENT)
-        items = items_of(owner) if held is ABSENT else items_of(held)
-        if issubclass(base, dict):
-            return dict(items)
-        return set(items) if base in (set, frozenset) else items
-
-    def cell(self, cell: CellType) -> object:
-        """The contents of a cell; ``ABSENT`` if it is empty."""
-        if id(cell) in self._contents:
-            return self._contents[id(cell)]
-        return contents_of(cell)
-
-    def tensor(self, tensor: Any) -> Any:  # noqa: ANN401 (a tensor)
-        """A tensor with the contents before the call: itself, or the one that overrides them."""
-        return self._contents.get(id(tensor), tensor)
-
-    def put(self) -> None:
-        """Put the values into the real objects; only in a process where they may change."""
-        owners = {id(owner): owner for owner in self.alive}
-        for number, names in self._names.items():
-            for name, value in names.items():
-                self._put_name(owners[number], name, value)
-        for number, value in self._contents.items():
-            _put_contents(owners[number], value)
-
-    def _put_name(self, owner: Any, name: str, value: object) -> None:  # noqa: ANN401
-        if type(owner) is dict:  # globals
-            owner.pop(name, None) if value is DELETED else owner.__setitem__(name, value)
-            return
-        own = instance_dict(owner)
-        kinds = REGISTERED if isinstance(owner, torch.nn.Module) else ()
-        kind = next((kind for kind in kinds if name in self.registered(owner, kind)), None)
-        if isinstance(owner, type):
-            type.__delattr__(owner, name) if value is DELETED else type.__setattr__(owner, name, value)
-        elif kind is not None or any(name in own.get(kind, ()) for kind in kinds):
-            held = own[kind or next(kind for kind in kinds if name in own.get(kind, ()))]
-            held.pop(name, None) if value is DELETED else held.__setitem__(name, value)
-        elif value is DELETED:
-            object.__delattr__(owner, name)
-        else:
-            object.__setattr__(owner, name, value)
-
-
-def _put_contents(owner: Any, value: Any) -> None:  # noqa: ANN401 (one a kind)
-    base: Any = base_of(type(owner))
-    if isinstance(owner, torch.Tensor):
-        with torch.no_grad():
-            owner.copy_(value)
-    elif isinstance(owner, CellType):
-        owner.cell_contents = value
-    elif issubclass(base, dict | set):
-        base.clear(owner)
-        base.update(owner, value)
-    else:
-        base.clear(owner)
-        base.extend(owner, value)
-
-
-def instance_dict(owner: object) -> dict[str, Any]:
-    """An object's ``__dict__``, that of a class, too; empty if it has none."""
-    try:
-        own: dict[str, Any] = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return {}
-    return own
 
 
 KEY = "a key that differs from call to call"
@@ -203,10 +55,9 @@ class SeenChanges:
         written: sources that calls set.
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
-        in_place: sources of tensors that entries change in place.
+        in_place: sources of tensors that entries change in place, so that no graph holds them.
         other_calls: places of calls that take a text and that the table cannot keep.
         set_makers: code of the model that makes sets.
-        copies: of parameters and buffers.
     """
 
     written: set[Source] = field(default_factory=set)
@@ -223,49 +74,45 @@ class SeenChanges:
         return places + len(self.other_calls) + len(self.set_makers)
 
 
+@dataclass(slots=True)
+class Regions:
+    """The modes of PyTorch and Python that a call is in now, and what was noted in them.
+
+    Attributes:
+        checkpoints: how many calls of ``torch.utils.checkpoint`` with re-entry run.
+        inference: how many regions of inference mode the call is in.
+        inference_tensors: identities of tensors that PyTorch would have made in inference mode.
+        unchanging: tensors that nothing may change any more, with their version counters.
+        cast_weights: parameters that autocast has cast, until it ends.
+        context_values: of each ``ContextVar`` that the call has set but not reset.
+    """
+
+    checkpoints: int = 0
+    inference: int = 0
+    inference_tensors: set[int] = field(default_factory=set)
+    unchanging: list[tuple[Any, int, ModelStatement | None]] = field(default_factory=list)
+    cast_weights: dict[tuple[int, torch.dtype], Any] = field(default_factory=dict)
+    context_values: dict[ContextVar[Any], Any] = field(default_factory=dict)
+
+
 class CapturedCall:
     """The state of one call.
 
     Args:
-        snapshot: the values before the call.
-        seen: changes seen by earlier attempts; resized sources are added as they are seen.
+        seen: changes seen by earlier attempts; this one adds its own.
         outermost: the code that calls the model. Frames outside it do not belong to the model.
 
     Attributes:
-        wrap: returns the model's value for a real one and its source: ``following.wrapping.Wrapping.wrap``.
-        in_place: sources of tensors that entries change in place, so that no graph holds them.
-        set_makers: code of the model that makes sets, as far as it was met.
-        makes_sets: whether an earlier attempt met some; then copied functions check what they iterate.
-        functions: copies of the model's functions: ``following.functions.Functions``.
-        objects: proxies of objects and classes: ``following.objects.ObjectProxies``.
-        kept_calls: calls that the table keeps: ``following.kept_calls.KeptCalls``.
-        containers: proxies of deques, ordered dicts, and objects that derive from containers:
-            ``proxies.containers.Containers``.
-        guards: conditions that the call relies on.
-        builder: builds the graph.
-        texts: texts of values that differ from call to call.
-        side_effects: the table of effects.
-        seen_written: sources that this call sets.
-        seen_mutated: sources of lists and dicts that this call changes.
-        refusal: the first error with which the call was refused.
-        originals: real values by source, as they were before the call.
+        written, mutated: the sources seen by earlier attempts; those of this one are in ``seen_written`` and
+            ``seen_mutated``.
+        makes_sets: whether an earlier attempt met code that makes sets: then copies check what they iterate.
         aliases: further sources of a value, each with the source at which the value was first read.
-        proxies: by variable.
-        real: real objects by variable.
-        met: the statement that first reads each list or dict.
+        first_reads: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
-        copies: of parameters and buffers, for all calls.
-        modules: the module itself and its parts, by identity.
-        context_values: of each ``ContextVar`` that the call has set but not reset.
         hook_sets: attributes of modules on which the call puts hooks, in place of the real ones.
         module_handles: of these hooks.
         lists: those that the graph takes as a whole, by source.
-        cast_weights: parameters that autocast has cast, until it ends.
         replaced: what the model gets for functions of PyTorch, by their identity.
-        checkpoints: how many calls of ``torch.utils.checkpoint`` with re-entry run now.
-        inference: how many regions of inference mode the call is in.
-        inference_tensors: identities of tensors that PyTorch would have made in inference mode.
-        unchanging: tensors that nothing may change any more, with their version counters.
         ambiguous: cells of functions that share a name, so that the name identifies none of them.
     """
 
@@ -277,9 +124,9 @@ class CapturedCall:
 
     def __init__(self, snapshot: Snapshot, seen: SeenChanges, outermost: CodeType) -> None:
         self.snapshot = snapshot
-        self.written, self.resized, self.mutated = set(seen.written), seen.resized, set(seen.mutated)
-        self.copies, self.in_place = seen.copies, seen.in_place
-        self.set_makers, self.makes_sets = seen.set_makers, bool(seen.set_makers)
+        self.seen, self.regions = seen, Regions()
+        self.written, self.mutated = set(seen.written), set(seen.mutated)
+        self.makes_sets = bool(seen.set_makers)
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse)
@@ -295,18 +142,13 @@ class CapturedCall:
         self.aliases: dict[Source, Source] = {}
         self.proxies: dict[Variable, Any] = {}
         self.real: dict[Variable, Any] = {}
-        self.met: dict[Variable, ModelStatement | None] = {}
+        self.first_reads: dict[Variable, ModelStatement | None] = {}
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
-        self.context_values: dict[ContextVar[Any], Any] = {}
         self.hook_sets: dict[Variable, dict[str, Any]] = {}
         self.module_handles: list[Any] = []
         self.ambiguous: set[Source] = set()
-        self.cast_weights: dict[tuple[int, torch.dtype], Any] = {}
         self.replaced: Mapping[int, Any] = {}
-        self.checkpoints = self.inference = 0
-        self.inference_tensors: set[int] = set()
-        self.unchanging: list[tuple[Any, int, ModelStatement | None]] = []
 
     # --- the model's statement ---------------------------------------------------------------------
 
@@ -336,11 +178,7 @@ class CapturedCall:
         return Owner(id(original), torchscript_name(type(original)), instance)
 
     def refuse(self, message: str) -> NoReturn:
-        """Give up, naming the model's line. The refusal holds even if the model catches the error.
-
-        Raises:
-            CaptureError: always.
-        """
+        """Give up, naming the model's line. The refusal holds even if the model catches the error."""
         frames = self.frames()
         error = CaptureError(message)
         if frames:
@@ -352,7 +190,7 @@ class CapturedCall:
 
     # --- values ------------------------------------------------------------------------------------
 
-    def add_proxy(self, variable: Variable, proxy: Any, real: object) -> None:  # noqa: ANN401
+    def add_proxy(self, variable: Variable, proxy: Any, real: object) -> None:
         """Note a variable's proxy and its real object."""
         self.proxies[variable], self.real[variable] = proxy, real
 
@@ -371,25 +209,21 @@ class CapturedCall:
         return self.paths.get(id(tensor)) == source
 
     def constant_key(self, key: object) -> object:
-        """A key as a constant, guarded from now on.
-
-        Raises:
-            CaptureError: the key differs from call to call.
-        """
+        """A key as a constant, guarded from now on."""
         if isinstance(key, torch.Tensor):
             self.refuse(KEY)
         if type(key) is tuple or type(key) is ShapeProxy:
             return tuple(map(self.constant_key, key))
         return self.builder.fixed(key, KEY)
 
-    def length_of(self, source: Source, length: int) -> Any:  # noqa: ANN401
+    def length_of(self, source: Source, length: int) -> Any:
         """The length of a list before the call, as a number of the graph."""
         if source not in self._lengths:
             self.guards.note(Look.TYPE, source, "list")
             self._lengths[source] = self.builder.scalar_input(Length(source), length)
         return self._lengths[source]
 
-    def wrap_item(self, value: object, source: Source, index: int) -> Any:  # noqa: ANN401
+    def wrap_item(self, value: object, source: Source, index: int) -> Any:
         """The proxy of an item of a list."""
         return self.wrap(value, Item(source, index))
 

@@ -9,21 +9,22 @@ It also finds what these and results reach: objects that replay must make, and l
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     CHANGED_BY_NAMES,
     DELETED,
-    VALUES,
+    WITH_CONTENTS,
     MadeList,
     Recipe,
     Variable,
     inner_of,
     is_container_proxy,
 )
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CHANGING
 from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
@@ -37,18 +38,11 @@ if TYPE_CHECKING:
 
 # --- reach
 
-SHARED = (list, dict, deque, OrderedDict, defaultdict, set)
-"""Types of containers that the call makes, and that may occur in several places."""
-
 
 class Reach:
     """Walks from values to everything that they hold.
 
-    Args:
-        effects: the table that the values are in.
-
     Attributes:
-        variables: those that were met.
         shared: new containers that were met twice, by identity.
         objects: new objects, by their variables.
     """
@@ -61,11 +55,7 @@ class Reach:
         self._lists: dict[int, Any] = {}
 
     def of(self, live: Iterable[object]) -> set[Variable]:
-        """The variables that effects and some values lead to.
-
-        Args:
-            live: the values.
-        """
+        """The variables that effects and some values lead to."""
         values = list(live)
         for item, pending in self._effects.store_attr_mutations.items():
             if not item.is_new:
@@ -82,14 +72,14 @@ class Reach:
             values += self._parts(values.pop(0))
         return self.variables
 
-    def _parts(self, value: Any) -> Iterable[object]:  # noqa: ANN401 (any value)
+    def _parts(self, value: Any) -> Iterable[object]:
         """The values that a value holds; none if it was already met."""
         if isinstance(value, Recipe):
             return value.items
         variable = self._effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable, value)
-        if type(value) in SHARED or isinstance(value, MadeList):
+        if type(value) in CHANGING or isinstance(value, MadeList):
             if id(value) in self._lists:
                 self.shared[id(value)] = value
                 return ()
@@ -117,7 +107,7 @@ class Reach:
         return (*self._effects.store_attr_mutations.get(variable, {}).values(), *saved, *held)
 
 
-def parts(value: Any) -> Iterable[object]:  # noqa: ANN401
+def parts(value: Any) -> Iterable[object]:
     """The values in a list, tuple, deque or dict; sets hold only constants."""
     if isinstance(value, dict):
         return (*value.keys(), *value.values())
@@ -133,11 +123,9 @@ class Mutation:
 
     Attributes:
         order: its number among all changes, from 0.
-        op: what is done.
         target: the list or dict; a source for tensors.
         key: of the item; ``ABSENT`` where the op has none.
         value: that is put there; ``ABSENT`` where the op has none.
-        statement: the model's statement.
     """
 
     order: int
@@ -153,10 +141,7 @@ class Hook:
     """A hook on a tensor.
 
     Attributes:
-        tensor: that has the hook.
         function: as ``module:qualname``, a recipe, or the model's own hook until the call is over.
-        statement: the model's statement.
-        op: that puts it on.
         handle: the variable of its handle, which the model may keep.
         version: of a tensor that the call created, when the hook was registered.
     """
@@ -174,11 +159,8 @@ class Backward:
     """The backward of one call of an autograd function.
 
     Attributes:
-        context: the variable of its context.
-        function: as ``module:qualname``.
         results: of the call, None for anything but tensors.
         arguments: clones of its arguments, None for those without gradient.
-        statement: the model's statement.
     """
 
     context: Variable
@@ -193,12 +175,10 @@ class BackwardHooks:
     """The full backward hooks of one call of a module.
 
     Attributes:
-        module: its proxy.
         hooks: called with the gradients of arguments and result: functions, or recipes once the call is over.
         pre_hooks: called before with those of the result.
         inputs: the positional arguments: the alias that has the hooks, and None for all others.
         outputs: the same for the items of the result.
-        statement: the model's statement.
         versions: of the aliases when the hooks were put on.
     """
 
@@ -227,7 +207,6 @@ class PendingEffects:
     """The effects that one call has had so far, and a variable for each object involved.
 
     Args:
-        method: the captured method.
         graph_value: returns how the graph knows a value: its source if it is an input, its node if an
             operation makes it, None if the graph does not know it.
 
@@ -235,18 +214,10 @@ class PendingEffects:
         id_to_variable: variables by the identity of objects; an object's proxy leads to the same variable.
         keepalive: tracked objects. An identity is only unique for as long as its object lives.
         store_attr_mutations: pending attributes of objects, contents of cells and values of globals.
-        log: mutations of lists, dicts and tensors.
-        tensor_hooks: by their numbers.
         taken_off: hooks that the call itself has removed again, with the statement that did.
-        backward_hooks: of modules, in the order of their calls.
         save_for_backward: contexts of autograd functions, with the tensors that each saves.
         backwards: of autograd functions, where gradients are wanted.
-        inputs: sources that the graph takes.
-        result: the method's return value.
         result_statement: the statement to name where the result is refused.
-        guards: conditions that each later call must meet.
-        defaults: values of arguments that may be left out.
-        state: values of sources before the call.
         stores: order and statement of each pending attribute.
         registrations: ops of pending attributes that are registered as buffers.
     """
@@ -282,13 +253,7 @@ class PendingEffects:
         """Track an object and its proxies as one variable.
 
         Args:
-            kind: of the object.
-            source: where it lives; None for an object that the call created.
             items: the object and its proxies; for a global or a cell, an object that represents it.
-            class_name: of a new object, as ``module:qualname``.
-
-        Raises:
-            ValueError: one of them is tracked already.
         """
         variable = Variable(kind, source, class_name)
         for item in items:
@@ -328,14 +293,7 @@ class PendingEffects:
         """Note that an attribute, the contents of a cell or a global is set; ``DELETED`` deletes it.
 
         Args:
-            item: the variable of the object, cell or global.
-            name: of the attribute or global; any for a cell.
-            value: the new one.
             existed: whether the attribute was there before the call: if not, deleting it has no effect.
-            statement: the model's statement.
-
-        Raises:
-            TypeError: the variable is a list, a dict or a function, whose attributes are not followed.
         """
         if item.kind not in CHANGED_BY_NAMES:
             raise TypeError(f"a {item.kind} has no attributes to follow")
@@ -348,7 +306,7 @@ class PendingEffects:
         elif not pending:
             del self.store_attr_mutations[item]
 
-    def pending(self, item: Variable, name: str) -> Any:  # noqa: ANN401
+    def pending(self, item: Variable, name: str) -> Any:
         """The pending value of an attribute, ``DELETED`` for a deleted one; ``ABSENT`` if none is pending."""
         return self.store_attr_mutations.get(item, {}).get(name, ABSENT)
 
@@ -360,13 +318,9 @@ class PendingEffects:
         value: object = ABSENT,
         statement: ModelStatement | None = None,
     ) -> None:
-        """Note a mutation of a list or dict, given its variable, or of a tensor, given its source.
-
-        Raises:
-            TypeError: the variable is an object, which changes by its attributes.
-        """
+        """Note a mutation of a list or dict, given its variable, or of a tensor, given its source."""
         if isinstance(item, Variable):
-            if item.kind not in VALUES:
+            if item.kind not in WITH_CONTENTS:
                 raise TypeError(f"a {item.kind} is changed by its attributes")
             self._modified.add(item)
         self.log.append(Mutation(self._next(), op, item, key, value, statement))
@@ -378,11 +332,7 @@ class PendingEffects:
     # --- hooks -------------------------------------------------------------------------------------
 
     def register_hook(self, hook: Hook) -> int:
-        """Note a hook on a tensor.
-
-        Returns:
-            The hook's number: one more than the highest in use.
-        """
+        """Note a hook on a tensor."""
         number = max(self.tensor_hooks, default=-1) + 1
         self.tensor_hooks[number] = hook
         return number

@@ -18,10 +18,9 @@ from archive.effects.capture.graph.scalars import ShapeProxy
 from archive.effects.capture.graph.sites import error_at, importable
 from archive.effects.capture.graph.texts import MarkedText
 from archive.effects.capture.graph.variables import (
-    ABSENT,
     DELETED,
+    HELD_BY_NAME,
     LITERALS,
-    NAMED,
     SOURCES,
     MadeList,
     Recipe,
@@ -36,8 +35,9 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.table.pending import PendingEffects, Reach
 from archive.effects.errors import ValueRefusedError
-from archive.effects.places import BASES
-from archive.formats.effects.containers import BASES as CLASSES
+from archive.effects.placeholders import ABSENT
+from archive.effects.places import CONTAINERS
+from archive.formats.effects.containers import CLASS_NAMES
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source, Value
 
 
-VALUES = (Output, Constant, At, Made, New, Stored, Computed)
+VALUE_CLASSES = (Output, Constant, At, Made, New, Stored, Computed)
 
 
 SET_OPS = {
@@ -82,7 +82,6 @@ class Flat(NamedTuple):
     """A table as plain data. Its handles are provisional: each is an index into ``sites`` or ``guard_sites``.
 
     Attributes:
-        effects: the table.
         outputs: nodes whose values the graph must return, in this order.
         sites: of effects whose statement is known, by handle.
         places: their statements, by handle.
@@ -113,11 +112,7 @@ class Flattening:
     # --- effects -----------------------------------------------------------------------------------
 
     def flat(self) -> Flat:
-        """The table as plain data.
-
-        Raises:
-            CaptureError: a table cannot hold a value; the error names the model's statement.
-        """
+        """The table as plain data."""
         table = self._table
         live = self._reach.of([table.result])
         for variable in dict.fromkeys(table.id_to_variable.values()):
@@ -174,7 +169,7 @@ class Flattening:
                     value = empty_of(inner_of(proxy))
             else:
                 empty = empty_of(self._shared[made])
-                name, value = CLASSES[empty.kind], None if empty.kind in ("list", "dict") else empty
+                name, value = CLASS_NAMES[empty.kind], None if empty.kind in ("list", "dict") else empty
             yield Effect(Op.NEW, Temporary(number), Constant(name), value), self._made_at(made)
         for identity, container in self._shared.items():
             for effect in self._filled(Temporary(self._temporaries[identity]), container, None):
@@ -190,7 +185,7 @@ class Flattening:
                     saved = Made("tuple", self._items(values))
                 yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, saved), statement
 
-    def _filled(self, source: Temporary, value: Any, at: ModelStatement | None) -> list[Effect]:  # noqa: ANN401
+    def _filled(self, source: Temporary, value: Any, at: ModelStatement | None) -> list[Effect]:
         """The effects that fill a new container."""
         with _naming(at):
             if isinstance(value, dict):
@@ -305,12 +300,8 @@ class Flattening:
     # --- values ------------------------------------------------------------------------------------
 
     def value(self, value: object) -> Value:
-        """A Python value as a value of the table.
-
-        Raises:
-            ValueRefusedError: a table cannot hold the value.
-        """
-        if isinstance(value, VALUES):
+        """A Python value as a value of the table."""
+        if isinstance(value, VALUE_CLASSES):
             return value
         if isinstance(value, Recipe):
             return Made(value.kind, tuple(map(self.value, value.items)))
@@ -330,7 +321,7 @@ class Flattening:
             return Made("format", (Constant(value.template), *self._items(value.values)))
         if type(value) in LITERALS:
             return Constant(value)  # type: ignore[arg-type]
-        return named(value) if isinstance(value, NAMED) else self._made(value)
+        return named(value) if isinstance(value, HELD_BY_NAME) else self._made(value)
 
     def _of_graph(self, known: Hashable) -> Value:
         if isinstance(known, SOURCES):
@@ -344,7 +335,7 @@ class Flattening:
     def _made(self, value: object) -> Value:
         if type(value) is list or isinstance(value, MadeList) or _plain_tuple(value):
             return Made(_kind(value), self._items(value))
-        if type(value) in BASES:
+        if type(value) in CONTAINERS:
             return self._container(value)
         if is_named_tuple(value):
             kind: Any = type(value)
@@ -353,7 +344,7 @@ class Flattening:
             )
         raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
 
-    def _container(self, value: Any) -> Made:  # noqa: ANN401
+    def _container(self, value: Any) -> Made:
         """A dict, set, deque or the like."""
         empty = empty_of(value)
         if isinstance(value, dict):
@@ -364,7 +355,7 @@ class Flattening:
         return Made(empty.kind, (*empty.items, *self._items(value)))
 
     def _element(self, value: object) -> Value:
-        if not (is_literal(value) or isinstance(value, NAMED)):
+        if not (is_literal(value) or isinstance(value, HELD_BY_NAME)):
             raise ValueRefusedError("a set whose elements aren't constants cannot be kept in a table")
         return self.value(value)
 
@@ -372,13 +363,9 @@ class Flattening:
         return tuple(self.value(item) for item in cast("Iterable[object]", value))
 
 
-def empty_of(value: Any) -> Made:  # noqa: ANN401
-    """An empty container of the same kind as a Python container.
-
-    Raises:
-        ValueRefusedError: it is a ``defaultdict`` with a factory that has no name.
-    """
-    kind = "list" if isinstance(value, MadeList) else BASES[type(value)]
+def empty_of(value: Any) -> Made:
+    """An empty container of the same kind as a Python container."""
+    kind = "list" if isinstance(value, MadeList) else CONTAINERS[type(value)]
     if isinstance(value, deque):
         return Made(kind, (Constant(value.maxlen),))
     if kind == "defaultdict":
@@ -386,12 +373,8 @@ def empty_of(value: Any) -> Made:  # noqa: ANN401
     return Made(kind, ())
 
 
-def factory_name(factory: Any) -> str | None:  # noqa: ANN401
-    """The name of a ``defaultdict``'s factory; None if it has none.
-
-    Raises:
-        ValueRefusedError: it cannot be imported.
-    """
+def factory_name(factory: Any) -> str | None:
+    """The name of a ``defaultdict``'s factory; None if it has none."""
     if factory is None:
         return None
     real = getattr(factory, "_kind", factory)

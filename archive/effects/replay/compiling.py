@@ -28,11 +28,10 @@ from archive.effects.replay.classes import container_maker, real_literal
 from archive.effects.replay.computing import NOTHING, Computing
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
-from archive.formats.effects.containers import head
+from archive.formats.effects.containers import parameter
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import LOG, PRINT, WARN
 from archive.formats.effects.model import (
-    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -50,7 +49,8 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import is_under_argument, reads, root_of
-from archive.formats.effects.source_text import HANDLE
+from archive.formats.effects.source_text import EMPTY_LITERALS
+from archive.formats.effects.words import ATTRIBUTE_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,7 +117,7 @@ def _unread(filename: str) -> Iterator[None]:
         linecache.cache.pop(filename, None)
 
 
-CALLS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None]] = {
+CALLERS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None]] = {
     PRINT: _print,
     LOG: _log,
     WARN: _warn,
@@ -125,13 +125,11 @@ CALLS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None
 """Functions that make a call: from the state, its settings and its values."""
 
 
-# --- interpreter
+# --- methods
 
-OWN_CLASSES: dict[str, Callable[[], Any]] = {
-    "builtins:list": list,
-    "builtins:dict": dict,
-    HANDLE: lambda: object.__new__(RemovableHandle),
-}
+OWN_CLASSES: dict[str, Callable[[], Any]] = dict(
+    zip(EMPTY_LITERALS, (list, dict, lambda: object.__new__(RemovableHandle)), strict=True)
+)
 """Classes that an effect ``new`` may make without permission."""
 
 
@@ -147,7 +145,7 @@ class PreparedChange(NamedTuple):
     value: int
 
 
-class Interpreter:
+class MethodCompiler:
     """Makes the functions of one method.
 
     Args:
@@ -287,17 +285,17 @@ class Interpreter:
 
     def replay(self) -> Callable[[State, Sequence[object], Mapping[str, object]], Any]:
         """``replay(state, outputs, arguments)``: makes the changes, and returns the method's result."""
-        looking = self._computing()
-        guards = self._guard_steps(looking, Output)
+        checking = self._computing()
+        guards = self._guard_steps(checking, Output)
         body = self._computing()
         changes, result = self._changes(body)
         steps, late = body.steps, body.take_late()
         unlike, failed, undone = self._unlike, self._failed, self._undone
         count = len(self._effects.effects)
 
-        def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:  # noqa: ANN401
+        def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:
             if guards:
-                _run(guards, looking.frame(state, out, arguments), unlike)
+                _run(guards, checking.frame(state, out, arguments), unlike)
             frame = body.frame(state, out, arguments)
             _run(steps, frame, failed)
             made: list[tuple[int, Backup]] = []
@@ -339,7 +337,7 @@ class Interpreter:
         assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
         name = str(effect.key.value)
         if isinstance(effect.value, Made):
-            make = container_maker(name, effect.value.kind, head(effect.value), self._allowed)
+            make = container_maker(name, effect.value.kind, parameter(effect.value), self._allowed)
             return lambda _: make()
         if name in OWN_CLASSES:
             own = OWN_CLASSES[name]
@@ -383,7 +381,7 @@ class Interpreter:
         """The slot of what an effect changes: dict of globals, cell, or value at its source."""
         source, allowed = effect.source, self._allowed
         if effect.op is Op.CALL and isinstance(source, GlobalName):
-            return body.constant(CALLS[source])
+            return body.constant(CALLERS[source])
         if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             module, name = source.module, source.name
             return body.compute(lambda frame: frame[0].target(module, name, allowed))
@@ -417,11 +415,7 @@ class Interpreter:
 def _run(
     steps: list[tuple[int, int, Compute]], frame: Frame, failed: Callable[[int, BaseException], BaseException]
 ) -> None:
-    """Compute steps in their order.
-
-    Raises:
-        ReplayError: a guard does not hold, or what ``failed`` returns for the number of a failing step.
-    """
+    """Compute steps in their order."""
     number = -1
     try:
         for number, slot, compute in steps:  # noqa: B007 (the error names it)
