@@ -79,6 +79,11 @@ def texts_of_numbers(storage: memoryview) -> Iterator[str]:
         at = is_printed.find(SHORTEST_RUN, end)
 
 
+def text_of_codes(codes: np.ndarray) -> str | None:
+    """The text that some whole numbers are the code points of; None if they are none."""
+    return _text(codes, "<i8")
+
+
 def _end_of_padding(data: bytes) -> int:
     """Where the first eight bytes are not repeated any more."""
     words = np.frombuffer(data, "<i8", len(data) // 8)

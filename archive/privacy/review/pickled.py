@@ -2,13 +2,18 @@
 
 Names are those of classes and functions, parts of storages' ids, attributes of objects, and keys of dicts
 whose values are tensors or objects. In bytecode all texts are names but constants and default values. All
-other texts are values. The pickle is read as inert values; if it cannot be read, all texts are values.
+other texts are values, and so are those that are no strings: numbers, letters in a row (``spelled``), dates.
+The pickle is read as inert values; if it cannot be read, all texts are values.
 """
 
 from __future__ import annotations
 
+import pickletools
 import re
+from collections import Counter
+from contextlib import suppress
 from dataclasses import field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +21,13 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import DICTS, PyValue, plain_value
+from archive.formats.python_pickle import DICTS, PyValue, bytes_of, plain_value
 from archive.formats.record_kinds import BYTECODE
 from archive.pickles.ops import ValueKind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
-from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, is_pickle
+from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, is_pickle
+from archive.privacy.review.spelled import FEWEST_KEYS, identifying_keys, may_identify, spelled, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +54,7 @@ class PickleRoles:
         values: texts that are also values.
         tables: tables from texts to integers.
         numbers: numbers of storages, which PyTorch makes.
+        spelled: role and text of what is no string, and how often it is there.
     """
 
     names: set[str] = field(default_factory=set)
@@ -55,12 +62,14 @@ class PickleRoles:
     values: set[str] = field(default_factory=set)
     tables: list[Mapping[str, int]] = field(default_factory=list)
     numbers: set[str] = field(default_factory=set)
+    spelled: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
     """The roles of the texts of a pickle, and of those right after it."""
     roles, at = PickleRoles(), 0
     if len(data) > MOST_BYTES:
+        _take_numbers(data, roles)
         return roles
     try:
         with allowance.part() as part:
@@ -70,13 +79,25 @@ def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
                 if at >= len(data) or not is_pickle(bytes(data[at:])):
                     break
     except ArchiveError:  # broken, or too much: then the texts of the rest are values
-        return roles
+        _take_numbers(data[at:], roles)
     return roles
+
+
+def _take_numbers(data: memoryview, roles: PickleRoles) -> None:
+    """Take the numbers of a pickle that isn't read as values."""
+    with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
+        for _, value, _ in islice(pickletools.genops(bytes(data)), MOST_OPCODES):
+            if (
+                type(value) is not str
+                and (number := whole_number(value)) is not None
+                and may_identify(number)
+            ):
+                roles.spelled["value", str(number)] += 1
 
 
 def _walk(top: object, roles: PickleRoles) -> None:
     """Sort the texts of a value."""
-    stack, seen = [top], set[int]()
+    stack, seen, forms = [top], set[int](), set[int]()
     while stack:
         value = stack.pop()
         if isinstance(value, str):
@@ -88,6 +109,8 @@ def _walk(top: object, roles: PickleRoles) -> None:
         seen.add(id(value))
         if isinstance(value.what, Global | PyValue):
             stack.append(value.what)
+        if not _is_form(value, forms):
+            _spell(value, roles)
         if value.what == "persistent":
             _take_id(value.arguments, roles)
         else:
@@ -95,6 +118,59 @@ def _walk(top: object, roles: PickleRoles) -> None:
         if not _is_table(value, roles):
             _take_pairs(value, roles, stack)
         _take_state(value, roles, stack)
+
+
+REBUILDERS = ("torch._utils", "torch._tensor")
+"""Modules of what makes a tensor of its storage, offset, sizes and strides."""
+LONGEST_TYPE = 4
+"""Characters of a type of NumPy's numbers."""
+OF_DATE, MONTH = 4, 0x7F
+"""Bytes of a date, and the bits of its month; the first one says which of two equal hours is meant."""
+
+
+def _is_form(value: PyValue, forms: set[int]) -> bool:
+    """Whether a value says where a tensor lies and which form it has; then so do the tuples in it."""
+    is_made = isinstance(value.what, Global) and value.what.module in REBUILDERS
+    if not (is_made or value.what == "persistent" or id(value) in forms):
+        return False
+    forms.update(id(one) for one in (*value.arguments, *value.items) if isinstance(one, PyValue))
+    return True
+
+
+def _spell(value: PyValue, roles: PickleRoles) -> None:
+    """Take the texts of a value that are no strings."""
+    keys, items = [key for key, _ in value.pairs], [item for _, item in value.pairs]
+    for values in (value.arguments, value.items, items):
+        roles.spelled.update(("value", text) for text in spelled(values))
+    roles.spelled.update(("key", text) for text in spelled(keys, FEWEST_KEYS))
+    for one in (*value.arguments, *value.items, *items, value.state, _scalar(value)):
+        if (number := whole_number(one)) is not None and may_identify(number):
+            roles.spelled["value", str(number)] += 1
+    numbers = [number for key in keys if (number := whole_number(key)) is not None]
+    roles.spelled.update(("key", str(number)) for number in identifying_keys(numbers))
+    if (date := _date(value)) is not None:
+        roles.spelled["value", date] += 1
+
+
+def _scalar(value: PyValue) -> int | float | None:
+    """The number that NumPy writes as bytes of its type."""
+    match value:
+        case PyValue(what=Global(name="scalar"), arguments=[PyValue(arguments=[str(kind), *_]), packed]):
+            data = bytes_of(packed)
+            if isinstance(data, bytes) and len(kind) <= LONGEST_TYPE:
+                with suppress(TypeError, ValueError, IndexError):
+                    return np.frombuffer(data, kind).tolist()[0]  # type: ignore[no-any-return]
+    return None
+
+
+def _date(value: PyValue) -> str | None:
+    """The day that ``datetime`` writes as bytes: two of the year, the month, the day."""
+    match value:
+        case PyValue(what=Global(module="datetime", name="date" | "datetime"), arguments=[packed, *_]):
+            data = bytes_of(packed)
+            if isinstance(data, bytes) and len(data) >= OF_DATE:
+                return f"{int.from_bytes(data[:2]):04}-{data[2] & MONTH:02}-{data[3]:02}"
+    return None
 
 
 def _take_pairs(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
@@ -113,8 +189,10 @@ def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None
     states = [value.state]
     if isinstance(value.state, PyValue) and value.state.what == "tuple":  # with the state of slots
         states = list(value.state.items)
+        _spell(value.state, roles)
     for state in states:
         if isinstance(state, PyValue) and state.what == "dict":
+            _spell(state, roles)
             roles.names.update(key for key, _ in state.pairs if isinstance(key, str))
             stack += [item for _, item in state.pairs]
             stack += [key for key, _ in state.pairs if not isinstance(key, str)]

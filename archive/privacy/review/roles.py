@@ -26,6 +26,7 @@ from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
+from archive.privacy.review.json_numbers import spelled_in_json
 from archive.privacy.review.pickled import (
     FEWEST_ENTRIES,
     STORAGE_ID,
@@ -64,6 +65,18 @@ class PlacedText(NamedTuple):
     at: int
 
 
+class Apart(NamedTuple):
+    """What is gathered besides the strings of a piece.
+
+    Attributes:
+        tables: tables from texts to integers, whose texts are no rows of their own.
+        texts: numbers that may be somebody's, and letters in a row.
+    """
+
+    tables: list[Mapping[str, int]]
+    texts: list[PlacedText]
+
+
 class PieceTexts(NamedTuple):
     """The texts of a piece.
 
@@ -81,7 +94,7 @@ class PieceTexts(NamedTuple):
 def texts_in(piece: FilePiece) -> PieceTexts:
     """The texts of a piece, by the reader of its form."""
     data, kind = piece.bytes, _kind(piece)
-    tables: list[Mapping[str, int]] = []
+    apart = Apart([], [])
     if kind in PYTHON_KINDS or (kind is RecordKind.CPP and b"\0" not in data):
         code = data.decode("utf-8", "backslashreplace")
         found = texts_of_code(code, cpp=kind is RecordKind.CPP)
@@ -93,13 +106,13 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         return PieceTexts(_each_once(texts_between(piece), piece))
     if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
         if is_pickle(data):
-            return PieceTexts(iter(list(_of_old_header(piece, tables))), tables)
+            return PieceTexts(iter([*_of_old_header(piece, apart), *apart.texts]), apart.tables)
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
-    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
-    return PieceTexts(iter(of_strings), tables)
+    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, apart))
+    return PieceTexts(iter([*of_strings, *apart.texts]), apart.tables)
 
 
-def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterator[PlacedText]:
+def _of_old_header(piece: FilePiece, apart: Apart) -> Iterator[PlacedText]:
     """The texts of the pickles around the object that ``torch.save`` wrote before 1.6.
 
     What stands after the object is a list of the storages' ids: addresses, which are others each time.
@@ -108,7 +121,7 @@ def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterato
     assert isinstance(place, ShiftedPlaces)  # noqa: S101 (its caller)
     for start, stop in pairwise([*place.at, len(piece.bytes)]):
         outer = partial(_shifted, place, start)
-        for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, tables):
+        for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, apart):
             if text.text not in SYSTEM and (not start or STORAGE_ID.fullmatch(text.text) is None):
                 yield text
 
@@ -171,7 +184,7 @@ def _of_strings(
     kind: RecordKind,
     allowance: Allowance,
     outer: Callable[[int], int],
-    tables: list[Mapping[str, int]],
+    apart: Apart,
 ) -> Iterator[PlacedText]:
     """The texts of bytes by the roles that their form gives them."""
     if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
@@ -181,7 +194,7 @@ def _of_strings(
     stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
     while stack:
         layer, kind_of_layer, depth = stack.pop()
-        role_of = _roles(layer, kind_of_layer, allowance, tables)
+        role_of = _roles(layer, kind_of_layer, allowance, apart)
         raws = list(layer.counts)
         wholes = [_whole(layer, raw) for raw in raws]
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
@@ -239,9 +252,7 @@ def _whole(layer: Layer, raw: bytes) -> bytes:
 RoleOf = "Callable[[str, int], str]"
 
 
-def _roles(
-    layer: Layer, kind: RecordKind, allowance: Allowance, tables: list[Mapping[str, int]]
-) -> Callable[[str, int], str]:
+def _roles(layer: Layer, kind: RecordKind, allowance: Allowance, apart: Apart) -> Callable[[str, int], str]:
     """What finds the role of a text of a layer, by how often it occurs; "" for what is listed separately."""
     if kind in ALL_NAMES:
         return lambda _text, _count: "name"
@@ -249,19 +260,23 @@ def _roles(
         return lambda text, _count: "name" if SOURCE_FILE.fullmatch(text) else "value"
     if isinstance(layer, PickleLayer):
         data = memoryview(layer.data)
+        roles = roles_of_pickle(data, allowance)
+        at = layer.outer(0)
+        apart.texts.extend(PlacedText(*found, times, at) for found, times in roles.spelled.items())
         if kind is RecordKind.BYTECODE:
             with suppress(ArchiveError):  # of another form: roles are those of any pickle
                 constants = constants_of_bytecode(data, allowance)
                 return lambda text, _count: "value" if text in constants else "name"
-        roles = roles_of_pickle(data, allowance)
-        tables += roles.tables
+        apart.tables.extend(roles.tables)
         return _by_pickle(roles)
     if isinstance(layer, JsonLayer):
+        found = spelled_in_json(layer.data, kind)
+        apart.texts.extend(PlacedText("value", one, 1, layer.outer(at)) for one, at in found)
         text = layer.data.decode("utf-8", "surrogateescape")
         if kind is RecordKind.PROGRAM:
             values = _values_of_program(text)
             return lambda text, _count: "value" if text in values else "name"
-        return _by_json(text, kind, tables)
+        return _by_json(text, kind, apart.tables)
     return lambda _text, _count: "value"
 
 
