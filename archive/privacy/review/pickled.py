@@ -27,6 +27,7 @@ from archive.pickles.ops import ValueKind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, is_pickle
+from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.spelled import FEWEST_KEYS, identifying_keys, may_identify, spelled, whole_number
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class PickleRoles:
         tables: tables from texts to integers.
         numbers: numbers of storages, which PyTorch makes.
         spelled: role and text of what is no string, and how often it is there.
+        arrays: bytes of NumPy's numbers, as texts.
     """
 
     names: set[str] = field(default_factory=set)
@@ -63,6 +65,7 @@ class PickleRoles:
     tables: list[Mapping[str, int]] = field(default_factory=list)
     numbers: set[str] = field(default_factory=set)
     spelled: Counter[tuple[str, str]] = field(default_factory=Counter)
+    arrays: set[str] = field(default_factory=set)
 
 
 def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
@@ -122,8 +125,8 @@ def _walk(top: object, roles: PickleRoles) -> None:
 
 REBUILDERS = ("torch._utils", "torch._tensor")
 """Modules of what makes a tensor of its storage, offset, sizes and strides."""
-LONGEST_TYPE = 4
-"""Characters of a type of NumPy's numbers."""
+TYPE_OF_NUMBERS, MOST_NUMBERS = re.compile(r"[<>|=]?[biufc]\d{1,2}"), 1 << 16
+"""A type of NumPy's numbers, and those of an array that are looked at one by one."""
 OF_DATE, MONTH = 4, 0x7F
 """Bytes of a date, and the bits of its month; the first one says which of two equal hours is meant."""
 
@@ -143,7 +146,7 @@ def _spell(value: PyValue, roles: PickleRoles) -> None:
     for values in (value.arguments, value.items, items):
         roles.spelled.update(("value", text) for text in spelled(values))
     roles.spelled.update(("key", text) for text in spelled(keys, FEWEST_KEYS))
-    for one in (*value.arguments, *value.items, *items, value.state, _scalar(value)):
+    for one in (*value.arguments, *value.items, *items, value.state, *_numbers_of_numpy(value, roles)):
         if (number := whole_number(one)) is not None and may_identify(number):
             roles.spelled["value", str(number)] += 1
     numbers = [number for key in keys if (number := whole_number(key)) is not None]
@@ -152,15 +155,36 @@ def _spell(value: PyValue, roles: PickleRoles) -> None:
         roles.spelled["value", date] += 1
 
 
-def _scalar(value: PyValue) -> int | float | None:
-    """The number that NumPy writes as bytes of its type."""
+def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
+    """The numbers that NumPy writes as bytes, after or before their type; those of texts are none."""
+    near = [*value.arguments, *value.items]
+    kinds = [str(one.arguments[0]) for one in near if _is_type_of_numbers(one)]
+    found: list[object] = []
+    for one in near if len(kinds) == 1 else ():
+        data = bytes_of(one)
+        if not isinstance(data, bytes | bytearray):
+            continue
+        with suppress(TypeError, ValueError):
+            numbers = np.frombuffer(data, kinds[0])
+            roles.arrays.add(_as_text(one, data))
+            texts = texts_of_numbers(memoryview(data))
+            roles.spelled.update(("value", text) for text in texts if any(map(str.isalpha, text)))
+            found += numbers[:MOST_NUMBERS].tolist()
+    return found
+
+
+def _is_type_of_numbers(value: object) -> bool:
     match value:
-        case PyValue(what=Global(name="scalar"), arguments=[PyValue(arguments=[str(kind), *_]), packed]):
-            data = bytes_of(packed)
-            if isinstance(data, bytes) and len(kind) <= LONGEST_TYPE:
-                with suppress(TypeError, ValueError, IndexError):
-                    return np.frombuffer(data, kind).tolist()[0]  # type: ignore[no-any-return]
-    return None
+        case PyValue(what=Global(name="dtype"), arguments=[str(kind), *_]):
+            return TYPE_OF_NUMBERS.fullmatch(kind) is not None
+    return False
+
+
+def _as_text(value: object, data: bytes | bytearray) -> str:
+    """Bytes as a reader of strings has them: protocols before 3 write them as a text."""
+    if isinstance(value, PyValue):
+        return str(value.arguments[0])
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _date(value: PyValue) -> str | None:

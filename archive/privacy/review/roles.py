@@ -20,10 +20,11 @@ from archive.base.errors import ArchiveError
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide, unescaped_text
+from archive.privacy.pieces.layers import TO_NUL, JsonLayer, PlainLayer, has_wide, unescaped_text
 from archive.privacy.pieces.pickle_strings import PickleLayer, is_pickle
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
+from archive.privacy.review.binary import is_long_binary, no_text, strings_by_chance, texts_of_binary
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
 from archive.privacy.review.json_numbers import spelled_in_json
@@ -200,19 +201,32 @@ def _of_strings(
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
             nested.update(number for number, whole in enumerate(wholes) if has_wide(whole))
+        by_chance = set(strings_by_chance(layer)) if isinstance(layer, PlainLayer) else set[bytes]()
+        if by_chance:
+            yield PlacedText("value", no_text(layer.whole), 1, layer.outer(0))
         inner: dict[RecordKind, list[NestedString]] = {}
         for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):
             if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw) and not LONG_NUMBERS.fullmatch(raw):
                 continue
+            if raw in by_chance:
+                continue
             text = whole.decode("utf-8", "backslashreplace")
             role = role_of(text, layer.counts[raw])
-            meant = _of_bytes(text) if isinstance(layer, PickleLayer) and role == "value" else text
+            if not role:
+                continue
+            is_pickle_value = isinstance(layer, PickleLayer) and role == "value"
+            meant = _of_bytes(text) if is_pickle_value else text
             if meant != text:
                 yield PlacedText(role, meant, layer.counts[raw], layer.place(raw, 0))
+            elif is_pickle_value and number not in nested and is_long_binary(whole):
+                latin = _in_latin(text)
+                for found, at in texts_of_binary(latin or whole):
+                    before = at if latin is None else len(text[:at].encode())
+                    yield PlacedText(role, found, layer.counts[raw], layer.place(raw, before))
             elif number in nested and len(raw) < len(layer.data):
                 below = kind_of_layer if role == "name" else RecordKind.OTHER
                 inner.setdefault(below, []).append(NestedString(raw, whole))
-            elif role:
+            else:
                 plain = _without_escapes(text) if b"\\" in whole else text
                 is_plain = role == "name" or "".join(plain.split()).isprintable()
                 yield PlacedText(role, plain if is_plain else text, layer.counts[raw], layer.place(raw, 0))
@@ -233,6 +247,13 @@ def _of_bytes(text: str) -> str:
                     return wide
         return data.decode()
     return text
+
+
+def _in_latin(text: str) -> bytes | None:
+    """Bytes that pickles of protocol 2 have as text, if it can be such."""
+    with suppress(UnicodeError):
+        return text.encode("latin-1")
+    return None
 
 
 def _without_escapes(text: str) -> str:
@@ -285,6 +306,8 @@ def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
     elsewhere = roles.values | roles.keys | roles.names
 
     def role_of(text: str, _count: int) -> str:
+        if text in roles.arrays:
+            return ""
         if text in roles.names:
             return "name"
         if text in roles.keys:
