@@ -35,7 +35,7 @@ from archive.privacy.review.tables import (
     kind_of_table,
     place_of_table,
 )
-from archive.privacy.review.vocabulary import vocabulary
+from archive.privacy.review.vocabulary import DIGITS, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -148,6 +148,8 @@ NUMBER = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
 """A number that counts parts of a model; longer ones may be anything."""
 MOST_NUMBERS = 2
 """Numbers in values that are templates."""
+FEWEST_LONG, SPARSE = 10_000, 20
+"""Numbers of names that are long, and how many more there may be than the file's names have."""
 FEWEST_OF_RANGE, NEXT_NUMBER = 3, 16
 """Numbers of a range that is one row, and the most from one to the next."""
 ROW_BYTES = 400
@@ -204,6 +206,8 @@ class Listing:
         self._entries: set[str] = set()
         self._known: set[str] = set()
         self._shown: set[str] = set()
+        self._counters: set[int] = set()
+        self._counted: dict[int, list[str]] = {}
         self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
@@ -252,12 +256,24 @@ class Listing:
                 self._add(self._names, text, count, record, at)
             for word in words:
                 self._known.add(word)
-                if not self._words.has_name(word):
+                if not self._words.has_name(word) or self._is_uncounted(word):
                     self._add(self._names, word, count, record, at)
         else:
             for word in _parts_of_name(text):
                 if word in self._names:
                     self._names[word].count += count
+
+    def _is_uncounted(self, word: str) -> bool:
+        """Whether a known word ends in a number that is long; it counts if enough of the file's do."""
+        stem = word.rstrip(DIGITS)
+        if len(stem) == len(word) or word in self._words.identifiers:
+            return False
+        number = int(word[len(stem) :])
+        self._counters.add(number)
+        if number < FEWEST_LONG:
+            return False
+        self._counted.setdefault(number, []).append(word)
+        return True
 
     def _take_frames(self, text: str, count: int, record: str, at: int) -> None:
         """Take a Python stack: files and functions are names, lines of source are values."""
@@ -271,6 +287,10 @@ class Listing:
                 self._take_name(name.replace('File "', ""), count, record, at)
 
     def _rows_of_names(self) -> Iterator[ReviewRow]:
+        for number, words in self._counted.items():
+            if len(self._counters) * SPARSE >= number:
+                for word in words:
+                    self._names.pop(word, None)
         flat = {NO_WORD.sub("_", name) for name in self._known | self._shown}
         kept = {}
         for name, found in self._names.items():

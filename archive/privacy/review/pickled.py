@@ -29,6 +29,7 @@ from archive.pickles.tree import read_trees
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, is_pickle
 from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.spelled import FEWEST_KEYS, identifying_keys, may_identify, spelled, whole_number
+from archive.privacy.review.tables import FEWEST_MERGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ STORAGE_ID = re.compile(r"[0-9]{1,20}(?:\.storage)?")
 """What names a storage: a count, or the address that it had."""
 FEWEST_ENTRIES = 100
 """Entries of a table from texts to integers, such as a vocabulary."""
+PAIR = 2
 CONSTANTS = {b"constants", b"default_value"}
 """What texts of bytecode follow that aren't names."""
 
@@ -57,6 +59,7 @@ class PickleRoles:
         numbers: numbers of storages, which PyTorch makes.
         spelled: role and text of what is no string, and how often it is there.
         arrays: bytes of NumPy's numbers, as texts.
+        pairs: pairs of texts that a tokenizer merges, perhaps; their texts aren't among the others.
     """
 
     names: set[str] = field(default_factory=set)
@@ -66,6 +69,7 @@ class PickleRoles:
     numbers: set[str] = field(default_factory=set)
     spelled: Counter[tuple[str, str]] = field(default_factory=Counter)
     arrays: set[str] = field(default_factory=set)
+    pairs: list[tuple[str, str]] = field(default_factory=list)
 
 
 def roles_of_pickle(data: memoryview, allowance: Allowance) -> PickleRoles:
@@ -116,8 +120,10 @@ def _walk(top: object, roles: PickleRoles) -> None:
             _spell(value, roles)
         if value.what == "persistent":
             _take_id(value.arguments, roles)
-        else:
+        elif not _are_pairs(value.items, roles):
             stack += [*value.arguments, *value.items]
+        if _are_pairs([key for key, _ in value.pairs], roles):
+            continue
         if not _is_table(value, roles):
             _take_pairs(value, roles, stack)
         _take_state(value, roles, stack)
@@ -222,6 +228,17 @@ def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None
             stack += [key for key, _ in state.pairs if not isinstance(key, str)]
         elif state is not None:
             stack.append(state)
+
+
+def _are_pairs(values: Sequence[object], roles: PickleRoles) -> bool:
+    """Note many pairs of texts, which are items or keys; whether values are such."""
+    if len(values) < FEWEST_MERGES or not all(isinstance(one, PyValue) for one in values):
+        return False
+    pairs = [tuple(one.items) for one in values if isinstance(one, PyValue)]
+    if not all(len(pair) == PAIR and all(isinstance(text, str) for text in pair) for pair in pairs):
+        return False
+    roles.pairs += pairs  # type: ignore[arg-type]
+    return True
 
 
 def _is_table(value: PyValue, roles: PickleRoles) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -35,6 +36,7 @@ from archive.privacy.review.pickled import (
     constants_of_bytecode,
     roles_of_pickle,
 )
+from archive.privacy.review.tables import FEWEST_MERGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -289,6 +291,7 @@ def _roles(layer: Layer, kind: RecordKind, allowance: Allowance, apart: Apart) -
                 constants = constants_of_bytecode(data, allowance)
                 return lambda text, _count: "value" if text in constants else "name"
         apart.tables.extend(roles.tables)
+        apart.texts.extend(PlacedText("value", " ".join(pair), 1, at) for pair in roles.pairs)
         return _by_pickle(roles)
     if isinstance(layer, JsonLayer):
         found = spelled_in_json(layer.data, kind)
@@ -297,12 +300,12 @@ def _roles(layer: Layer, kind: RecordKind, allowance: Allowance, apart: Apart) -
         if kind is RecordKind.PROGRAM:
             values = _values_of_program(text)
             return lambda text, _count: "value" if text in values else "name"
-        return _by_json(text, kind, apart.tables)
+        return _by_json(text, kind, apart, layer.outer)
     return lambda _text, _count: "value"
 
 
 def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
-    entries = roles.numbers.union(*roles.tables)
+    entries = roles.numbers.union(*roles.tables, *roles.pairs)
     elsewhere = roles.values | roles.keys | roles.names
 
     def role_of(text: str, _count: int) -> str:
@@ -324,6 +327,9 @@ VALUE_KEY = re.compile(r'"(?:as_string|as_strings|as_str|custom|description|stri
 """Keys of exported programs after which texts aren't names."""
 TOKEN = re.compile(STRING + r"(?:\s*+(:)\s*+(?:(\{)|(-?\d++)(?=\s*+[,}]))?)?", re.DOTALL)
 """A string of JSON; after a key a colon, and the beginning of an object or a whole integer."""
+PAIR = re.compile(rf"\[\s*+{STRING}\s*+,\s*+{STRING}\s*+\]", re.DOTALL)
+PAIRS = re.compile(rf"\[\s*+(?:{PAIR.pattern}\s*+,?\s*+)++\]", re.DOTALL)
+"""Lists of two texts, as tokenizers have what they merge."""
 METADATA = "__metadata__"
 
 
@@ -345,14 +351,24 @@ def _values_of_program(text: str) -> set[str]:
     return values
 
 
-def _by_json(text: str, kind: RecordKind, tables: list[Mapping[str, int]]) -> Callable[[str, int], str]:
+def _by_json(
+    text: str, kind: RecordKind, apart: Apart, outer: Callable[[int], int]
+) -> Callable[[str, int], str]:
     """Roles by what follows a string; keys of objects in a header are names of tensors."""
+    merged = Counter[str]()
+    for match in PAIRS.finditer(text):
+        pairs = PAIR.findall(match[0])
+        if len(pairs) >= FEWEST_MERGES:
+            at = outer(len(text[: match.start()].encode(errors="surrogateescape")))
+            meant = [(_meant(one), _meant(other)) for one, other in pairs]
+            apart.texts.extend(PlacedText("value", " ".join(pair), 1, at) for pair in meant)
+            merged.update(one for pair in meant for one in pair)
     names, keys, entries = set[str](), set[str](), dict[str, int]()
     run: dict[str, int] = {}
 
     def end_run() -> None:
         if len(run) >= FEWEST_ENTRIES:
-            tables.append(dict(run))
+            apart.tables.append(dict(run))
             entries.update(run)
         else:
             keys.update(run)
@@ -374,7 +390,8 @@ def _by_json(text: str, kind: RecordKind, tables: list[Mapping[str, int]]) -> Ca
             return "name"
         if string in keys:
             return "key"
-        return "" if string in entries and count == 1 else "value"
+        is_all = count == merged[string] + (string in entries)
+        return "" if is_all else "value"
 
     return role_of
 
