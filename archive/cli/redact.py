@@ -37,10 +37,11 @@ OPTIONS = {"text": "source", "times": "time", "preset": "for", "maps": "map"}
 """Options of other names than their choices have."""
 NO_COMPANION = "leave out -c: what is taken out is kept nowhere"
 NEEDS_VALUES = (
-    "give --replace VALUE=TEXT for what `leaks` finds in it; what else it reveals, source ranges of a "
-    "model, say, goes with -c COMPANION and --for, --map, --paths or --source"
+    "give --replace VALUE=TEXT, without -c, for what `leaks` finds in its values; or give -c COMPANION with "
+    "--for, --map, --paths or --source, without --replace, for the rest: the folder in the zip, say"
 )
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
+NO_REVIEW = "--review is for models and checkpoints; leave it out for a companion"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
 
@@ -224,12 +225,14 @@ def command(
         raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
     if replace and not is_saved and kind is not FileKind.SAFETENSORS:
         raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
-    if companion is not None and (is_saved or kind is FileKind.SAFETENSORS):
-        raise click.UsageError(f"{inputs[0]} isn't an archive: {NO_COMPANION}")
+    if companion is not None and is_saved:
+        raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
+    if companion is not None and kind is FileKind.SAFETENSORS:
+        raise click.UsageError(f"{inputs[0]} is safetensors: {NO_COMPANION}")
     try:
         if companion is None:
             if is_saved:
-                why = "{} goes by itself, with -c COMPANION: with --replace, nothing else is changed"
+                why = "{} goes without --replace, in a run with -c COMPANION"
                 _check_fit(why, preset=preset, maps=maps or None, paths=paths, text=text, **others)
                 return maker.run("redact_checkpoint", inputs, out, replace=replace, partial=partial, **looked)
             if kind is FileKind.SAFETENSORS:
@@ -239,7 +242,8 @@ def command(
             if any(choice is not None for choice in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
             if looked:
-                raise click.UsageError("--review is for models and checkpoints; " + NEEDS_COMPANION)
+                of_companion = kind is FileKind.COMPANION
+                raise click.UsageError(NO_REVIEW if of_companion else NEEDS_COMPANION)
             try:
                 return maker.run("redact_companion", inputs, out, **choices)
             except ArchiveError as problem:

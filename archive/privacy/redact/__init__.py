@@ -306,7 +306,7 @@ def redact(
             listing = choice.listing(rules, after.allowance)
             known = lines_of(after, kind)
             proof = prove(after.container, removed, after.allowance, kind, known, listing)
-            unseen = unaccepted(listing, after.container.data, choice, removed)
+            unseen = unaccepted(listing, after.container.data, choice, removed, kind)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)

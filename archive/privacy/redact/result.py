@@ -254,12 +254,14 @@ def proven(
 ) -> dict[str, Any]:
     """What all results say of the search, and of what `leaks` finds in the result, as their attributes."""
     from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
+    from archive.privacy.review.ways import way_of_carriers  # noqa: PLC0415 (the same)
 
     judgement = judged(proof.finder, rules)
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
     left += [f"not searched: {record}" for record in proof.unread]
+    carried = [way_of_carriers(proof.finder.kind)] if proof.carriers else []
     return {
         "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
         "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
@@ -268,7 +270,7 @@ def proven(
         "read": proof.read,
         "kept": judgement.kept,
         "carriers": tuple(proof.carriers),
-        "remedies": (*judgement.remedies, *removed.ways),
+        "remedies": (*judgement.remedies, *carried, *removed.ways),
     }
 
 
