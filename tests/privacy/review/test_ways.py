@@ -135,3 +135,11 @@ def test_the_review_of_a_whole_module_names_no_option(tmp_path: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if "that must not be" in line]
     assert all("`state_dict()`" in line and "redact" not in line for line in lines)
     assert json.loads((tmp_path / "review.jsonl").read_text().splitlines()[0])["rows"] == 0 or lines
+
+
+def test_names_that_carry_a_persons_are_not_said_to_be_hashed_where_they_stay(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    path.write_bytes(saved(pickle.dumps({"path": "/home/osterhagn/x.pt", "OsterhagnNet.weight": 1.5})))
+    done = run(path, tmp_path, "-c", "--for", "publish")
+    assert "names that carry that of a person or a machine: OsterhagnNet" in done.output
+    assert "--names hash" not in done.output
