@@ -5,7 +5,7 @@
 
 Words are those of operators and their schemas, of ``torch.nn``, of what PyTorch's modules and functions are
 made of, of the schema of exported programs, of TorchScript's generated code, of Python, and of file formats.
-First and last names of people are left out, unless they are words of code.
+Names of people and companies are left out, unless they are words of code.
 """
 
 from __future__ import annotations
@@ -141,6 +141,8 @@ __generator_ctor mt19937 MT19937 PCG64 _pcg64 pickle5 _make_skel_func
 """Words of pickles by Python and NumPy, of any of their versions."""
 PEOPLE = "adam al ann blue dill dk guess hy li mark mock ng patience ro ty"
 """Words that are names of people, and none that nearly each model has, as `max` and `linear` are."""
+COMPANIES = "apple intel microsoft"
+"""Words of what compiles models that are names of companies."""
 
 
 class Words:
@@ -267,7 +269,7 @@ def gathered() -> Words:
 
 def made() -> tuple[str, list[str], list[str]]:
     """What the vocabulary is made from, its identifiers and literals, sorted."""
-    words, people = gathered(), set(PEOPLE.split())
+    words, people = gathered(), {*PEOPLE.split(), *COMPANIES.split()}
     identifiers = {one for one in words.identifiers if one.lower() not in people}
     literals = {
         one

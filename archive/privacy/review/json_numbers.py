@@ -8,7 +8,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.review.spelled import FEWEST_KEYS, FEWEST_LETTERS, may_identify, spelled, whole_number
+from archive.privacy.review.spelled import (
+    FEWEST_KEYS,
+    FEWEST_LETTERS,
+    may_be_date,
+    may_identify,
+    spelled,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +57,8 @@ def spelled_in_json(data: bytes, kind: RecordKind) -> Iterator[tuple[str, int]]:
             found = (one["number"] for one in ONE_NUMBER.finditer(match[0]))
             numbers = [whole_number(json.loads(one)) for one in found if one]
             yield from ((text, at) for text in spelled(numbers))
-            yield from ((str(one), at) for one in numbers if one is not None and may_identify(one))
+            whole = [one for one in numbers if one is not None]
+            yield from ((str(one), at) for one in whole if may_identify(one) or may_be_date(one))
 
 
 @cache

@@ -21,9 +21,9 @@ from archive.base.facts import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.pieces.walker import BETWEEN
-from archive.privacy.review.numbers import texts_of_numbers
+from archive.privacy.review.numbers import texts_of_numbers, whole_numbers
 from archive.privacy.review.roles import Role, texts_in
-from archive.privacy.review.spelled import FEWEST_LETTERS, is_no_alphabet
+from archive.privacy.review.spelled import FEWEST_DIGITS, FEWEST_LETTERS, is_no_alphabet, may_identify
 from archive.privacy.review.tables import (
     FEWEST_MERGES,
     FEWEST_NUMBERS,
@@ -112,7 +112,9 @@ def is_telling(text: str) -> bool:
 
 def has_number(text: str) -> bool:
     """Whether a text has a number that may be somebody's: of staff, say, which has five digits."""
-    return FIVE_DIGITS.search(text) is not None or LONG_NUMBER.search(text) is not None
+    if FIVE_DIGITS.search(text) is not None or LONG_NUMBER.search(text) is not None:
+        return True
+    return sum(map(str.isdigit, text)) >= FEWEST_DIGITS and not any(map(str.isalpha, text))
 
 
 def _parts_of_name(text: str) -> list[str]:
@@ -218,6 +220,8 @@ class Listing:
             self.numbers += len(piece.data)
             for text in filter(is_telling, texts_of_numbers(piece.data)):
                 self._add(self._values, text, 1, piece.record, None)
+            for number in filter(may_identify, whole_numbers(piece.data)):
+                self._add(self._values, str(number), 1, piece.record, None)
             return
         if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
             return  # PyTorch computes it

@@ -28,7 +28,14 @@ from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, is_pickle
 from archive.privacy.review.numbers import texts_of_numbers
-from archive.privacy.review.spelled import FEWEST_KEYS, identifying_keys, may_identify, spelled, whole_number
+from archive.privacy.review.spelled import (
+    FEWEST_KEYS,
+    identifying_keys,
+    may_be_date,
+    may_identify,
+    spelled,
+    whole_number,
+)
 from archive.privacy.review.tables import FEWEST_MERGES
 
 if TYPE_CHECKING:
@@ -129,9 +136,11 @@ def _walk(top: object, roles: PickleRoles) -> None:
         _take_state(value, roles, stack)
 
 
+TIMES = "Mm"
+"""NumPy's letters for dates and durations, whose unit is in the state of the type."""
 REBUILDERS = ("torch._utils", "torch._tensor")
 """Modules of what makes a tensor of its storage, offset, sizes and strides."""
-TYPE_OF_NUMBERS, MOST_NUMBERS = re.compile(r"[<>|=]?[biufc]\d{1,2}"), 1 << 16
+TYPE_OF_NUMBERS, MOST_NUMBERS = re.compile(r"[<>|=]?[biufcMm]\d{1,2}"), 1 << 16
 """A type of NumPy's numbers, and those of an array that are looked at one by one."""
 OF_DATE, MONTH = 4, 0x7F
 """Bytes of a date, and the bits of its month; the first one says which of two equal hours is meant."""
@@ -149,16 +158,29 @@ def _is_form(value: PyValue, forms: set[int]) -> bool:
 def _spell(value: PyValue, roles: PickleRoles) -> None:
     """Take the texts of a value that are no strings."""
     keys, items = [key for key, _ in value.pairs], [item for _, item in value.pairs]
-    for values in (value.arguments, value.items, items):
+    for values in (value.arguments, _letters(value.items), _letters(items)):
         roles.spelled.update(("value", text) for text in spelled(values))
     roles.spelled.update(("key", text) for text in spelled(keys, FEWEST_KEYS))
     for one in (*value.arguments, *value.items, *items, value.state, *_numbers_of_numpy(value, roles)):
-        if (number := whole_number(one)) is not None and may_identify(number):
+        if (number := whole_number(one)) is not None and (may_identify(number) or may_be_date(number)):
             roles.spelled["value", str(number)] += 1
     numbers = [number for key in keys if (number := whole_number(key)) is not None]
     roles.spelled.update(("key", str(number)) for number in identifying_keys(numbers))
     if (date := _date(value)) is not None:
         roles.spelled["value", date] += 1
+
+
+def _letters(values: Sequence[object]) -> Sequence[object]:
+    """Values, in their place the one letter that each has in it; without those that have nothing."""
+    return [_letter(value) for value in values if value is not None and value != ""]
+
+
+def _letter(value: object) -> object:
+    if isinstance(value, PyValue) and value.what in {"list", "tuple"} and len(value.items) <= FEWEST_KEYS:
+        some = [one for one in value.items if isinstance(one, str)] or value.items
+        return some[0] if len(some) == 1 else value
+    data = bytes_of(value)
+    return data.decode("latin-1") if isinstance(data, bytes) and len(data) == 1 else value
 
 
 def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
@@ -175,6 +197,10 @@ def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
             roles.arrays.add(_as_text(one, data))
             texts = texts_of_numbers(memoryview(data))
             roles.spelled.update(("value", text) for text in texts if any(map(str.isalpha, text)))
+            if numbers.dtype.kind in TIMES:
+                times = numbers[:MOST_NUMBERS].view("<i8").tolist()
+                roles.spelled.update(("value", f"{numbers.dtype.name} {time}") for time in times)
+                continue
             found += numbers[:MOST_NUMBERS].tolist()
     return found
 

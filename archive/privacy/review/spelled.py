@@ -2,8 +2,9 @@
 
 *A whole number may be anybody's* (a telephone, an account, a number of staff, a date of birth) if
 it has seven digits or more and isn't round: not a number of two digits times a power of two or ten, not a
-power of two less or more one, as sizes, limits and masks are. A key of five digits may be one, too, unless
-the keys count entries. Offsets, sizes and strides of tensors are known by their places, and not asked here.
+power of two less or more one, as sizes, limits and masks are. One of six digits may be a date. A key of five
+digits may be anybody's, too, unless the keys count entries; and so may digits one by one. Offsets, sizes and
+strides of tensors are known by their places, and not asked here.
 
 *Letters are a text* where three strings of one letter, or four code points of letters, are consecutive: items
 of a list, values or keys of a dict. An alphabet isn't one: letters that never fall.
@@ -31,6 +32,9 @@ ROUND = 100
 """Less than that times a power of two or ten is a round number."""
 KNOWN = {67280421310721}
 """The seed that PyTorch's generators begin with (``c10/core/GeneratorImpl.h``)."""
+OF_DATE, LEAST_DATE, LAST_MONTH, LAST_DAY = 6, 100_000, 12, 31
+LAST_DIGIT, FEWEST_KINDS = 9, 5
+"""Digits one by one are a number if they are of this many kinds."""
 FEWEST_LETTERS, FEWEST_CODES, FEWEST_KEYS = 3, 4, 4
 """Consecutive letters that are a text: as strings, code points, keys."""
 DENSE = 2
@@ -71,6 +75,13 @@ def identifying_keys(keys: Collection[int]) -> list[int]:
     return some
 
 
+def may_be_date(number: int) -> bool:
+    """Whether six digits are a day, a month and a year, or a year, a month and a day."""
+    day, month, year = number // 10_000, number // 100 % 100, number % 100
+    is_date = 0 < month <= LAST_MONTH and (0 < day <= LAST_DAY or 0 < year <= LAST_DAY)
+    return LEAST_DATE <= number < 10**OF_DATE and is_date and may_identify(number, OF_DATE)
+
+
 def spelled(values: Sequence[object], fewest: int = FEWEST_LETTERS) -> Iterator[str]:
     """The texts that consecutive values are the letters of; strings of a letter if they are not fewer."""
     if not any(isinstance(value, int | float | str) for value in values):
@@ -78,6 +89,10 @@ def spelled(values: Sequence[object], fewest: int = FEWEST_LETTERS) -> Iterator[
     for is_letter, group in groupby(values, lambda value: isinstance(value, str) and len(value) == 1):
         run = list(group)
         if is_letter and len(run) >= fewest and is_no_alphabet(text := "".join(map(str, run))):
+            yield text
+    for is_digit, group in groupby(values, lambda value: type(value) is int and 0 <= value <= LAST_DIGIT):
+        text = "".join(map(str, group)) if is_digit else ""
+        if len(text) >= FEWEST_DIGITS and len(set(text)) >= FEWEST_KINDS and is_no_alphabet(text):
             yield text
     codes = list(map(_code, values))
     for is_code, group in groupby(codes, lambda code: code is not None and 0 < code <= LAST_CODE):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 import archive
 from archive.privacy.review.spelled import may_identify
@@ -141,3 +142,45 @@ def test_forms_of_tensors_and_ids_of_the_process_are_no_rows() -> None:
     """Of programs, safetensors and checkpoints: sizes, strides, offsets, ids of graphs."""
     for path in [*FIXTURES.glob("exported/*.pt2"), *FIXTURES.glob("zoo/*.safetensors")][:40]:
         assert [row.text for row in archive.review(path).rows if row.text.isdecimal()] == []
+
+
+NESTED = {
+    "letters in pairs": [(0, "B"), (1, "e"), (2, "a"), (3, "t")],
+    "letters in lists": [["B"], ["e"], ["a"], ["t"]],
+    "letters with gaps": ["B", None, "e", "", "a", None, "t"],
+    "bytes of a letter": [b"B", b"e", b"a", b"t"],
+}
+
+
+@pytest.mark.parametrize("what", NESTED)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_letters_that_stand_by_themselves_in_items_are_a_text(what: str, protocol: int) -> None:
+    assert "Beat" in listed(saved(pickle.dumps({"weight": NESTED[what]}, protocol)))
+
+
+@pytest.mark.parametrize("value", [STAFF, [4, 1, 7, 9, 1, 2, 3, 4, 5], "079,123,45,67"])
+def test_dates_of_six_digits_digits_one_by_one_and_grouped_ones_are_rows(value: object) -> None:
+    text = "".join(map(str, value)) if isinstance(value, list) else str(value)
+    for data in (saved(pickle.dumps({"weight": value})), as_json(value)):
+        assert text in listed(data)
+
+
+@pytest.mark.parametrize("kind", ["<i8", "<i4", "<f8"])
+def test_numbers_of_tensors_that_may_be_somebodys_are_rows(kind: str) -> None:
+    numbers = [7654321, 11, 0] if kind == "<i4" else [PHONE, 11, 0]
+    (row,) = listed(save({"weight": np.array(numbers, kind)})).values()
+    assert row.text == str(numbers[0])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.arange(9), np.ones(9, bool), np.zeros(9), np.eye(2, dtype="<f4"), np.array([1, 0], "<f4")),
+        *(np.array([3, 4, 5, -6], "<i4"), np.array([4096, 50257]), np.full(4, 1 << 40)),
+        *(np.random.default_rng(0).standard_normal(50).astype(kind) for kind in ("<f4", "<f8", "<f2")),
+        np.random.default_rng(0).integers(0, 256, 64, np.uint8),
+    ],
+    ids=lambda array: array.dtype.name,
+)
+def test_sizes_flags_and_weights_are_none(array: np.ndarray) -> None:
+    assert listed(save({"weight": array})) == {}
