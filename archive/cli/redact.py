@@ -120,8 +120,8 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     help="Dates of records in the zip.",
 )
 @review_options(
-    "Write OUT only if each of its texts is a word of PyTorch, Python or a file format, or accepted in this "
-    "file; add the others to it."
+    "Write OUT only if somebody has accepted in this file each of its texts that isn't a word of PyTorch, "
+    "Python or a file format; add those that are new to it."
 )
 @click.option(
     "--partial",
@@ -172,10 +172,12 @@ def command(
     status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what is part of a path or line
     that stays are not looked for; lines that PyTorch's generated code has, too, are counted.
 
-    --review lists what is left in OUT and isn't a word of PyTorch, Python or a file format: names, keys and
-    values, each once. What nobody has accepted in FILE is added there, nothing is written, and the exit
-    status is 1. An editor or --accept-names accepts; the next release is asked for new texts only. FILE is
-    for one model and its releases: rows of another one that nobody has accepted go.
+    --review FILE lists what is left in OUT and isn't a word of PyTorch, Python or a file format: names, keys
+    and values, each once, and numbers that may be somebody's. Until all are accepted, new ones become rows of
+    FILE, OUT isn't written, and the exit status is 1. Set `"accepted": true` in rows that may be published,
+    with an editor or in the page of `report --review`; a line names the way out of others. The next release
+    is asked for new texts only. FILE is for one model and its releases: rows of another one that nobody has
+    accepted go.
 
     Names of classes, functions and attributes stay without --names, and so do generated code and strings that
     the model computes with.

@@ -78,9 +78,9 @@ class Review:
         """The part of the file that isn't text, or was not looked at, in words."""
         lines = []
         if self.numbers:
-            lines.append(f"numbers of tensors, listed where they are texts: {self.numbers:,} bytes")
+            lines.append(f"{self.numbers:,} bytes of tensors: only texts and long numbers in them are listed")
         if self.passed_over:
-            lines.append(f"not looked at: {self.passed_over:,} bytes of machine code")
+            lines.append(f"{self.passed_over:,} bytes of machine code: not looked at")
         return lines
 
 
