@@ -184,3 +184,14 @@ def test_numbers_of_tensors_that_may_be_somebodys_are_rows(kind: str) -> None:
 )
 def test_sizes_flags_and_weights_are_none(array: np.ndarray) -> None:
     assert listed(save({"weight": array})) == {}
+
+
+def test_what_passes_is_what_the_page_says() -> None:
+    """As ``docs/how-to/publish.md`` has it: words of PyTorch, short numbers, shifted letters."""
+    passing = {
+        "linear": ["mean", "max", 8404, "8404", 50257, 123456, {84: 1, 8404: 2}],
+        "weight": [[41, 79, 123], {"M": 1, "o": 2, "e": 3}, [ord(letter) - 97 for letter in "dankwart"]],
+        "Target": [int(bit) for letter in b"Volker" for bit in f"{letter:08b}"],
+    }
+    assert listed(saved(pickle.dumps(passing))) == {}
+    assert listed(saved(pickle.dumps({"weight": "Target", "bias": "Apple"}))).keys() == {"Target", "Apple"}
