@@ -1,11 +1,11 @@
-"""Make the vocabulary of ``archive.privacy.review`` from PyTorch: ``words.zst`` in that room.
+"""Make the vocabulary of ``archive.privacy.review`` from PyTorch: ``words.xz`` in that room.
 
     python -m tools.vocabulary             writes it
     python -m tools.vocabulary --check     says which words differ; status 1 then
 
 Words are those of operators and their schemas, of ``torch.nn``, of what PyTorch's modules and functions are
 made of, of the schema of exported programs, of TorchScript's generated code, of Python, and of file formats.
-First and last names of people are left out, unless they are words of code.
+Names of people and companies are left out, unless they are words of code.
 """
 
 from __future__ import annotations
@@ -124,11 +124,25 @@ cpu cuda cuda:0 meta strided little big mean sum none pt pt2 float int tensor de
 silu zeros reflect replicate circular constant same valid bilinear nearest privateuseone
 torch.jit._pickle.build_intlist bicubic linear trilinear area trunc floor storage cpython linux x86_64
 aarch64 darwin AVX2 AVX512 torch_cpu gomp shared O0 O1 O2 O3
+latin1 BOOL U8 I8 I16 U16 I32 U32 I64 U64 F8_E4M3 F8_E5M2 F16 BF16 F32 F64 C64 MT19937 PCG64
 """
 SENTENCES = "Exception: Backend is not available.", "Backend is not available.", "// Compile cmd"
 """Of the code that PyTorch makes for backends and compiled models."""
+PICKLED = """
+argparse array builtins collections datetime decimal enum fractions functools ipaddress numpy.dtypes pathlib
+random types uuid zoneinfo
+"""
+"""Modules of classes that pickles have, as options of training, dates, paths."""
+MACHINERY = """
+__main__ __builtin__ copy_reg _codecs _reconstructor __newobj__ __newobj_ex__ numpy core _core multiarray
+_reconstruct scalar ndarray dtype numeric _frombuffer _pickle __randomstate_ctor __bit_generator_ctor
+__generator_ctor mt19937 MT19937 PCG64 _pcg64 pickle5 _make_skel_func
+"""
+"""Words of pickles by Python and NumPy, of any of their versions."""
 PEOPLE = "adam al ann blue dill dk guess hy li mark mock ng patience ro ty"
 """Words that are names of people, and none that nearly each model has, as `max` and `linear` are."""
+COMPANIES = "apple intel microsoft"
+"""Words of what compiles models that are names of companies."""
 
 
 class Words:
@@ -160,6 +174,10 @@ class Words:
         self.add(*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *argparse.Namespace().__dir__())
         for name in MODULES.split():
             self.add(name, *dir(importlib.import_module(name)))
+        self.add(*sys.stdlib_module_names)
+        for name in PICKLED.split():
+            module = importlib.import_module(name)
+            self.add(name, *(one for one, value in vars(module).items() if isinstance(value, type)))
         for one in (*CLASSES_OF_TORCH, *OF_PYTHON):
             self.add(one.__name__, *dir(one))
 
@@ -241,7 +259,7 @@ def gathered() -> Words:
         for path in sorted(HOME.glob(pattern)):
             if "test" not in path.name and "testing" not in path.parts:
                 words.add_source(path)
-    words.add(GENERATED, BYTECODE, FORMATS)
+    words.add(GENERATED, BYTECODE, FORMATS, MACHINERY)
     words.add(
         *(value for name, value in vars(record_kinds).items() if name.isupper() and isinstance(value, str))
     )
@@ -251,7 +269,7 @@ def gathered() -> Words:
 
 def made() -> tuple[str, list[str], list[str]]:
     """What the vocabulary is made from, its identifiers and literals, sorted."""
-    words, people = gathered(), set(PEOPLE.split())
+    words, people = gathered(), {*PEOPLE.split(), *COMPANIES.split()}
     identifiers = {one for one in words.identifiers if one.lower() not in people}
     literals = {
         one

@@ -54,7 +54,10 @@ LISTED_KINDS = FOLDER_KINDS["leaks"]
     "repeated.",
 )
 @options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
-@review_options("List all texts that are neither vocabulary nor accepted in this file; add them to it.")
+@review_options(
+    "List each text that isn't a word of PyTorch, Python or a file format, and that nobody has accepted in "
+    "this file yet; add them to it, for an editor or the report page to accept."
+)
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @options.top_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
 @takes_reader(CSV, annotations=True, sarif=True)
@@ -80,10 +83,11 @@ def command(
     Names of classes and attributes, generated code and ids are in nearly every model, and PyTorch needs most
     of them; they are counted below the table, and shown if --kind names them.
 
-    --review asks the other way round: which texts are neither words of PyTorch, Python and file formats nor
-    accepted in a review file, where an editor sets `"accepted": true`. Rows that it lacks are added to it;
-    what was accepted stays. A review file is for one model and its next releases: rows of another one that
-    nobody has accepted go.
+    --review FILE lists what no detector has to know: each text, and each number that may be somebody's, that
+    isn't a word of PyTorch, Python or a file format. It becomes a row of FILE. Look at the rows, and set
+    `"accepted": true` in those that may be published, with an editor or in the page of `report --review`. The
+    next run lists only rows that are not accepted. FILE is for one model and its next releases: rows of
+    another one that nobody has accepted go.
 
     What --allow takes can be kept in pyproject.toml:
 

@@ -58,10 +58,11 @@ OPTIONS = {"text": "source", "times": "time", "preset": "for", "maps": "map"}
 """Options of other names than their choices have."""
 NO_COMPANION = "leave out -c: what is taken out is kept nowhere"
 NEEDS_VALUES = (
-    "give --replace VALUE=TEXT for what `leaks` finds in it; what else it reveals, source ranges of a "
-    "model, say, goes with -c COMPANION and --for, --map, --paths or --source"
+    "give --replace VALUE=TEXT, without -c, for what `leaks` finds in its values; or give -c COMPANION with "
+    "--for, --map, --paths or --source, without --replace, for the rest: the folder in the zip, say"
 )
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
+NO_REVIEW = "--review is for models and checkpoints; leave it out for a companion"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
 
@@ -140,8 +141,8 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     help="Dates of records in the zip.",
 )
 @review_options(
-    "Write OUT only if each of its texts is a word of PyTorch, Python or a file format, or accepted in this "
-    "file; add the others to it."
+    "Write OUT only if somebody has accepted in this file each of its texts that isn't a word of PyTorch, "
+    "Python or a file format; add those that are new to it."
 )
 @click.option(
     "--partial",
@@ -189,10 +190,12 @@ def command(
     status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what is part of a path or line
     that stays are not looked for; lines that PyTorch's generated code has, too, are counted.
 
-    --review lists what is left in OUT and isn't a word of PyTorch, Python or a file format: names, keys and
-    values, each once. What nobody has accepted in FILE is added there, nothing is written, and the exit
-    status is 1. An editor or --accept-names accepts; the next release is asked for new texts only. FILE is
-    for one model and its releases: rows of another one that nobody has accepted go.
+    --review FILE lists what is left in OUT and isn't a word of PyTorch, Python or a file format: names, keys
+    and values, each once, and numbers that may be somebody's. Until all are accepted, new ones become rows of
+    FILE, OUT isn't written, and the exit status is 1. Set `"accepted": true` in rows that may be published,
+    with an editor or in the page of `report --review`; a line names the way out of others. The next release
+    is asked for new texts only. FILE is for one model and its releases: rows of another one that nobody has
+    accepted go.
 
     Names of classes, functions and attributes stay without --names, and so do generated code and strings that
     the model computes with.
@@ -243,12 +246,14 @@ def command(
         raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
     if replace and not is_saved and kind is not FileKind.SAFETENSORS:
         raise click.UsageError("--replace is for metadata of safetensors, and for what `torch.save` wrote")
-    if companion is not None and (is_saved or kind is FileKind.SAFETENSORS):
-        raise click.UsageError(f"{inputs[0]} isn't an archive: {NO_COMPANION}")
+    if companion is not None and is_saved:
+        raise click.UsageError(f"{inputs[0]} is what `torch.save` wrote: {NEEDS_VALUES}")
+    if companion is not None and kind is FileKind.SAFETENSORS:
+        raise click.UsageError(f"{inputs[0]} is safetensors: {NO_COMPANION}")
     try:
         if companion is None:
             if is_saved:
-                why = "{} goes by itself, with -c COMPANION: with --replace, nothing else is changed"
+                why = "{} goes without --replace, in a run with -c COMPANION"
                 _check_fit(why, preset=preset, maps=maps or None, paths=paths, text=text, **others)
                 return maker.run(CHECKPOINT, replace=replace, partial=partial, **looked)
             if kind is FileKind.SAFETENSORS:
@@ -258,7 +263,8 @@ def command(
             if any(choice is not None for choice in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
             if looked:
-                raise click.UsageError("--review is for models and checkpoints; " + NEEDS_COMPANION)
+                of_companion = kind is FileKind.COMPANION
+                raise click.UsageError(NO_REVIEW if of_companion else NEEDS_COMPANION)
             try:
                 return maker.run(COMPANION, **choices)
             except ArchiveError as problem:

@@ -59,7 +59,7 @@ PAGE_ENDINGS = (".html", ".htm")
     "--review",
     metavar="FILE",
     type=click.Path(),
-    help="List the texts that nobody has accepted in this review file; the page accepts them, and saves it.",
+    help="Show the texts that nobody has accepted in this review file, with boxes to tick, and save it.",
 )
 @options.source_option("Show source text and paths, only base names of files, or neither.")
 @options.force_option()

@@ -21,9 +21,14 @@ def review_options(words: str) -> Callable[[FC], FC]:
         click.option(
             "--accept-names",
             is_flag=True,
-            help="Accept all names in --review: of classes, functions, attributes, records.",
+            help="Accept all names in --review without looking at each: of classes, functions, attributes, "
+            "records.",
         ),
-        click.option("--reviewer", metavar="NAME", help="Who accepts, for the first line of --review."),
+        click.option(
+            "--reviewer",
+            metavar="NAME",
+            help="Who has looked at the rows, noted in the first line of --review.",
+        ),
     ]
 
     def decorated(command: FC) -> FC:

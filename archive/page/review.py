@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted
 from archive.io.mapped import UNNAMED
 from archive.privacy.review import ReviewFile, read_review, review
 from archive.privacy.review.reviewed import review_lines, with_accepted
@@ -53,7 +53,9 @@ def review_facts(file: Mapped, path: str | PathLike[str], limits: Limits) -> tup
         "name": Path(path).name,
         **{key: [row.get(key) for row in read] for key in COLUMNS},
     }
-    return facts, [f"review: {line}" for line in (*listed.problems, *listed.not_read)]
+    left = sum(not row.accepted for row in rows)
+    told = f"{counted(left, 'text')} to look at" if left else "all texts are accepted"
+    return facts, [f"review: {'; '.join([told, *listed.problems, *listed.not_read])}"]
 
 
 def _listed(file: Mapped, limits: Limits) -> Review:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from archive.render.fitted_table import Printed
     from archive.render.making import Sized
 
-CARRIED = (
-    "`--names hash` hashes those of classes, `--paths none` takes out those of files; others are the model's"
-)
 SOUGHT = {"root": "root folder", "address": "e-mail address", "file": "part of inputs or extra file"}
 """Words for kinds of removed texts that differ from those in facts."""
 
@@ -137,10 +134,9 @@ def _unclean(facts: AnyRedaction) -> Iterator[str]:
     yield from (f"left: {what}" for what in facts.left[:LISTED])
     if len(facts.left) > LISTED:
         yield f"left: {len(facts.left) - LISTED:,} more; --json lists all"
-    yield from facts.remedies
     if facts.carriers:
         yield f"names that carry that of a person or a machine: {', '.join(facts.carriers)}"
-        yield CARRIED
+    yield from facts.remedies
 
 
 def _kept(facts: AnyRedaction) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.privacy.review.reviewed import UNACCEPTED, gone_from, how_to_accept, texts_counted
+from archive.privacy.review.ways import ways_out
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def review_text(review: Review, path: str, examples: int) -> Printed:
     seen = sum(row.accepted and row.count > 0 for row in review.rows)
     lines = [f"{review.file}: {texts_counted(counts)} {UNACCEPTED}; accepted: {seen:,}"]
     if rows:
-        lines.append(how_to_accept(path, counts))
+        lines += [how_to_accept(path, counts), *ways_out(review.kind, counts)]
     if review.gone:
         lines.append(gone_from(path, review.gone))
     lines += review.not_read

@@ -170,21 +170,27 @@ def test_an_older_file_accepts_what_the_command_lets_it(browser: Browser, tmp_pa
 
 
 WRONG: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "no text": (lambda _: b"\x89PNG\r\n\xff\xfe", "isn't a review file: its bytes aren't UTF-8."),
-    "empty": (lambda _: b"", "isn't a review file: its first line isn't the header of one."),
-    "JSON of others": (lambda _: b'["debug-archive review"]\n', "its first line isn't the header of one."),
-    "null": (lambda _: b"null\n", "its first line isn't the header of one."),
+    "no text": (
+        lambda _: b"\x89PNG\r\n\xff\xfe",
+        "isn't a review file: its bytes aren't UTF-8; choose one that",
+    ),
+    "empty": (lambda _: b"", "isn't a review file: its first line isn't the header of one; choose one that"),
+    "JSON of others": (
+        lambda _: b'["debug-archive review"]\n',
+        "its first line isn't the header of one; choose one that",
+    ),
+    "null": (lambda _: b"null\n", "its first line isn't the header of one; choose one that"),
     "newer": (
         lambda file: file.replace(b'"version": 1', b'"version": 2'),
-        "is a review file of version 2, and this page reads version 1.",
+        "is a review file of version 2, and this page reads version 1: make the page with the release",
     ),
     "a spoilt line": (
         lambda file: file.replace(b'"accepted": false}', b'"accepted": maybe}', 1),
-        "line 2 isn't a row",
+        "only in it: take an older copy",
     ),
     "another text": (
         lambda file: file.replace(b'"a text"', b'"b text"'),
-        "its rows are not those that were written",
+        "accepted was changed in it; what was accepted is only in it: take an older copy",
     ),
     "a row less": (lambda file: file[: file.rindex(b"{")], "its rows are not those that were written"),
 }

@@ -141,7 +141,7 @@ class Finder:
     """
 
     def __init__(self, name: str, kind: FileKind, walker: Walker, known: SourceLines) -> None:
-        self._name, self._kind, self._walker = name, kind, walker
+        self._name, self.kind, self._walker = name, kind, walker
         self._known = known
         self._collection = Collection()
 
@@ -202,7 +202,7 @@ class Finder:
         """What was found in all pieces, and in records; patterns say what may be there."""
         walker, collection = self._walker, self._collection
         for entry in walker.entries:
-            is_module = self._kind in PACKAGE_KINDS or entry.kind in MODULES
+            is_module = self.kind in PACKAGE_KINDS or entry.kind in MODULES
             for kind, text in _of_record(entry, is_module=is_module):
                 finding = collection.add(kind, text, entry.record)
                 if finding is not None:
@@ -214,11 +214,11 @@ class Finder:
         findings = collection.findings()
         spare = spare_records(entry.record for entry in walker.entries)
         for finding in findings:
-            finding.remedy = remedy(finding.kind, self._kind, finding.places[0], spare)
+            finding.remedy = remedy(finding, self.kind, findings, spare)
             finding.allowed = allowed.allows(finding)
         return Leaks(
             self._name,
-            self._kind,
+            self.kind,
             findings,
             self._collection.more,
             walker.read,

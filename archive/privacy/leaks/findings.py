@@ -208,7 +208,7 @@ class Allowed:
 
 # --- remedies
 
-TEXTS = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.EMAIL, LeakKind.URL}
+TEXTS = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.EMAIL, LeakKind.URL, *NAMES}
 """Kinds that are part of source text where debug information is."""
 MODEL_NAMES = {LeakKind.CLASS, LeakKind.ATTRIBUTE}
 REWRITTEN = {
@@ -249,25 +249,44 @@ CHECKSUM = "PyTorch computes it of the other records; any change of these change
 HASHED = "`redact --names hash` hashes names that loading does not need"
 
 
-def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] = ()) -> str:
-    """A sentence that says how a finding of a kind gets out of a file.
+CARRIERS = PATHS | {LeakKind.URL, LeakKind.EMAIL}
+"""Kinds with names of people and machines in them."""
+
+
+def remedy(finding: Finding, file: FileKind, findings: Sequence[Finding], spare: Container[str] = ()) -> str:
+    """A sentence that says how a finding gets out of a file.
+
+    A name goes with the paths and addresses that have it. One that also stands by itself, or only so, is a
+    text like others.
 
     Args:
-        kind: of the finding.
-        file: of the file.
-        place: the finding's first one.
+        finding: with its places.
+        file: the kind of the file.
+        findings: all of the file.
         spare: the records of compiled models that no loader needs.
     """
+    place = finding.places[0]
+    if finding.kind not in NAMES:
+        return _remedy(finding.kind, file, place, spare)
+    name = finding.data.lower()
+    carried = [one.count for one in findings if one.kind in CARRIERS and name in one.data.lower()]
+    if carried and sum(carried) >= finding.count:
+        return finding.kind.remedy
+    other = _remedy(finding.kind, file, place, spare)
+    return f"{finding.kind.remedy}; by itself: {other}" if carried else other
+
+
+def _remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str]) -> str:
     if file is FileKind.COMPANION and kind in PATHS | TEXTS:
         return NO_PATHS if kind in PATHS else NO_SOURCE
     if file is FileKind.COMPANION and kind in MODEL_NAMES:
         return EXPLAINS
-    if file is FileKind.ZIP and kind is not LeakKind.KEY and kind not in NAMES:
+    if file is FileKind.ZIP and kind is not LeakKind.KEY:
         return ZIPPED
     if file in TENSOR_KINDS:
         return _of_tensor_file(kind, place)
     if file not in REDACTED_KINDS:
-        return kind.remedy
+        return OTHERWISE if kind in NAMES else kind.remedy
     record, zipped = place.kind, kind_in(file, place.record.partition("!")[0])
     if RecordKind.INPUTS in (record, zipped) and file in PROGRAM_KINDS:
         return NO_INPUTS
@@ -298,7 +317,7 @@ def remedy(kind: LeakKind, file: FileKind, place: Place, spare: Container[str] =
     if record is RecordKind.TENSOR:
         return IN_TENSOR
     if file in SAVED_KINDS:
-        return REPLACED if record is RecordKind.OBJECT else SAVED
+        return REPLACED if record is RecordKind.OBJECT and file is not FileKind.MODULE else SAVED
     if file in PACKAGE_KINDS and record in {RecordKind.OTHER, RecordKind.PYTHON}:
         return PACKAGED
     return _remedy_of_text(kind, place)

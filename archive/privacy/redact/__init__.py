@@ -305,7 +305,7 @@ def redact(
             proof = prove(after.container, removed, after.allowance, kind, known, listing, tensors)
             contents, data = companion_contents(opened, after, changes)  # it waits for digests
             companion_file.write(data)
-            unseen = unaccepted(listing, after.container.data, choice, removed)
+            unseen = unaccepted(listing, after.container.data, choice, removed, kind)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)

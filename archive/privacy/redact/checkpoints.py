@@ -121,7 +121,7 @@ def redact_checkpoint(
                     out_size=after.size,
                     changed=tuple(f"byte {text.at:,}{', a key' * text.is_key}" for text in changed),
                     absent=absent_in(chain(saved.texts, stays.values()), values),
-                    unaccepted=unaccepted(listing, after.container.data, choice, removed),
+                    unaccepted=unaccepted(listing, after.container.data, choice, removed, kind),
                     **proven(proof, Rules(times="keep"), removed, told=told),
                 )
         if not partial:

@@ -128,7 +128,7 @@ def redact_metadata(
                 gone=tuple(key for key in before if key not in metadata),
                 changed=tuple(key for key, value in metadata.items() if before.get(key) != value),
                 absent=absent_in(chain(*before.items()), values),
-                unaccepted=unaccepted(listing, made, choice, removed),
+                unaccepted=unaccepted(listing, made, choice, removed, FileKind.SAFETENSORS),
                 **proven(proof, rules, removed),
             )
         if not partial:

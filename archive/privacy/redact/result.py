@@ -198,6 +198,7 @@ def proven(
         told: what was to be replaced and stays, about which ``removed`` has sentences.
     """
     from archive.privacy.redact.promises import judged  # noqa: PLC0415 (showing results does without)
+    from archive.privacy.review.ways import way_of_carriers  # noqa: PLC0415 (the same)
 
     judgement = judged(proof.finder, rules)
     stays: list[tuple[What, bytes]] = [("text", text) for text in told]
@@ -206,6 +207,7 @@ def proven(
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in found.items()]
     left += [sentence for text, sentence in judgement.left.items() if text not in texts]
     left += [f"not searched: {record}" for record in proof.unread]
+    carried = [way_of_carriers(proof.finder.kind)] if proof.carriers else []
     return {
         "sought": {what: count for what, count in proof.sought.items() if what not in never_sought},
         "found": dict(Counter(what for what, _ in {*found, *stays}.difference(proof.unsought))),
@@ -215,7 +217,7 @@ def proven(
         "read": proof.read,
         "kept": judgement.kept,
         "carriers": tuple(proof.carriers),
-        "remedies": (*judgement.remedies, *removed.ways),
+        "remedies": (*judgement.remedies, *carried, *removed.ways),
     }
 
 

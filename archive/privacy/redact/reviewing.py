@@ -20,6 +20,7 @@ from archive.privacy.review.reviewed import (
     texts_counted,
     update_review,
 )
+from archive.privacy.review.ways import ways_out
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from archive.io.output import Sink
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
+    from archive.reader.recognition import FileKind
 
 
 MOST, LONGEST = 3, 40
@@ -68,7 +70,7 @@ class ReviewChoice(NamedTuple):
 
 
 def unaccepted(
-    listing: Listing | None, data: memoryview, choice: ReviewChoice, removed: Removed
+    listing: Listing | None, data: memoryview, choice: ReviewChoice, removed: Removed, kind: FileKind
 ) -> dict[str, int]:
     """How many texts of the result are not accepted, by role; with a review file, they are noted as left.
 
@@ -76,7 +78,8 @@ def unaccepted(
         listing: has the texts of all pieces; None where the result is not listed.
         data: the bytes of the result.
         choice: what was asked for; the review file is brought up to date.
-        removed: takes the sentence about what is left.
+        removed: takes the sentence about what is left, and how it gets out.
+        kind: of the file.
     """
     if listing is None:
         return {}
@@ -91,5 +94,5 @@ def unaccepted(
     if rows and choice.path is not None:
         first = several([shown(row.text, LONGEST) for row in rows], MOST)
         removed.left.append(f"{texts_counted(counts)} ({first}) {UNACCEPTED}")
-        removed.ways.append(how_to_accept(choice.path, counts))
+        removed.ways += [how_to_accept(choice.path, counts), *ways_out(kind, counts)]
     return dict(counts)

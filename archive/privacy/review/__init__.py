@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.container.directory import bytes_behind
+from archive.formats.record_kinds import RecordKind
 from archive.io.mapped import Mapped
 from archive.privacy.pieces.files import pieces_of
+from archive.privacy.pieces.piece import FilePiece
 from archive.privacy.pieces.walker import Walker
 from archive.privacy.review.listing import Listing, ReviewRow, ReviewTable
 from archive.privacy.review.reviewed import ReviewFile, check_apart, read_review, update_review
@@ -75,10 +78,14 @@ class Review:
         """The part of the file that isn't text, or was not looked at, in words."""
         lines = []
         if self.numbers:
-            lines.append(f"numbers of tensors, listed where they are texts: {self.numbers:,} bytes")
+            lines.append(f"{self.numbers:,} bytes of tensors: only texts and long numbers in them are listed")
         if self.passed_over:
-            lines.append(f"not looked at: {self.passed_over:,} bytes of machine code")
+            lines.append(f"{self.passed_over:,} bytes of machine code: not looked at")
         return lines
+
+
+AFTER = "after the zip"
+"""Stands for a record where bytes follow a zip."""
 
 
 @bounded
@@ -115,12 +122,17 @@ def review(
     with closing(Mapped(source)) as mapped:
         allowance = limits.allowance(mapped.weight)
         walker = Walker(allowance, deep=True)
-        recognised, pieces = pieces_of(mapped, walker, allowance)
+        after = bytes_behind(mapped.data)
+        recognised, pieces = pieces_of(Mapped(mapped.data[:-after]) if after else mapped, walker, allowance)
         if recognised.kind not in COMMAND_KINDS["leaks"]:
             raise recognised.refusal(mapped.name)
         listing = Listing(allowance)
         for piece in pieces:
             listing.take(piece)
+        if after:
+            rest = mapped.data[-after:]
+            listing.take(FilePiece(AFTER, RecordKind.OTHER, rest, allowance))
+            walker.read += after
         listed = Review(
             mapped.name,
             recognised.kind,

@@ -15,6 +15,7 @@ from archive.container.headers import CENTRAL, END, LOCAL
 from archive.formats.elf.model import DT_STRSZ, DT_STRTAB, ObjectPart
 from archive.formats.elf.parse import parse_object
 from archive.privacy.pieces.piece import ShiftedPlaces
+from archive.privacy.review.binary import LETTER, MOST_SHORT, is_binary, texts_of_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Placed = tuple[str, str, int]
 """A role, a text, and its position in the piece."""
 RUN = re.compile(rb"[\t\n\r -~\x80-\xff]{4,}+")
-"""A text between other bytes."""
+"""A text between few other bytes."""
 PADDING = re.compile(rb"FB..Z*+", re.DOTALL)
 """The extra field with which PyTorch aligns records (``inline_container.cc``)."""
 DESCRIPTOR = b"PK\x07\x08"
@@ -46,10 +47,7 @@ TEXT_SECTIONS += (".debug_str", ".debug_line_str")
 """Sections in which any run of letters is a text."""
 NAME_SECTIONS = (".dynstr", ".strtab", ".shstrtab")
 """Sections of names of symbols and sections."""
-C_TEXT = re.compile(
-    rb"(?:[\t\n\r -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
-    rb"|[\xf0-\xf4][\x80-\xbf]{3}){6,}+"
-)
+C_TEXT = re.compile(LETTER + rb"{6,}+")
 """A text with its NUL, among other bytes: with fewer letters they stand there by chance."""
 MANGLED = re.compile(r"\*?(?:_?Z|N?St|N\d|St\d)[\w.$]{3,}")
 """A name of C++ as the Itanium ABI writes it, or that of a type."""
@@ -112,12 +110,20 @@ def _rest(chunk: bytes, start: int) -> Iterator[Placed]:
         if chunk.startswith(magic, at):
             at += size
     yield from _runs(chunk[at:end], start + at)
-    behind = end + END.size
-    if chunk[behind:]:
-        yield "value", chunk[behind:].decode("utf-8", "backslashreplace"), start + behind
+    comment = end + END.size
+    has_length = len(chunk) >= comment
+    after = comment + END.read(memoryview(chunk), end).comment_length if has_length else comment
+    for begin, part in ((comment, chunk[comment:after]), (after, chunk[after:])):
+        if part and is_binary(part):
+            yield from _runs(part, start + begin)
+        elif part:
+            yield "value", part.decode(), start + begin
 
 
 def _runs(data: bytes, start: int) -> Iterator[Placed]:
+    if len(data) > MOST_SHORT:
+        yield from (("value", text, start + at) for text, at in texts_of_binary(data))
+        return
     for run in RUN.finditer(data):
         yield "value", run[0].decode("utf-8", "backslashreplace"), start + run.start()
 

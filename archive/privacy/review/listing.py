@@ -8,15 +8,12 @@ is a value.
 Numbers in names and keys are ``N``: ``layer.0`` to ``layer.47`` is one row. So are those in values where two
 values differ in nothing else. A text with seven digits, however they are grouped, or with a date, is shown as
 it is: a telephone number is no template, and isn't cut into parts. The table of a tokenizer is one row,
-unless many of its entries are odd, and so are the pairs that it merges; entries of any other table are keys.
+unless many of its entries are odd, and so are the pairs that it merges, and numbers that are many or count.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import struct
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
@@ -24,12 +21,24 @@ from archive.base.facts import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.pieces.walker import BETWEEN
-from archive.privacy.review.numbers import texts_of_numbers
+from archive.privacy.review.numbers import texts_of_numbers, whole_numbers
 from archive.privacy.review.roles import Role, texts_in
-from archive.privacy.review.vocabulary import vocabulary
+from archive.privacy.review.spelled import FEWEST_DIGITS, FEWEST_LETTERS, is_no_alphabet, may_identify
+from archive.privacy.review.tables import (
+    FEWEST_MERGES,
+    FEWEST_NUMBERS,
+    LONG_NUMBER,
+    MERGES,
+    NUMBERS,
+    ReviewTable,
+    described,
+    kind_of_table,
+    place_of_table,
+)
+from archive.privacy.review.vocabulary import DIGITS, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from archive.base.limits import Allowance
     from archive.privacy.pieces.piece import FilePiece
@@ -77,8 +86,7 @@ TYPES = frozenset(
 VERSION = re.compile(
     r"(?:v|GLIBC(?:XX)?_|CXXABI_|GCC_)?\d{1,4}(?:\.\d{1,4}){0,3}(?:[+.-]?(?:cpu|cu\d{1,3}|git[0-9a-f]{1,40}|a\d|b\d|rc\d|dev\d{1,8}))*+"
 )
-LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./_-])\d\d\1\d\d(?!\d)")
-"""Seven digits, perhaps grouped, or a date of six: a telephone number, a date of birth, an account."""
+FIVE_DIGITS = re.compile(r"\d{5}")
 SERIALIZATION_ID, PYTHON_ID = re.compile(rb"[0-9]{40}"), re.compile(rb"[0-9]{1,20}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
@@ -98,8 +106,15 @@ NO_WORD = re.compile(r"\W")
 
 
 def is_telling(text: str) -> bool:
-    """Whether a text has letters, or a long number."""
-    return any(map(str.isalpha, text)) or LONG_NUMBER.search(text) is not None
+    """Whether a text has letters, or a number that may be somebody's."""
+    return any(map(str.isalpha, text)) or has_number(text)
+
+
+def has_number(text: str) -> bool:
+    """Whether a text has a number that may be somebody's: of staff, say, which has five digits."""
+    if FIVE_DIGITS.search(text) is not None or LONG_NUMBER.search(text) is not None:
+        return True
+    return sum(map(str.isdigit, text)) >= FEWEST_DIGITS and not any(map(str.isalpha, text))
 
 
 def _parts_of_name(text: str) -> list[str]:
@@ -123,13 +138,6 @@ def template_of(text: str) -> str:
     return text if LONG_NUMBER.search(text) else NUMBER.sub("N", text)
 
 
-def _is_odd(entry: str) -> bool:
-    """Whether an entry of a table looks unlike a word."""
-    return (
-        len(entry) > LONGEST_ENTRY or ODD.search(entry) is not None or LONG_NUMBER.search(entry) is not None
-    )
-
-
 def _is_type(text: str) -> bool:
     words = IDENTIFIER.findall(text)
     is_printed = bool(words) and PRINTED_TYPE.fullmatch(text) is not None and TYPES.issuperset(words)
@@ -142,44 +150,12 @@ NUMBER = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
 """A number that counts parts of a model; longer ones may be anything."""
 MOST_NUMBERS = 2
 """Numbers in values that are templates."""
-MOST_ODD, LONGEST_ENTRY = 20, 40
-"""Odd entries of a table that is one row, and characters of an entry that is not odd."""
-ODD = re.compile(r"\w[@/\\:]\w|\w\W? \w")
-LIKE_NAME = re.compile(r"\w['\u2019]\w|[a-z][A-Z]")
-"""Part of a name: an apostrophe, or a capital within a word."""
-MOST_SHOWN = 50
-MANY_ENTRIES, FEWEST_LETTERS, SHARE_OF_MARKS = 1000, 20, 0.05
-"""Of a table of a tokenizer: entries, if most begin with no capital; or entries of one letter; or the part
-with a mark of parts of words."""
-MARKS, END_MARKS = ("\u0120", "\u2581", "##"), ("</w>", "@@")
-"""What tells a part of a word from a whole one, in the entries of tokenizers."""
-BYTES_MARK = MARKS[0]
-"""The blank of tokenizers whose entries are bytes, each written as some letter."""
-FEWEST_OF_KIND = 0.1
-"""The part of entries that letters beyond ASCII, or of ASCII, are in where these are odd."""
-FEWEST_MERGES, MERGES = 1000, "merges"
-"""Pairs that are one row, and their word in it."""
-NOT_ASCII, ASCII_WORD = re.compile(r"(?![\x00-\x7f])[^\W\d_]"), re.compile(r"[A-Za-z]{3}")
-MOST_PLACES, NEAR = 1000, 32
-"""Places at which the beginning of a table is looked for, and bytes from an entry to the next."""
+FEWEST_LONG, SPARSE = 10_000, 20
+"""Numbers of names that are long, and how many more there may be than the file's names have."""
+FEWEST_OF_RANGE, NEXT_NUMBER = 3, 16
+"""Numbers of a range that is one row, and the most from one to the next."""
 ROW_BYTES = 400
 """Bytes of memory that a text takes besides its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewTable:
-    """A table from texts to integers that is one row.
-
-    Attributes:
-        entries: how many it has.
-        digest: SHA-256 of its texts, in hex, each with a newline, in their order.
-        odd: entries that look unlike parts of words, at most 50: with blanks, slashes, ``@``, long numbers,
-            very long ones; then those with capitals within, apostrophes, letters of other scripts.
-    """
-
-    entries: int
-    digest: str
-    odd: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +208,8 @@ class Listing:
         self._entries: set[str] = set()
         self._known: set[str] = set()
         self._shown: set[str] = set()
+        self._counters: set[int] = set()
+        self._counted: dict[int, list[str]] = {}
         self.passed_over = self.numbers = 0
 
     def take(self, piece: FilePiece) -> None:
@@ -242,6 +220,8 @@ class Listing:
             self.numbers += len(piece.data)
             for text in filter(is_telling, texts_of_numbers(piece.data)):
                 self._add(self._values, text, 1, piece.record, None)
+            for number in filter(may_identify, whole_numbers(piece.data)):
+                self._add(self._values, str(number), 1, piece.record, None)
             return
         if piece.record.endswith(RECORD_NAME) and SERIALIZATION_ID.fullmatch(piece.data):
             return  # PyTorch computes it
@@ -275,14 +255,29 @@ class Listing:
         elif text not in self._known:
             self._allowance.take(ROW_BYTES + len(text), "texts that are listed")
             self._known.update((text, text.partition("/")[2]))
-            for word in _parts_of_name(text):
+            words = _parts_of_name(text)
+            if _is_spelled(words):
+                self._add(self._names, text, count, record, at)
+            for word in words:
                 self._known.add(word)
-                if not self._words.has_name(word):
+                if not self._words.has_name(word) or self._is_uncounted(word):
                     self._add(self._names, word, count, record, at)
         else:
             for word in _parts_of_name(text):
                 if word in self._names:
                     self._names[word].count += count
+
+    def _is_uncounted(self, word: str) -> bool:
+        """Whether a known word ends in a number that is long; it counts if enough of the file's do."""
+        stem = word.rstrip(DIGITS)
+        if len(stem) == len(word) or word in self._words.identifiers:
+            return False
+        number = int(word[len(stem) :])
+        self._counters.add(number)
+        if number < FEWEST_LONG:
+            return False
+        self._counted.setdefault(number, []).append(word)
+        return True
 
     def _take_frames(self, text: str, count: int, record: str, at: int) -> None:
         """Take a Python stack: files and functions are names, lines of source are values."""
@@ -296,6 +291,10 @@ class Listing:
                 self._take_name(name.replace('File "', ""), count, record, at)
 
     def _rows_of_names(self) -> Iterator[ReviewRow]:
+        for number, words in self._counted.items():
+            if len(self._counters) * SPARSE >= number:
+                for word in words:
+                    self._names.pop(word, None)
         flat = {NO_WORD.sub("_", name) for name in self._known | self._shown}
         kept = {}
         for name, found in self._names.items():
@@ -308,15 +307,16 @@ class Listing:
 
     def _rows_of_keys(self) -> Iterator[ReviewRow]:
         left = {text: found for text, found in self._keys.items() if not self._is_known_key(text)}
+        yield from _rows_of_numbers("key", left)
         yield from _merged("key", left)
         yield from self._tables.values()
 
     def _is_known_key(self, text: str) -> bool:
         if not is_telling(text) or text in self._known:
             return True
-        if LONG_NUMBER.search(text) is not None:
-            return False
         parts = text.split(".")
+        if has_number(text) or _is_spelled(parts):
+            return False
         return all(part.isdigit() or part in self._known or self._words.has_name(part) for part in parts)
 
     def _rows_of_values(self) -> Iterator[ReviewRow]:
@@ -326,6 +326,7 @@ class Listing:
             yield _row_of_table("value", MERGES, merges, left[merges[0]].first)
             for text in merges:
                 del left[text]
+        yield from _rows_of_numbers("value", left)
         templates: dict[str, list[str]] = {}
         for text in left:
             template, numbers = NUMBER.subn("N", text)
@@ -349,14 +350,14 @@ class Listing:
 
     def _take_table(self, table: Mapping[str, int], piece: FilePiece) -> None:
         """Take the table of a tokenizer as one row, or else its entries as keys."""
-        at = _place_of_table(piece.bytes, list(table))
-        if not _is_of_tokenizer(table) or sum(map(_is_odd, table)) > MOST_ODD:
+        at, what = place_of_table(piece.bytes, list(table)), kind_of_table(table)
+        if what is None:
             for text in table:
                 self._add(self._keys, text, 1, piece.record, None if at is None else piece.place(at))
             return
         place = one_line(piece.record) or BETWEEN
         place = place if at is None else f"{place}, byte {piece.place(at):,}"
-        row = _row_of_table("key", "entries", table, place)
+        row = _row_of_table("key", what, table, place)
         if row.table not in self._tables:
             self._allowance.take(sum(map(len, table)) + ROW_BYTES * len(table), "tables that are listed")
             self._entries.update(table)
@@ -384,52 +385,34 @@ def _merged(role: Role, texts: Mapping[str, _Found], shared: set[str] | None = N
         yield ReviewRow(role, text, is_template, found.count, found.first)
 
 
-# --- tables
+def _rows_of_numbers(role: Role, left: dict[str, _Found]) -> Iterator[ReviewRow]:
+    """Take numbers out that are many, or count: one row of a table, or of each range."""
+    numbers = [text for text in left if text.isascii() and text.isdigit() and not text.startswith("0")]
+    if len(numbers) >= FEWEST_NUMBERS:
+        yield _row_of_table(role, NUMBERS, numbers, left[numbers[0]].first)
+        for text in numbers:
+            del left[text]
+        return
+    numbers.sort(key=int)
+    begin = 0
+    for at in range(1, len(numbers) + 1):
+        if at < len(numbers) and int(numbers[at]) - int(numbers[at - 1]) <= NEXT_NUMBER:
+            continue
+        if (some := numbers[begin:at]) and len(some) >= FEWEST_OF_RANGE:
+            found = [left.pop(text) for text in some]
+            text = f"{some[0]} to {some[-1]}, {len(some)} numbers"
+            yield ReviewRow(
+                role, text, template=False, count=sum(one.count for one in found), first=found[0].first
+            )
+        begin = at
 
 
-def _is_of_tokenizer(table: Mapping[str, int]) -> bool:
-    marked = sum(text.startswith(MARKS) or text.endswith(END_MARKS) for text in table)
-    letters = sum(len(text) == 1 for text in table)
-    if letters >= FEWEST_LETTERS or marked >= SHARE_OF_MARKS * len(table):
-        return True
-    names = sum(text[:1].isupper() for text in table)
-    return len(table) >= MANY_ENTRIES and names < len(table) / 2
-
-
-def _odd_entries(texts: Collection[str]) -> list[str]:
-    """Entries that may be names, the oddest first."""
-    odd = [text for text in texts if _is_odd(text)]
-    like_name = {text for text in texts if LIKE_NAME.search(text)}
-    if not any(text.startswith(BYTES_MARK) for text in texts):
-        foreign = {text for text in texts if not text.isascii() and NOT_ASCII.search(text)}
-        latin = {text for text in texts if ASCII_WORD.search(text)} - foreign
-        for some in (foreign, latin):
-            if len(some) < FEWEST_OF_KIND * len(texts):
-                like_name |= some
-    return odd + [text for text in texts if text in like_name and not _is_odd(text)]
-
-
-def _place_of_table(data: bytes, texts: list[str]) -> int | None:
-    """The byte of the first entry that the second is near, as a pickle or JSON has it; None if none is."""
-    first, second = (text.encode(errors="surrogatepass") for text in texts[:2])
-    of_json = [json.dumps(text)[1:-1].encode() for text in texts[:2]]
-    begins = [b'"', b"X" + struct.pack("<I", len(first)), b"\x8c" + bytes([len(first) & 0xFF])]
-    for begin, one, other in [(b'"', *of_json), *((begin, first, second) for begin in begins)]:
-        at = data.find(begin + one)
-        for _ in range(MOST_PLACES):
-            if at < 0:
-                break
-            end = at + len(begin) + len(one)
-            if other in data[end : end + len(other) + NEAR]:
-                return at + len(begin)
-            at = data.find(begin + one, end)
-    return None
+def _is_spelled(parts: Sequence[str]) -> bool:
+    """Whether letters that are names by themselves may be a text together."""
+    letters = "".join(part if len(part) == 1 and part.isalpha() else " " for part in parts).split()
+    return any(len(some) >= FEWEST_LETTERS and is_no_alphabet(some) for some in letters)
 
 
 def _row_of_table(role: Role, what: str, texts: Collection[str], first: str) -> ReviewRow:
-    digest = sha256("".join(f"{text}\n" for text in texts).encode(errors="backslashreplace")).hexdigest()
-    odd = [] if what == MERGES else _odd_entries(texts)
-    more = f", {len(odd) - MOST_SHOWN:,} more odd ones" if len(odd) > MOST_SHOWN else ""
-    text = f"table of {len(texts):,} {what}{more}, SHA-256 {digest[:16]}"
-    table = ReviewTable(len(texts), digest, tuple(odd[:MOST_SHOWN]))
+    text, table = described(what, texts)
     return ReviewRow(role, text, template=False, count=1, first=first, table=table)

@@ -40,6 +40,9 @@ CUT = 3
 """Bytes of a letter of UTF-8 that is cut at an end of what is looked at."""
 MOST_BYTES, LOOKED_AT = 1 << 20, 1 << 8
 """Bytes of a storage in which texts are looked for, and numbers that are asked before all others."""
+WHOLE_FORMS = {"<i4": 1 << 27, "<i8": 10**15, "<f8": 1 << 53}
+"""Types of whole numbers, and what all are less than."""
+HALF_WORD = 1 << 16
 LAST, NO_LETTER = 0xFFFF, "\ufffd"
 """The largest code point of a text, and what stands for bytes that are none."""
 CATEGORIES = "L", "M", "N", "P", "Zs", "Sc"
@@ -77,6 +80,30 @@ def texts_of_numbers(storage: memoryview) -> Iterator[str]:
         if _text(np.frombuffer(data[at:end], np.uint8), LATIN_1) is not None:
             yield data[at:end].decode()
         at = is_printed.find(SHORTEST_RUN, end)
+
+
+def whole_numbers(storage: memoryview) -> list[int]:
+    """The numbers of a storage, if all are whole.
+
+    Words of 64 bits are below 10^15, of 32 bits below 2^27: floats of these bits are hardly any model's.
+    Multiples of 2^16 are left out: floats of 32 bits with few digits are such.
+    """
+    data = bytes(storage[:MOST_BYTES])
+    if max(data, default=0) <= 1:  # flags
+        return []
+    for form, most in WHOLE_FORMS.items():
+        numbers = np.frombuffer(data, form, len(data) // np.dtype(form).itemsize)
+        with np.errstate(invalid="ignore"):
+            is_whole = bool(np.all(np.abs(numbers) < most)) and bool(np.all(numbers == np.trunc(numbers)))
+        if len(numbers) and is_whole:
+            whole = numbers.astype(np.int64)
+            return list(map(int, np.unique(whole[whole % HALF_WORD != 0])))
+    return []
+
+
+def text_of_codes(codes: np.ndarray) -> str | None:
+    """The text that some whole numbers are the code points of; None if they are none."""
+    return _text(codes, "<i8")
 
 
 def _end_of_padding(data: bytes) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -20,12 +21,14 @@ from archive.base.errors import ArchiveError
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.elf.parse import is_elf
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.layers import TO_NUL, JsonLayer, has_wide, unescaped_text
+from archive.privacy.pieces.layers import TO_NUL, JsonLayer, PlainLayer, has_wide, unescaped_text
 from archive.privacy.pieces.pickle_strings import PickleLayer, is_pickle
 from archive.privacy.pieces.piece import ShiftedPlaces
 from archive.privacy.pieces.strings import NestedString, layers, layers_within, with_form
+from archive.privacy.review.binary import is_long_binary, no_text, strings_by_chance, texts_of_binary
 from archive.privacy.review.code import texts_of_code
 from archive.privacy.review.framed import is_between, texts_between, texts_of_object, texts_of_tensor_file
+from archive.privacy.review.json_numbers import spelled_in_json
 from archive.privacy.review.pickled import (
     FEWEST_ENTRIES,
     STORAGE_ID,
@@ -33,6 +36,7 @@ from archive.privacy.review.pickled import (
     constants_of_bytecode,
     roles_of_pickle,
 )
+from archive.privacy.review.tables import FEWEST_MERGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,6 +68,18 @@ class PlacedText(NamedTuple):
     at: int
 
 
+class Apart(NamedTuple):
+    """What is gathered besides the strings of a piece.
+
+    Attributes:
+        tables: tables from texts to integers, whose texts are no rows of their own.
+        texts: numbers that may be somebody's, and letters in a row.
+    """
+
+    tables: list[Mapping[str, int]]
+    texts: list[PlacedText]
+
+
 class PieceTexts(NamedTuple):
     """The texts of a piece.
 
@@ -81,7 +97,7 @@ class PieceTexts(NamedTuple):
 def texts_in(piece: FilePiece) -> PieceTexts:
     """The texts of a piece, by the reader of its form."""
     data, kind = piece.bytes, _kind(piece)
-    tables: list[Mapping[str, int]] = []
+    apart = Apart([], [])
     if kind in PYTHON_KINDS or (kind is RecordKind.CPP and b"\0" not in data):
         code = data.decode("utf-8", "backslashreplace")
         found = texts_of_code(code, cpp=kind is RecordKind.CPP)
@@ -93,13 +109,13 @@ def texts_in(piece: FilePiece) -> PieceTexts:
         return PieceTexts(_each_once(texts_between(piece), piece))
     if kind in JOINED_KINDS and isinstance(piece.place, ShiftedPlaces) and len(piece.place.at) > 1:
         if is_pickle(data):
-            return PieceTexts(iter(list(_of_old_header(piece, tables))), tables)
+            return PieceTexts(iter([*_of_old_header(piece, apart), *apart.texts]), apart.tables)
         return PieceTexts(_each_once(texts_of_tensor_file(piece), piece))
-    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, tables))
-    return PieceTexts(iter(of_strings), tables)
+    of_strings = list(_of_strings(data, kind, piece.allowance, piece.place, apart))
+    return PieceTexts(iter([*of_strings, *apart.texts]), apart.tables)
 
 
-def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterator[PlacedText]:
+def _of_old_header(piece: FilePiece, apart: Apart) -> Iterator[PlacedText]:
     """The texts of the pickles around the object that ``torch.save`` wrote before 1.6.
 
     What stands after the object is a list of the storages' ids: addresses, which are others each time.
@@ -108,7 +124,7 @@ def _of_old_header(piece: FilePiece, tables: list[Mapping[str, int]]) -> Iterato
     assert isinstance(place, ShiftedPlaces)  # noqa: S101 (its caller)
     for start, stop in pairwise([*place.at, len(piece.bytes)]):
         outer = partial(_shifted, place, start)
-        for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, tables):
+        for text in _of_strings(piece.bytes[start:stop], piece.kind, piece.allowance, outer, apart):
             if text.text not in SYSTEM and (not start or STORAGE_ID.fullmatch(text.text) is None):
                 yield text
 
@@ -171,7 +187,7 @@ def _of_strings(
     kind: RecordKind,
     allowance: Allowance,
     outer: Callable[[int], int],
-    tables: list[Mapping[str, int]],
+    apart: Apart,
 ) -> Iterator[PlacedText]:
     """The texts of bytes by the roles that their form gives them."""
     if b"\0" not in data.translate(TO_NUL) and not with_form([data]):
@@ -181,25 +197,38 @@ def _of_strings(
     stack = [(layer, kind, 0) for layer in layers(data, allowance, outer, 1)]
     while stack:
         layer, kind_of_layer, depth = stack.pop()
-        role_of = _roles(layer, kind_of_layer, allowance, tables)
+        role_of = _roles(layer, kind_of_layer, allowance, apart)
         raws = list(layer.counts)
         wholes = [_whole(layer, raw) for raw in raws]
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
             nested.update(number for number, whole in enumerate(wholes) if has_wide(whole))
+        by_chance = set(strings_by_chance(layer)) if isinstance(layer, PlainLayer) else set[bytes]()
+        if by_chance:
+            yield PlacedText("value", no_text(layer.whole), 1, layer.outer(0))
         inner: dict[RecordKind, list[NestedString]] = {}
         for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):
             if isinstance(layer, JsonLayer) and NO_STRING.fullmatch(raw) and not LONG_NUMBERS.fullmatch(raw):
                 continue
+            if raw in by_chance:
+                continue
             text = whole.decode("utf-8", "backslashreplace")
             role = role_of(text, layer.counts[raw])
-            meant = _of_bytes(text) if isinstance(layer, PickleLayer) and role == "value" else text
+            if not role:
+                continue
+            is_pickle_value = isinstance(layer, PickleLayer) and role == "value"
+            meant = _of_bytes(text) if is_pickle_value else text
             if meant != text:
                 yield PlacedText(role, meant, layer.counts[raw], layer.place(raw, 0))
+            elif is_pickle_value and number not in nested and is_long_binary(whole):
+                latin = _in_latin(text)
+                for found, at in texts_of_binary(latin or whole):
+                    before = at if latin is None else len(text[:at].encode())
+                    yield PlacedText(role, found, layer.counts[raw], layer.place(raw, before))
             elif number in nested and len(raw) < len(layer.data):
                 below = kind_of_layer if role == "name" else RecordKind.OTHER
                 inner.setdefault(below, []).append(NestedString(raw, whole))
-            elif role:
+            else:
                 plain = _without_escapes(text) if b"\\" in whole else text
                 is_plain = role == "name" or "".join(plain.split()).isprintable()
                 yield PlacedText(role, plain if is_plain else text, layer.counts[raw], layer.place(raw, 0))
@@ -222,6 +251,13 @@ def _of_bytes(text: str) -> str:
     return text
 
 
+def _in_latin(text: str) -> bytes | None:
+    """Bytes that pickles of protocol 2 have as text, if it can be such."""
+    with suppress(UnicodeError):
+        return text.encode("latin-1")
+    return None
+
+
 def _without_escapes(text: str) -> str:
     """A text with what its escapes stand for: these are no parts of a name."""
     plain = unescaped_text(BACKSLASHES.sub(r"\\", text).encode(errors="surrogatepass"))
@@ -239,9 +275,7 @@ def _whole(layer: Layer, raw: bytes) -> bytes:
 RoleOf = "Callable[[str, int], str]"
 
 
-def _roles(
-    layer: Layer, kind: RecordKind, allowance: Allowance, tables: list[Mapping[str, int]]
-) -> Callable[[str, int], str]:
+def _roles(layer: Layer, kind: RecordKind, allowance: Allowance, apart: Apart) -> Callable[[str, int], str]:
     """What finds the role of a text of a layer, by how often it occurs; "" for what is listed separately."""
     if kind in ALL_NAMES:
         return lambda _text, _count: "name"
@@ -249,27 +283,34 @@ def _roles(
         return lambda text, _count: "name" if SOURCE_FILE.fullmatch(text) else "value"
     if isinstance(layer, PickleLayer):
         data = memoryview(layer.data)
+        roles = roles_of_pickle(data, allowance)
+        at = layer.outer(0)
+        apart.texts.extend(PlacedText(*found, times, at) for found, times in roles.spelled.items())
         if kind is RecordKind.BYTECODE:
             with suppress(ArchiveError):  # of another form: roles are those of any pickle
                 constants = constants_of_bytecode(data, allowance)
                 return lambda text, _count: "value" if text in constants else "name"
-        roles = roles_of_pickle(data, allowance)
-        tables += roles.tables
+        apart.tables.extend(roles.tables)
+        apart.texts.extend(PlacedText("value", " ".join(pair), 1, at) for pair in roles.pairs)
         return _by_pickle(roles)
     if isinstance(layer, JsonLayer):
+        found = spelled_in_json(layer.data, kind)
+        apart.texts.extend(PlacedText("value", one, 1, layer.outer(at)) for one, at in found)
         text = layer.data.decode("utf-8", "surrogateescape")
         if kind is RecordKind.PROGRAM:
             values = _values_of_program(text)
             return lambda text, _count: "value" if text in values else "name"
-        return _by_json(text, kind, tables)
+        return _by_json(text, kind, apart, layer.outer)
     return lambda _text, _count: "value"
 
 
 def _by_pickle(roles: PickleRoles) -> Callable[[str, int], str]:
-    entries = roles.numbers.union(*roles.tables)
+    entries = roles.numbers.union(*roles.tables, *roles.pairs)
     elsewhere = roles.values | roles.keys | roles.names
 
     def role_of(text: str, _count: int) -> str:
+        if text in roles.arrays:
+            return ""
         if text in roles.names:
             return "name"
         if text in roles.keys:
@@ -286,6 +327,9 @@ VALUE_KEY = re.compile(r'"(?:as_string|as_strings|as_str|custom|description|stri
 """Keys of exported programs after which texts aren't names."""
 TOKEN = re.compile(STRING + r"(?:\s*+(:)\s*+(?:(\{)|(-?\d++)(?=\s*+[,}]))?)?", re.DOTALL)
 """A string of JSON; after a key a colon, and the beginning of an object or a whole integer."""
+PAIR = re.compile(rf"\[\s*+{STRING}\s*+,\s*+{STRING}\s*+\]", re.DOTALL)
+PAIRS = re.compile(rf"\[\s*+(?:{PAIR.pattern}\s*+,?\s*+)++\]", re.DOTALL)
+"""Lists of two texts, as tokenizers have what they merge."""
 METADATA = "__metadata__"
 
 
@@ -307,14 +351,24 @@ def _values_of_program(text: str) -> set[str]:
     return values
 
 
-def _by_json(text: str, kind: RecordKind, tables: list[Mapping[str, int]]) -> Callable[[str, int], str]:
+def _by_json(
+    text: str, kind: RecordKind, apart: Apart, outer: Callable[[int], int]
+) -> Callable[[str, int], str]:
     """Roles by what follows a string; keys of objects in a header are names of tensors."""
+    merged = Counter[str]()
+    for match in PAIRS.finditer(text):
+        pairs = PAIR.findall(match[0])
+        if len(pairs) >= FEWEST_MERGES:
+            at = outer(len(text[: match.start()].encode(errors="surrogateescape")))
+            meant = [(_meant(one), _meant(other)) for one, other in pairs]
+            apart.texts.extend(PlacedText("value", " ".join(pair), 1, at) for pair in meant)
+            merged.update(one for pair in meant for one in pair)
     names, keys, entries = set[str](), set[str](), dict[str, int]()
     run: dict[str, int] = {}
 
     def end_run() -> None:
         if len(run) >= FEWEST_ENTRIES:
-            tables.append(dict(run))
+            apart.tables.append(dict(run))
             entries.update(run)
         else:
             keys.update(run)
@@ -336,7 +390,8 @@ def _by_json(text: str, kind: RecordKind, tables: list[Mapping[str, int]]) -> Ca
             return "name"
         if string in keys:
             return "key"
-        return "" if string in entries and count == 1 else "value"
+        is_all = count == merged[string] + (string in entries)
+        return "" if is_all else "value"
 
     return role_of
 

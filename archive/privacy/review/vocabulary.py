@@ -1,6 +1,6 @@
 """The vocabulary: words that PyTorch, Python and file formats have, whoever built the model.
 
-``words.zst`` is made by ``tools/vocabulary.py`` from PyTorch 2.13 and frozen: a line that names it, then
+``words.xz`` is made by ``tools/vocabulary.py`` from PyTorch 2.13 and frozen: a line that names it, then
 identifiers, an empty line, and literals, each on a line without the letters that it shares with the one
 before; one letter counts these. Names of people are left out, unless they are words of code.
 
@@ -10,19 +10,17 @@ that PyTorch's own code compares with: ``mean``, ``zeros``.
 
 from __future__ import annotations
 
+import lzma
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import zstandard
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FILE = Path(__file__).with_name("words.zst")
-LEVEL = 22
-MOST_BYTES = 1 << 20
-"""Bytes of all words, at most."""
+FILE = Path(__file__).with_name("words.xz")
+FILTERS = ({"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "pb": 0},)
+"""Texts have no words of four bytes."""
 FIRST = ord("0")
 """The letter for no shared letters."""
 
@@ -58,14 +56,13 @@ MOST_DIGITS = 6
 def packed(name: str, identifiers: Sequence[str], literals: Sequence[str]) -> bytes:
     """The file of a vocabulary; words are sorted."""
     text = "\n".join([name, *_shortened(identifiers), "", *_shortened(literals)])
-    return zstandard.ZstdCompressor(level=LEVEL).compress(text.encode())
+    return lzma.compress(text.encode(), filters=FILTERS)
 
 
 @cache
 def vocabulary() -> Vocabulary:
     """The frozen vocabulary."""
-    data = zstandard.ZstdDecompressor().decompress(FILE.read_bytes(), max_output_size=MOST_BYTES)
-    name, _, words = data.decode().partition("\n")
+    name, _, words = lzma.decompress(FILE.read_bytes()).decode().partition("\n")
     identifiers, literals = words.split("\n\n")
     return Vocabulary(name, frozenset(_whole(identifiers)), frozenset(_whole(literals)))
 

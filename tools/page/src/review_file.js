@@ -7,6 +7,10 @@ const NUMBER = /(?<!\p{Nd})\p{Nd}{1,3}(?!\p{Nd})/gu; // that counts parts of a m
 // Seven digits, perhaps grouped, or a date: a text with such is no template.
 const LONG_NUMBER = /(?:\p{Nd}[ ./()+_-]{0,3}){7}|(?<!\p{Nd})\p{Nd}{2}([./_-])\p{Nd}{2}\1\p{Nd}{2}(?!\p{Nd})/u;
 
+// The ways out of a file that cannot be read.
+const OTHER = "choose one that `leaks --review` or this page has written";
+const KEEP = "what was accepted is only in it: take an older copy, or save this page's rows as another file";
+
 /** JSON as Python's `json.dumps(value, ensure_ascii=False)` has it: of a blank more than JavaScript's. */
 function json(value) {
   if (Array.isArray(value)) return `[${value.map(json).join(", ")}]`;
@@ -60,7 +64,7 @@ function linesOf(buffer) {
     const text = new TextDecoder("utf-8", {fatal: true, ignoreBOM: true}).decode(buffer);
     return text.replace(/\n$/, "").split("\n");
   } catch {
-    throw new Error("this isn't a review file: its bytes aren't UTF-8");
+    throw new Error(`this isn't a review file: its bytes aren't UTF-8; ${OTHER}`);
   }
 }
 
@@ -75,10 +79,10 @@ function parsed(line) {
 function headerOf(line) {
   const header = parsed(line);
   if (header.format !== FORMAT)
-    throw new Error("this isn't a review file: its first line isn't the header of one");
+    throw new Error(`this isn't a review file: its first line isn't the header of one; ${OTHER}`);
   if (header.version !== VERSION)
     throw new Error(
-      `it is a review file of version ${header.version}, and this page reads version ${VERSION}`,
+      `it is a review file of version ${header.version}, and this page reads version ${VERSION}: make the page with the release that wrote the file`,
     );
   return header;
 }
@@ -88,7 +92,7 @@ function rowOf(line, number) {
   const {role, text, accepted} = row;
   if (!ROLES.includes(role) || typeof text !== "string" || typeof accepted !== "boolean")
     throw new Error(
-      `line ${number} isn't a row of a review: it needs a role, a text, and accepted as true or false`,
+      `line ${number} isn't a row of a review: it needs a role, a text, and accepted as true or false; ${KEEP}`,
     );
   return row;
 }
@@ -99,5 +103,7 @@ async function checkDigest(rows, digest) {
   const made = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(lines));
   const digits = [...new Uint8Array(made)].map((byte) => byte.toString(16).padStart(2, "0"));
   if (digits.join("") !== digest)
-    throw new Error("its rows are not those that were written: more than what is accepted was changed in it");
+    throw new Error(
+      `its rows are not those that were written: more than what is accepted was changed in it; ${KEEP}`,
+    );
 }
