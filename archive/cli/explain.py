@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from archive import Archive, Limits
     from archive.debuginfo.symbolicate import Style
     from archive.page.shown import Shown
-    from archive.render.document_facts import LogCauses
+    from archive.render.symbolicate import LogCauses
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""

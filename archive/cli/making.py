@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from archive.batches.jobs import FilePlan, Outcome
     from archive.batches.working import Task
-    from archive.render.document_facts import Made
+    from archive.render.documents import Made
     from archive.render.fitted_table import Printed
 
 # --- texts

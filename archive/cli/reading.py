@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.noted import Notes
     from archive.batches.reading import FoundFiles, Reading
+    from archive.describe.totals import Totals
     from archive.io.mapped import Source
     from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
-    from archive.render.documents import Totals
     from archive.render.fitted_table import Printed
 
 FactsT = TypeVar("FactsT")
@@ -163,7 +163,7 @@ class FileReader:
         rules: Mapping[str, str] | None = None,
         text: printing.FactsText | None = None,
         notes: Notes[FactsT] | None = None,
-        totals: Callable[[], Totals | None] = lambda: None,
+        totals: Totals | None = None,
     ) -> ExitStatus:
         """Read files, and print a row of each, in their order, as soon as it is there.
 
@@ -176,7 +176,7 @@ class FileReader:
             rules: kinds of findings, and a sentence about each; for SARIF.
             text: the form that ``--format`` asks for, if that is not JSON.
             notes: where facts are noted, and taken from.
-            totals: gives the sums of all files, once they are read; for JSON.
+            totals: the sums of all files, which ``row_of`` adds up; for JSON.
 
         Returns:
             The gravest status of a row.
@@ -230,7 +230,7 @@ class FileReader:
         if self.as_sarif:
             printing.write_json(sarif(__version__, rules or {}, results))
         elif document is not None:
-            document.end(totals())
+            document.end(totals)
         return status
 
 

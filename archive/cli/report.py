@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.reading import FoundFiles, Reading
     from archive.cli.reading import FileReader
-    from archive.render.document_facts import ReportFacts
 
 PAGE_ENDINGS = (".html", ".htm")
 
@@ -122,9 +121,9 @@ class _Writing:
             limits=self.reader.limits,
         )
         if self.reader.as_json:
-            printing.write_document(_facts(made, self.out))
+            printing.write_document(made)
         else:
-            printing.write_line(f"{self.out}: {_line(made)}")
+            printing.write_line(f"{made.out}: {_line(made)}")
         return ExitStatus.WELL
 
     def several(self, names: tuple[str, ...]) -> ExitStatus:
@@ -178,8 +177,7 @@ class _Writing:
             folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
             return unread_row(reading)
         folder.report(reading.file.relative, made)
-        page = joined(self.out, page_of(reading.file.relative))
-        return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])
+        return Row(facts=made, lines=[f"{made.out}: {_line(made)}"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,17 +214,3 @@ def _line(made: Report) -> str:
     }
     parts = [f"{made.page_size:,} bytes", holds[made.source], *made.left_out]
     return "; ".join(parts)
-
-
-def _facts(made: Report, out: str) -> ReportFacts:
-    return {
-        "file": made.file,
-        "out": out,
-        "kind": made.kind,
-        "size": made.size,
-        "debug_bytes": made.debug_bytes,
-        "findings": made.findings,
-        "page_size": made.page_size,
-        "source": made.source.value,
-        "left_out": made.left_out,
-    }

@@ -72,7 +72,8 @@ class Inspection:
         debug_bytes: stored bytes of all debug records, without zip overhead; the whole size of a companion.
         kind: of the file.
         what: the kind in words.
-        told: advice for this file, mostly about debug info that it lacks; "" where there is none.
+        advice: what can be done with this file, mostly about debug info that it lacks; "" where there is
+            nothing to say.
         companion: layout and archive id of a companion, in words; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
             where a large remote file would have to be fetched whole.
@@ -103,7 +104,7 @@ class Inspection:
     debug_bytes: int
     kind: FileKind
     what: str
-    told: str
+    advice: str
     companion: str
     archive_id: str | None
     redacted_id: str
@@ -153,7 +154,7 @@ def inspect(archive: Archive) -> Inspection:
         debug_bytes=archive.size if companion else sum(debug),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
-        told=archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        advice=archive.recognised.told.removesuffix(f"; {SHOWN}"),
         companion=companion,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
@@ -21,7 +21,8 @@ from archive.base.facts import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    Holds = Literal["name", "place", "code", "number", "text"]
+    from archive.base.tables import Holds
+
     Line = list[tuple[str, str]]
     """Parts of a line, each with its style."""
     Printed = Iterable["str | FittedTable"]
@@ -88,7 +89,7 @@ class FittedTable:
 
     Attributes:
         columns: heading and content of each column.
-        rows: cells, and a style for each row.
+        rows: the texts of cells, and a style for each row.
         gap: cells of a terminal between columns.
     """
 
@@ -101,9 +102,9 @@ class FittedTable:
         """An empty table: a column of names, the others of numbers."""
         return cls([(names, "name"), *((heading, "number") for heading in numbers)])
 
-    def add(self, *cells: str, style: str = "") -> None:
-        """Add a row; each cell is one line, without characters that would move a terminal's cursor."""
-        self.rows.append((cells, style))
+    def add(self, *cells: str | int | None, style: str = "") -> None:
+        """Add a row: numbers with all their digits, and texts on one line that cannot drive a terminal."""
+        self.rows.append(([*map(_cell, cells)], style))
 
     def lines(self, width: int) -> Iterator[Line]:
         """A table if it fits; otherwise the rows one below the other."""
@@ -188,6 +189,12 @@ class FittedTable:
             values = [f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True) if cell]
             below = _wrapped(", ".join(values), width - len(INDENT))
             yield from ([(INDENT, ""), (line, style)] for line in below)
+
+
+def _cell(value: str | int | None) -> str:
+    if isinstance(value, str):
+        return value if isinstance(value, Bold) else one_line(value)
+    return "" if value is None else f"{value:,}"
 
 
 def cells_of(text: str) -> int:

@@ -25,6 +25,7 @@ from archive.render.symbolicate import symbolication_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from archive.base.tables import Holds
     from archive.compare.changes import Diff
     from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.timeline import ProfileRow
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from archive.describe.sizes.account import Account
     from archive.privacy.leaks.findings import Leaks
     from archive.reader.archive import Archive
-    from archive.render.fitted_table import Holds, Printed
+    from archive.render.fitted_table import Printed
 
 ROWS = 20
 """Rows of a table; the others are counted in one more."""
@@ -47,6 +48,7 @@ ALIGNED: dict[Holds, str] = {
     "code": "left",
     "text": "left",
     "number": "right",
+    "bytes": "right",
 }
 
 
@@ -79,7 +81,7 @@ def of_archive(archive: Archive) -> Printed:
     records = sorted(archive.records.items(), key=lambda item: -item[1].stored_size or -item[1].size)
     table = FittedTable([("record", "name"), ("kind", "text"), ("stored", "number"), ("inflated", "number")])
     for name, record in records:
-        table.add(name, kind(name), f"{record.stored_size:,}", f"{record.size:,}")
+        table.add(name, kind(name), record.stored_size, record.size)
     return [f"{whole}, {counted(len(records), 'record')}", table]
 
 

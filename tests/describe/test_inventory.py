@@ -311,8 +311,8 @@ def test_a_copy_under_another_name_and_root_is_likely_the_same(tmp_path: Path) -
     assert path.read_bytes() != STACK.read_bytes()
     taken, (first, second) = took(inventoried(STACK), inventoried(path))
     assert (first.same_as, second.same_as, second.same_by) == ("", str(STACK), "crc")
-    assert taken.same.keys() == {"crc"}
-    assert (taken.same["crc"].files, taken.same["crc"].size) == (1, path.stat().st_size)
+    assert taken.totals.same.keys() == {"crc"}
+    assert (taken.totals.same["crc"].files, taken.totals.same["crc"].size) == (1, path.stat().st_size)
     assert archive.digest(STACK).value == archive.digest(path).value
 
 
@@ -375,16 +375,16 @@ def test_a_companion_has_no_elements_that_are_not_known(tmp_path: Path) -> None:
     taken = Inventory({FileKind.COMPANION})
     row = taken.take(inventoried(tmp_path / "m.ptdbg"))
     assert row is not None
-    assert (row.elements, taken.partly) == (None, 0)
+    assert (row.elements, taken.totals.elements_unknown) == (None, 0)
 
 
 def test_sums_leave_out_what_is_not_known_and_add_up() -> None:
     paths = [STACK, KINDS / "compiled.pt2", KINDS / "page.pt", EXPORTED / "shop.pt2", KINDS / "legacy.pt"]
     taken, rows = took(*map(inventoried, paths))
-    assert taken.others == {FileKind.HTML: 1}
+    assert taken.totals.others == {FileKind.HTML: 1}
     assert taken.total.files == len(rows) == 4
     assert taken.total.size == sum(row.size or 0 for row in rows)
-    assert taken.partly == 1
+    assert taken.totals.elements_unknown == 1
     assert taken.by_kind["AOTInductor package"].elements is None
     for groups in (taken.by_kind, taken.by_release):
         assert sum(one.files for one in groups.values()) == 4

@@ -18,7 +18,7 @@ from archive.io.output import check_target
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from archive.render.document_facts import DemoFacts
+    from archive.render.documents import DemoFacts
 
 
 @click.command("demo")

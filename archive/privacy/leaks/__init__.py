@@ -208,6 +208,7 @@ class Finder:
         for finding in findings:
             finding.remedy = remedy(finding.kind, self._kind, finding.places[0], spare)
             finding.allowed = allowed.allows(finding)
+            finding.counted = finding.kind.counts and not finding.allowed
         return Leaks(
             self._name,
             self._kind,
