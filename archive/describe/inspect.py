@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
-from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
+from archive.describe.head import version_text
 from archive.describe.program_facts import compiled_facts, program_facts
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
@@ -19,7 +19,6 @@ from archive.formats.record_kinds import (
     CALLSTACK_MAP,
     MIGRATED,
     RecordKind,
-    version_record,
 )
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN, FileKind, kind_in
@@ -141,7 +140,6 @@ def inspect(archive: Archive) -> Inspection:
     if archive.companion is not None and not archive.has_code:
         companion = f"{archive.companion.layout} companion of archive {archive.archive_id.hex()}"
         companion += f", redacted {redacted.hex()}" if redacted else ""
-    version = version_record(archive.records)
     effects = None
     if archive.effects is not None:
         effects = Counter[str]()
@@ -161,7 +159,7 @@ def inspect(archive: Archive) -> Inspection:
         platforms=platforms_of(archive),
         origin=None if archive.companion else provenance(archive),
         migrated=MIGRATED in archive.records,
-        version="" if version is None else decoded(archive.records[version].view()[:64]).strip(),
+        version=version_text(archive) or "",
         top=archive.top,
         bytecode_version=None if archive.bytecode is None else archive.bytecode.version,
         records={
