@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from contextlib import suppress
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
 from archive.describe.totals import Totals
+from archive.formats.schema.json import ListOf, UpTo
 from archive.page.report import Report
 from archive.page.sources import SourcesFacts
 from archive.privacy.leaks.findings import Finding, Leaks, Place
@@ -45,8 +47,6 @@ from archive.render.documents import (
     AddedFacts,
     DemoFacts,
     DigestFacts,
-    EntryFacts,
-    GivenFacts,
     InFile,
     Made,
     RemovedFacts,
@@ -63,6 +63,7 @@ from archive.rewrite.join import Join
 from archive.rewrite.migrate.migrate import Migration
 from archive.rewrite.shrink import Shrinkage
 from archive.rewrite.split import Split
+from archive.store.entries import ENTRY
 from archive.store.upkeep import Cleaned
 
 if TYPE_CHECKING:
@@ -70,6 +71,25 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _entry(name: str, doc: str, **more: type) -> type:
+    """The class of what is said of a companion, as :data:`archive.store.entries.ENTRY` declares it."""
+    fields = more | {key: _type(declared) for key, declared in ENTRY.required.items()}
+    words = "".join(f"    {key}: {words}.\n" for key, words in ENTRY.docs.items())
+    return make_dataclass(
+        name, sorted(fields.items()), namespace={"__doc__": f"{doc}\n\nAttributes:\n{words}"}
+    )
+
+
+def _type(declared: object) -> Any:  # noqa: ANN401 (a type, or one of its parts)
+    if isinstance(declared, ListOf):
+        return list[_type(declared.item)]  # type: ignore[misc]
+    return int if isinstance(declared, UpTo) else str
+
+
+ENTRY_FACTS = _entry("EntryFacts", "A companion in a store.")
+GIVEN = "A companion that was written to ``output``; ``exact`` is whether it is what was added, to the byte."
 READ: dict[str, list[type]] = {
     "inspect": [
         Inspection,
@@ -93,8 +113,8 @@ READ: dict[str, list[type]] = {
         SavedProfileFacts,
         ProfileComparison,
     ],
-    "store ls": [EntryFacts],
-    "store get": [GivenFacts],
+    "store ls": [ENTRY_FACTS],
+    "store get": [_entry("GivenFacts", GIVEN, output=str, exact=bool)],
     "store check": [Verified],
     "store rm": [RemovedFacts],
     "demo": [DemoFacts],
@@ -111,7 +131,7 @@ MADE: dict[str, tuple[type, list[type]]] = {
     "migrate": (Made, [Migration]),
     "lite": (Made, [Lite]),
     "convert": (Made, [Conversion, Canonical]),
-    "store add": (AddedFacts, [EntryFacts]),
+    "store add": (AddedFacts, [ENTRY_FACTS]),
     "store gc": (InFile, [Cleaned]),
 }
 """Commands that tell what became of a file, and with it, where all went well, what their work gave."""

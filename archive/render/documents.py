@@ -127,55 +127,12 @@ class DigestFacts(TypedDict):
     same: NotRequired[bool]
 
 
-class EntryFacts(TypedDict):
-    """A companion in a store.
-
-    Attributes:
-        archive_id: of its archive, in hex.
-        redacted_id: that of the redacted archive that it fits, too; "" for none.
-        prefix: of unique handles; 0 for none.
-        serialization_id: of its archive.
-        top: class of the top module.
-        qualified_top: the same with its module.
-        root: the root folder of its archive.
-        file: the file that was added.
-        added: when, in seconds since 1970.
-        size: bytes of the companion.
-        kept_size: bytes that the store keeps of it.
-        digest: of its bytes.
-        handles: its debug handles, as first and last of each run.
-        code: its records of generated code.
-    """
-
-    archive_id: str
-    redacted_id: str
-    prefix: int
-    serialization_id: str
-    top: str
-    qualified_top: str
-    root: str
-    file: str
-    added: int
-    size: int
-    kept_size: int
-    digest: str
-    handles: Sequence[Sequence[int]]
-    code: Sequence[str]
-
-
 class AddedFacts(TypedDict):
     """What became of a file that was to be added; the other keys are those of ``store ls``."""
 
     file: str
     outcome: str
     reason: NotRequired[str]
-
-
-class GivenFacts(EntryFacts):
-    """A companion that was written to ``output``; ``exact`` is whether it is what was added, to the byte."""
-
-    output: str
-    exact: bool
 
 
 class RemovedFacts(TypedDict):
