@@ -167,9 +167,7 @@ def inventoried(
     lite archive | 50 | PyTorch 2.1 or later | 8
 
     Args:
-        source: a path, a URL, a bytes-like object, or a binary file.
         more: is asked of each model, in this order, and reads all of the file.
-        limits: what hostile input may cost.
     """
     with unchanged(source):
         with closing(by_ranges(source, most=FETCHED)) as mapped:
@@ -373,8 +371,6 @@ def extended(row: InventoryRow, what: str, find: Callable[[], Mapping[str, objec
     """A row with what a function finds, or the reason why it finds nothing.
 
     Args:
-        row: as known so far.
-        what: is looked at.
         find: more fields of the row, by name.
     """
     known = _Known()

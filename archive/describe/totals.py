@@ -108,7 +108,6 @@ class Inventory:
         """The row with the file that it is the same as; None for a file of another kind.
 
         Args:
-            row: of the next file.
             place: what two names of one file have in common, such as its device and inode; "" if not known.
         """
         totals = self.totals

@@ -99,7 +99,6 @@ class Findings:
         What ``lite`` would say is not known: it has PyTorch load the file, which runs its code.
 
         Args:
-            opened: the archive, with its companion if that was split off.
             file: its file, without the companion.
             is_whole: whether nothing was split off.
         """

@@ -56,7 +56,6 @@ class FolderPage:
 
     Args:
         name: of the folder, or of what was asked for.
-        columns: what is said about each file.
     """
 
     def __init__(self, name: str, columns: Sequence[Column] = REPORTED) -> None:

@@ -26,10 +26,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
     """The facts of a file without what was found in it; those that can't be read are empty.
 
     Args:
-        opened: the archive.
-        account: of its bytes.
         name: the file's name, without folders.
-        shown: how much of the model's source is on the page.
     """
     nothing: tuple[str, Sequence[str]] = "", ()
     release, evidence = _read(lambda: _release(opened), nothing)

@@ -41,7 +41,6 @@ class InventoryPage:
 
     Args:
         name: of the folder, or of what was asked for.
-        totals: of the rows.
     """
 
     head = ""

@@ -29,7 +29,6 @@ class CsvTable:
     """The rows of a command.
 
     Args:
-        columns: their names.
         rows: facts about a file → the rows of it, without the file's name.
     """
 

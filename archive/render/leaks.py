@@ -26,7 +26,6 @@ def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
     """The findings: for each kind how many texts, how often they were found, and the first ones.
 
     Args:
-        found: the findings, those of a kind together.
         examples: the number of texts shown for each kind; 0 shows all.
     """
     table = FittedTable([("kind", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])

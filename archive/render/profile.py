@@ -22,13 +22,7 @@ NEW, GONE, SAME = "new", "gone", "same"
 
 
 def run_text(timeline: Timeline, view: View, most: int) -> Printed:
-    """The rows of one view, longest self time first, and one that sums up the others.
-
-    Args:
-        timeline: the run.
-        view: what a row stands for.
-        most: rows to show.
-    """
+    """The rows of one view, longest self time first, and one that sums up the others."""
     facts = table_facts(timeline, view, most)
     table = _Rows(view, *facts.numbers)
     for numbers, name, text in facts.rows:
@@ -40,8 +34,6 @@ def rows_text(profile: SavedProfile, view: str, most: int) -> Printed:
     """The rows of one view, longest self time first; times are per run.
 
     Args:
-        profile: the saved profile.
-        view: what a row stands for.
         most: rows to show; 0 for all.
     """
     rows = profile.rows_by(view)
@@ -64,10 +56,6 @@ def comparison_text(
     """The changes of one view, those of most time first; times are per run.
 
     Args:
-        before: the first profile.
-        after: the second one.
-        changes: what changed from one to the other.
-        view: what a row stands for.
         most: rows to show; 0 for all.
     """
     head = f"{before.backend} {micros(before.total_ns)} -> {after.backend} {micros(after.total_ns)}"

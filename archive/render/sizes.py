@@ -33,11 +33,7 @@ def sizes_text(
     """Stored bytes, their share of the whole, and inflated bytes, a label.
 
     Args:
-        whole: the size of the file, or of all files.
-        sizes: its bytes by some view.
-        view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
-        amount: how bytes are written.
     """
     shown, others = _parted(sizes, rows)
     lines = [*shown.items(), *([(_name(others), _sum(others))] if others else [])]
@@ -65,12 +61,7 @@ def difference_text(
     """Stored bytes of the old and the new file, and their difference, a label.
 
     Args:
-        old: the size of the old file, or of all old files.
-        new: that of the new.
-        changes: the changes between them by some view.
-        view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
-        amount: how bytes are written.
     """
     table = FittedTable.of(view.value, "old", "new", "difference", "%")
     shown, others = _parted(changes, rows)

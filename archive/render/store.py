@@ -49,7 +49,6 @@ def entries_total(entries: Sequence[AnyEntry], bases: int) -> str:
     """How many companions there are, and the bytes that they take.
 
     Args:
-        entries: the companions.
         bases: bytes of what removed companions have left.
     """
     size = sum(entry.size for entry in entries)

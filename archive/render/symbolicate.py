@@ -318,9 +318,7 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Cause
     """The causes of a log's failures.
 
     Args:
-        explainer: has read it.
         top: how many causes; None for all.
-        models: how many models there are.
     """
     return {
         "failures": explainer.explained + explainer.unknown,
