@@ -16,7 +16,7 @@ from archive.base.errors import ArchiveError, counted, one_line
 from archive.describe.sizes.account import View
 from archive.reader.recognition import kind_in
 from archive.render.diff import SIGNS, TITLES, verdict
-from archive.render.fitted_table import TOTAL, FittedTable
+from archive.render.fitted_table import TOTAL, FittedTable, text_of
 from archive.render.leaks import leaks_line, leaks_table
 from archive.render.profile import micros
 from archive.render.sizes import sizes_text
@@ -147,7 +147,7 @@ def _times(view: str, rows: Sequence[ProfileRow]) -> FittedTable:
         [(view, "name"), ("", "name"), ("self", "number"), ("share", "number"), ("calls", "number")]
     )
     for row in sorted(rows, key=lambda row: -row.self_ns):
-        table.add(row.name, row.text, micros(row.self_ns), f"{row.share:.1%}", f"{row.calls:,}")
+        table.add(row.name, row.text, micros(row.self_ns), f"{row.share:.1%}", row.calls)
     return table
 
 
@@ -167,8 +167,9 @@ def _table(table: FittedTable) -> str:
     )
 
 
-def _cells(row: Iterable[str], columns: Iterable[Holds]) -> str:
-    return "".join(_cell("td", cell, holds) for cell, holds in zip(row, columns, strict=True))
+def _cells(row: Iterable[str | int | None], columns: Iterable[Holds]) -> str:
+    texts = (cell if isinstance(cell, str) else text_of(cell) for cell in row)
+    return "".join(_cell("td", text, holds) for text, holds in zip(texts, columns, strict=True))
 
 
 def _cell(tag: str, text: str, holds: Holds) -> str:
