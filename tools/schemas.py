@@ -137,6 +137,8 @@ MADE: dict[str, tuple[type, list[type]]] = {
 """Commands that tell what became of a file, and with it, where all went well, what their work gave."""
 CHANGES = [Change, TensorChange, TextChange]
 """What a change of ``diff`` is: one of these."""
+LISTED = [Finding, Place, Report]
+"""Classes that list their keys: see :mod:`archive.render.as_json`."""
 HIDDEN: dict[type, set[str]] = {Migration: {"data"}}
 """Attributes that JSON does not have."""
 
@@ -182,8 +184,8 @@ def _definitions(classes: list[type]) -> tuple[dict[str, Any], list[dict[str, An
     if changes:
         definitions["DiffFacts"]["properties"]["changes"]["items"] = _any_of([*references[len(classes) :]])
     described = {name: _described(value) for name, value in sorted(definitions.items())}
-    for class_ in {*every, Finding, Place} if Leaks in classes else every:
-        if hasattr(class_, "_json_"):
+    for class_ in LISTED:
+        if class_.__name__ in described:
             described[class_.__name__] |= _listed(class_, described[class_.__name__])
     return described, [*references[: len(classes)]]
 
@@ -195,10 +197,7 @@ def _merged(definitions: dict[str, Any], outcome: type, result: type) -> dict[st
     properties = {key: value for key, value in given["properties"].items() if key not in hidden}
     required = [*first["required"], *(given["required"] if outcome is InFile else [])]
     merged: dict[str, Any] = first | {"title": given["title"], "description": given["description"]}
-    return merged | {
-        "properties": properties | first["properties"],
-        "required": required,
-    }
+    return merged | {"properties": properties | first["properties"], "required": required}
 
 
 def _any_of(alternatives: list[dict[str, Any]]) -> dict[str, Any]:
