@@ -3,8 +3,8 @@
     python -m tools.schemas             writes them
     python -m tools.schemas --check     tells which differ from those that would be written; status 1 then
 
-They are made of the classes that :mod:`archive.render.document_facts` and the rooms declare, whose docstrings
-are the descriptions. Objects have no other keys than those that are described.
+They are made of the classes of results, and of those in ``archive/render``; docstrings are the descriptions.
+Objects have no other keys than those that are described.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from contextlib import suppress
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,11 @@ from archive.describe.inventory import InventoryRow
 from archive.describe.listing import ZipListing
 from archive.describe.runtime.blocks import DumpInspection
 from archive.describe.tensor_listing import TensorListing
+from archive.describe.totals import Totals
+from archive.formats.schema.json import ListOf, UpTo
+from archive.page.report import Report
 from archive.page.sources import SourcesFacts
+from archive.privacy.leaks.findings import Finding, Leaks, Place
 from archive.privacy.redact.result import (
     CheckpointRedaction,
     CompanionRedaction,
@@ -36,21 +41,55 @@ from archive.privacy.redact.result import (
     Redaction,
 )
 from archive.privacy.review import Review
-from archive.render import document_facts
-from archive.render.document_facts import Made
-from archive.render.documents import Totals, Unread, schema_name
+from archive.render.as_json import keys_of
+from archive.render.diff import DiffFacts, Lonely
+from archive.render.documents import (
+    AddedFacts,
+    DemoFacts,
+    DigestFacts,
+    InFile,
+    Made,
+    RemovedFacts,
+    Unread,
+    Verified,
+    schema_name,
+)
+from archive.render.profile import ProfileComparison, ProfileFacts, SavedProfileFacts
+from archive.render.sizes import ChangesFacts, SizesFacts, WeightsFacts
+from archive.render.symbolicate import LogCauses, NamedSources, Symbolications
 from archive.rewrite.canonicalise import Canonical
 from archive.rewrite.convert import Conversion
 from archive.rewrite.join import Join
 from archive.rewrite.migrate.migrate import Migration
 from archive.rewrite.shrink import Shrinkage
 from archive.rewrite.split import Split
+from archive.store.entries import ENTRY
+from archive.store.upkeep import Cleaned
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _entry(name: str, doc: str, **more: type) -> type:
+    """The class of what is said of a companion, as :data:`archive.store.entries.ENTRY` declares it."""
+    fields = more | {key: _type(declared) for key, declared in ENTRY.required.items()}
+    words = "".join(f"    {key}: {words}.\n" for key, words in ENTRY.docs.items())
+    return make_dataclass(
+        name, sorted(fields.items()), namespace={"__doc__": f"{doc}\n\nAttributes:\n{words}"}
+    )
+
+
+def _type(declared: object) -> Any:  # noqa: ANN401 (a type, or one of its parts)
+    if isinstance(declared, ListOf):
+        return list[_type(declared.item)]  # type: ignore[misc]
+    return int if isinstance(declared, UpTo) else str
+
+
+ENTRY_FACTS = _entry("EntryFacts", "A companion in a store.")
+GIVEN = "A companion that was written to ``output``; ``exact`` is whether it is what was added, to the byte."
 READ: dict[str, list[type]] = {
     "inspect": [
         Inspection,
@@ -62,24 +101,23 @@ READ: dict[str, list[type]] = {
         InventoryRow,
         Unread,
     ],
-    "symbolicate": [document_facts.Symbolications, document_facts.NamedSources, document_facts.LogCauses],
-    "verify": [document_facts.Verified],
-    "leaks": [document_facts.LeaksFacts, Review, Unread],
-    "sizes": [document_facts.SizesFacts, document_facts.WeightsFacts, document_facts.ChangesFacts, Unread],
-    "report": [document_facts.ReportFacts, Unread],
-    "diff": [document_facts.DiffFacts, document_facts.Lonely, Unread],
-    "digest": [document_facts.DigestFacts],
+    "symbolicate": [Symbolications, NamedSources, LogCauses],
+    "verify": [Verified],
+    "leaks": [Leaks, Review, Unread],
+    "sizes": [SizesFacts, WeightsFacts, ChangesFacts, Unread],
+    "report": [Report, Unread],
+    "diff": [DiffFacts, Lonely, Unread],
+    "digest": [DigestFacts],
     "profile": [
-        document_facts.ProfileFacts,
-        document_facts.SavedProfileFacts,
-        document_facts.ProfileComparison,
+        ProfileFacts,
+        SavedProfileFacts,
+        ProfileComparison,
     ],
-    "store ls": [document_facts.EntryFacts],
-    "store get": [document_facts.GivenFacts],
-    "store check": [document_facts.Verified],
-    "store rm": [document_facts.RemovedFacts],
-    "store gc": [document_facts.CleanedFacts],
-    "demo": [document_facts.DemoFacts],
+    "store ls": [ENTRY_FACTS],
+    "store get": [_entry("GivenFacts", GIVEN, output=str, exact=bool)],
+    "store check": [Verified],
+    "store rm": [RemovedFacts],
+    "demo": [DemoFacts],
 }
 """Commands, and what they tell of a file: one of these."""
 ENDED: dict[str, type] = {"inspect": Totals}
@@ -93,12 +131,15 @@ MADE: dict[str, tuple[type, list[type]]] = {
     "migrate": (Made, [Migration]),
     "lite": (Made, [Lite]),
     "convert": (Made, [Conversion, Canonical]),
-    "store add": (document_facts.AddedFacts, [document_facts.EntryFacts]),
+    "store add": (AddedFacts, [ENTRY_FACTS]),
+    "store gc": (InFile, [Cleaned]),
 }
 """Commands that tell what became of a file, and with it, where all went well, what their work gave."""
 CHANGES = [Change, TensorChange, TextChange]
 """What a change of ``diff`` is: one of these."""
-UNTOLD: dict[type, set[str]] = {Migration: {"data"}}
+LISTED = [Finding, Place, Report]
+"""Classes that list their keys: see :mod:`archive.render.as_json`."""
+HIDDEN: dict[type, set[str]] = {Migration: {"data"}}
 """Attributes that JSON does not have."""
 
 
@@ -137,7 +178,7 @@ def _definitions(classes: list[type]) -> tuple[dict[str, Any], list[dict[str, An
     """The definitions of classes and of all that they refer to, and a reference to each of the classes."""
     for class_ in classes:
         _complete(sys.modules[class_.__module__])
-    changes = CHANGES if document_facts.DiffFacts in classes else []
+    changes = CHANGES if DiffFacts in classes else []
     every = [*classes, *changes]
     references, definitions = msgspec.json.schema_components(every, ref_template="#/$defs/{name}")
     if changes:
@@ -146,16 +187,20 @@ def _definitions(classes: list[type]) -> tuple[dict[str, Any], list[dict[str, An
     described = {
         name: _described(value, inherited.get(name, {})) for name, value in sorted(definitions.items())
     }
+    for class_ in LISTED:
+        if class_.__name__ in described:
+            described[class_.__name__] |= _listed(class_, described[class_.__name__])
     return described, [*references[: len(classes)]]
 
 
 def _merged(definitions: dict[str, Any], outcome: type, result: type) -> dict[str, Any]:
     """An object with the keys of an outcome, and those of a result, where there is one."""
-    told, given = definitions[outcome.__name__], definitions[result.__name__]
-    untold = UNTOLD.get(result, ())
-    properties = {key: value for key, value in given["properties"].items() if key not in untold}
-    merged: dict[str, Any] = told | {"title": given["title"], "description": given["description"]}
-    return merged | {"properties": properties | told["properties"]}
+    first, given = definitions[outcome.__name__], definitions[result.__name__]
+    hidden = HIDDEN.get(result, ())
+    properties = {key: value for key, value in given["properties"].items() if key not in hidden}
+    required = [*first["required"], *(given["required"] if outcome is InFile else [])]
+    merged: dict[str, Any] = first | {"title": given["title"], "description": given["description"]}
+    return merged | {"properties": properties | first["properties"], "required": required}
 
 
 def _any_of(alternatives: list[dict[str, Any]]) -> dict[str, Any]:
@@ -206,6 +251,17 @@ def _described(definition: dict[str, Any], inherited: dict[str, str]) -> dict[st
     if properties:
         definition["additionalProperties"] = False
     return definition
+
+
+def _listed(class_: type, definition: dict[str, Any]) -> dict[str, Any]:
+    """The properties of a class that lists its keys: always there, so without a default."""
+    given, properties = definition["properties"], {}
+    for key in keys_of(class_):
+        words = given[key.name].get("description", "")
+        properties[key.name] = given[key.attribute] | ({"description": words} if words else {})
+        properties[key.name].pop("default", None)
+    required = [key.name for key in keys_of(class_) if not key.is_optional]
+    return {"properties": properties, "required": required}
 
 
 def main(*words: str) -> int:

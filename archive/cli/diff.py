@@ -21,7 +21,7 @@ from archive.io.places import exists, is_folder, joined
 from archive.io.urls import name_of
 from archive.reader.recognition import OPENED_KINDS, listed_kind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
-from archive.render.diff import diff_text, summary_line
+from archive.render.diff import diff_facts, diff_text, summary_line
 from archive.render.documents import Unread
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
-    from archive.render.document_facts import DiffFacts
+    from archive.render.diff import DiffFacts
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
 
@@ -97,7 +97,7 @@ def command(
         return _folders(old, question, reader, rows, stat=stat)
     diff = question.of_pair(old, new)
     if reader.as_json:
-        printing.write_document(_facts(diff))
+        printing.write_document(diff_facts(diff))
     else:
         printing.show_lines(diff_text(diff, rows, stat=stat))
     return _status(diff)
@@ -113,7 +113,7 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
             return Row(status_of(reading), unread, notes=[reading.problem])
         if diff is None:
             return Row(Cause.DIFFERS.status, {"file": name, "status": "gone"}, [f"{name}: gone"])
-        facts: DiffFacts = {"file": name, **_facts(diff)}
+        facts: DiffFacts = {"file": name, **diff_facts(diff)}
         if stat or not diff.changes:
             return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
         return Row(_status(diff), facts, styled=diff_text(diff, rows))
@@ -140,18 +140,6 @@ def _added(file: InputFile, reader: FileReader) -> Row:
 
 def _status(diff: Diff) -> ExitStatus:
     return Cause.DIFFERS.when(diff.changes)
-
-
-def _facts(diff: Diff) -> DiffFacts:
-    """A difference as JSON: its fields, and what follows from them."""
-    return {
-        "old": {"file": diff.old, "kind": diff.old_kind},
-        "new": {"file": diff.new, "kind": diff.new_kind},
-        "identical": diff.identical,
-        "same_model": diff.same_model,
-        "unchecked": list(diff.unchecked),
-        "changes": list(diff.changes),
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.cli.status import ExitStatus
     from archive.compare.digest import Of
-    from archive.render.document_facts import DigestFacts
+    from archive.render.documents import DigestFacts
     from archive.render.fitted_table import Printed
 
 LINE = re.compile(r"(\\?)((?:(model|weights|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")

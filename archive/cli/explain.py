@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive import Archive
     from archive.cli.asked import Asked
     from archive.cli.status import ExitStatus
-    from archive.render.document_facts import LogCauses
+    from archive.render.symbolicate import LogCauses
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from archive import Limits
     from archive.batches.outcome import Outcome
+    from archive.describe.totals import Totals
     from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
-    from archive.render.documents import Totals
     from archive.render.fitted_table import Printed
 
 OutcomeT = TypeVar("OutcomeT", bound="Outcome[Any, Any]")
@@ -100,7 +100,7 @@ class FileOptions:
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
         text: printing.FactsText | None = None,
-        totals: Callable[[], Totals | None] = lambda: None,
+        totals: Totals | None = None,
     ) -> ExitStatus:
         """Print a row of each file, in their order, as soon as it is there.
 
@@ -113,7 +113,7 @@ class FileOptions:
             more: rows that are of no file.
             rules: kinds of findings, and a sentence about each; for SARIF.
             text: the form that ``--format`` asks for, if not every command has it.
-            totals: gives the sums of all files, once they are read; for JSON.
+            totals: the sums of all files, which ``row_of`` adds up; for JSON.
 
         Returns:
             The gravest status of a row.
@@ -152,7 +152,7 @@ class FileOptions:
         if self.as_sarif:
             printing.write_json(sarif(__version__, rules or {}, results))
         elif document is not None:
-            document.end(totals())
+            document.end(totals)
         return status
 
 

@@ -22,7 +22,7 @@ from archive.describe.totals import Inventory
 from archive.io.urls import is_url, name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS, FileKind
 from archive.render.documents import Unread
-from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals, totals_text
+from archive.render.inventory import INVENTORY, dumped, loaded, row_text, totals_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.cli.status import ExitStatus
     from archive.page.inventory import InventoryPage
-    from archive.render.documents import Totals
 
 INVENTORY_KINDS = FOLDER_KINDS["inspect"]
 """The kinds of files that have a row."""
@@ -57,7 +56,13 @@ def show_inventory(
     more = [question for name, question in QUESTIONS.items() if asked[name]]
     read = reader.of_bytes(inventoried, more=more)
     status = reader.several(
-        replace(files, others={}), read, "inspecting", run.row, text=run.form, notes=notes, totals=run.totals
+        replace(files, others={}),
+        read,
+        "inspecting",
+        run.row,
+        text=run.form,
+        notes=notes,
+        totals=run.totals,
     )
     run.tell(inputs)
     return status
@@ -92,17 +97,19 @@ class _Run:
 
     Attributes:
         form: what ``--format`` asks for, if that is neither text nor JSON.
+        totals: the sums of all rows so far.
     """
 
     def __init__(self, name: str, others: Mapping[FileKind, int], reader: FileReader) -> None:
         self._reader, self._inventory = reader, Inventory(INVENTORY_KINDS)
-        self._inventory.others.update(others)
+        self.totals = self._inventory.totals
+        self.totals.others.update(others)
         self._page: InventoryPage | None = None
         self.form: FactsText | None = INVENTORY if reader.form == CSV else None
         if reader.form == HTML:
             from archive.page.inventory import InventoryPage  # noqa: PLC0415 (few ask for pages)
 
-            self.form = self._page = InventoryPage(one_line(name), self._inventory)
+            self.form = self._page = InventoryPage(one_line(name), self.totals)
 
     def row(self, reading: Reading[InventoryRow]) -> Row:
         """The row of a file, with the one that it is the same as."""
@@ -113,7 +120,7 @@ class _Run:
             reading, row = Outcome(reading.job, OutcomeKind.FAILED, refusal), None
         if row is None:
             why = reading.problem
-            self._inventory.unread += 1
+            self.totals.unread += 1
             if self._page is not None:
                 self._page.refuse(reading.reason)
             return Row(status_of(reading), self._unread(name, why), notes=[why])
@@ -133,16 +140,12 @@ class _Run:
             return InventoryRow(name, FileKind.UNKNOWN, None, unread=[why.removeprefix(f"{name}: ")])
         return Unread(file=name, error=why)
 
-    def totals(self) -> Totals:
-        """The sums, for JSON."""
-        return totals(self._inventory)
-
     def tell(self, inputs: Sequence[str]) -> None:
         """Print the sums, and which other files are there."""
-        others = self._inventory.others
-        if not self._inventory.total.files + self._inventory.unread:
+        others = self.totals.others
+        if not self.totals.all.files + self.totals.unread:
             raise ArchiveError(f"no model in it{other_files(others)}", file=", ".join(map(name_of, inputs)))
         if others:
             printing.note(f"skipped, not models: {counts(others)}")
         if not self._reader.as_json:
-            printing.show(totals_text(self._inventory))
+            printing.show(totals_text(self.totals))

@@ -22,7 +22,7 @@ from archive.privacy.leaks.findings import project_patterns, unlisted
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import LEAKS
 from archive.render.documents import Unread
-from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
+from archive.render.leaks import leaks_line, leaks_table, listed_only, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,7 +209,7 @@ class _LeakSearch:
         )
         return Row(
             self._statuses[-1],
-            leaks_facts(leaks, shown) if self._reader.as_json else None,
+            leaks,
             [f"{name}: {leaks_line(shown)}"],
             notes=() if self._reader.as_sarif else [f"{name}: {trouble}" for trouble in leaks.problems],
             results=results,
@@ -218,6 +218,9 @@ class _LeakSearch:
     def _counted(self, name: str, leaks: Leaks) -> list[Finding]:
         """Annotate a file and note its status; its findings that count."""
         shown = leaks.counted(self._kinds)
+        if self._kinds:
+            for finding in leaks.findings:
+                finding.counted = not finding.allowed and finding.kind in self._kinds
         texts = [f"{finding.kind}: {finding.text}" for finding in shown]
         self._reader.annotations.add("warning", name, "leaks", texts)
         self._statuses.append(Cause.REVEALING.when(shown))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
     from archive.reader.lookups.nodes import ProgramNode
-    from archive.render.document_facts import NamedSources
+    from archive.render.symbolicate import NamedSources
 
 
 def print_nodes(

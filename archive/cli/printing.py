@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from archive.render.documents import Totals
+    from archive.describe.totals import Totals
     from archive.render.fitted_table import Line, Printed
 
 STANDARD_ERROR = "standard error"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from archive.batches.outcome import Reading
     from archive.batches.reading import FoundFiles
     from archive.cli.reading import FileReader
-    from archive.render.document_facts import ReportFacts
 
 PAGE_ENDINGS = (".html", ".htm")
 
@@ -138,9 +137,9 @@ class _Writing:
         """Write the page of the only file."""
         made = self.page(name, self.out, self.base)
         if self.reader.as_json:
-            printing.write_document(_facts(made, self.out))
+            printing.write_document(made)
         else:
-            printing.write_line(f"{self.out}: {_line(made)}")
+            printing.write_line(f"{made.out}: {_line(made)}")
         return ExitStatus.WELL
 
     def several(self, names: tuple[str, ...]) -> ExitStatus:
@@ -187,8 +186,7 @@ class _Writing:
             folder.refuse(reading.reason)
             return unread_row(reading)
         folder.report(reading.job.relative, made)
-        page = joined(self.out, page_of(reading.job.relative))
-        return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])
+        return Row(facts=made, lines=[f"{made.out}: {_line(made)}"])
 
 
 def _line(made: Report) -> str:
@@ -200,17 +198,3 @@ def _line(made: Report) -> str:
     }
     parts = [f"{made.page_size:,} bytes", holds[made.source], *made.left_out]
     return "; ".join(parts)
-
-
-def _facts(made: Report, out: str) -> ReportFacts:
-    return {
-        "file": made.file,
-        "out": out,
-        "kind": made.kind,
-        "size": made.size,
-        "debug_bytes": made.debug_bytes,
-        "findings": made.findings,
-        "page_size": made.page_size,
-        "source": made.source.value,
-        "left_out": made.left_out,
-    }

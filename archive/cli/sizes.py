@@ -23,7 +23,14 @@ from archive.io.places import exists, is_folder, joined, last_part
 from archive.io.urls import name_of
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import CHANGES, SIZES, WEIGHTS
-from archive.render.sizes import changed_files_text, difference_text, exact, files_text, sizes_text
+from archive.render.sizes import (
+    changed_files_text,
+    difference_text,
+    exact,
+    files_text,
+    sizes_facts,
+    sizes_text,
+)
 from archive.render.texts import first_of
 
 if TYPE_CHECKING:
@@ -36,10 +43,9 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.cli.status import ExitStatus
     from archive.describe.sizes.budgets import BudgetRule
-    from archive.describe.sizes.measure import Judged, Measures
-    from archive.render.document_facts import ChangesFacts, FileHead, SizesFacts, VerdictFacts
+    from archive.describe.sizes.measure import Measures
     from archive.render.fitted_table import FittedTable
-    from archive.render.sizes import Amount
+    from archive.render.sizes import Amount, ChangesFacts, SizesFacts
 
 MEASURED_KINDS = FOLDER_KINDS["sizes"]
 """The kinds of files in folders that are measured."""
@@ -280,20 +286,11 @@ class _Measuring:
         return WEIGHTS if self._asked.question.view is View.WEIGHTS else SIZES
 
     def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts | Measures:
-        """The sizes, or the changes since an old file, and the verdicts on budgets; stacks as they are."""
-        if self._asked.question.stacked:
+        """What JSON and CSV have of a file; stacks are of the measures themselves."""
+        question = self._asked.question
+        if question.stacked:
             return measures
-        head, view = _head(measures), self._asked.question.view
-        budgets = [_verdict_facts(judged) for judged in measures.judged]
-        if self._asked.base is None:
-            sizes: SizesFacts = {**head, "by": view, "labels": measures.labels, "budgets": budgets}
-            return sizes
-        base = _head(measures.base) if measures.base else None
-        return {**head, "by": view, "base": base, "labels": measures.changes, "budgets": budgets}
-
-
-def _head(measures: Measures) -> FileHead:
-    return {"file": measures.file, "size": measures.size, "debug_bytes": measures.debug_bytes}
+        return sizes_facts(measures, question.view, since_base=self._asked.base is not None)
 
 
 class _Gate:
@@ -362,17 +359,3 @@ class _Gate:
                 yield f"--budget: {problem}" if isinstance(asked, SizeBudget) else f"{asked.place}: {problem}"
         if many and self._file:
             yield from (f"{place}: fits no file" for place in self._file.idle())
-
-
-def _verdict_facts(judged: Judged) -> VerdictFacts:
-    """The outcome of a budget for JSON."""
-    verdict, budget = judged.verdict, judged.verdict.budget
-    return {
-        "glob": judged.rule.glob if judged.rule else None,
-        "label": budget.label,
-        "growth": budget.growth,
-        "most": budget.most,
-        "measured": verdict.measured,
-        "over": verdict.over,
-        "problem": verdict.problem,
-    }

@@ -352,7 +352,9 @@ def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitSta
     with own_store(path, limits=limits, waiting=waiting) as store:
         cleaned = store.gc()
     if as_json:
-        printing.write_document({"file": path, **cleaned._asdict()})
+        from archive.render.as_json import document_of  # noqa: PLC0415 (texts do without)
+
+        printing.write_document({"file": path, **document_of(cleaned)})
     else:
         printing.write_line(f"{path}: {cleaned_line(cleaned)}")
     return ExitStatus.WELL

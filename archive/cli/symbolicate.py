@@ -23,7 +23,6 @@ from archive.io.mapped import source_of
 from archive.io.urls import is_url, name_of
 from archive.page.shown import Shown
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
-from archive.render.symbolicate import symbolication_facts
 from archive.render.texts import runs
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from archive import Archive, Limits, Symbolication
     from archive.cli.handles import Position
     from archive.cli.status import ExitStatus
-    from archive.render.document_facts import Symbolications
+    from archive.render.symbolicate import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
@@ -248,6 +247,8 @@ def _lookups(asked: Asked) -> ExitStatus:
         symbolications = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in asked.places]
         if asked.as_json:
+            from archive.render.symbolicate import symbolication_facts  # noqa: PLC0415 (texts do without)
+
             texts = [None if position.span is None else answers.text(position) for position in positions]
             sources: Symbolications = {
                 "file": opened.file,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from archive.batches.outcome import Reading
     from archive.cli.reading import FileReader
     from archive.render.ci import SarifLevel
-    from archive.render.document_facts import Verified
+    from archive.render.documents import Verified
 
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""

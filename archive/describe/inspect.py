@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
-from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
+from archive.describe.head import version_text
 from archive.describe.program_facts import compiled_facts, program_facts
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
@@ -19,7 +19,6 @@ from archive.formats.record_kinds import (
     CALLSTACK_MAP,
     MIGRATED,
     RecordKind,
-    version_record,
 )
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN, FileKind, kind_in
@@ -72,7 +71,8 @@ class Inspection:
         debug_bytes: stored bytes of all debug records, without zip overhead; the whole size of a companion.
         kind: of the file.
         what: the kind in words.
-        told: advice for this file, mostly about debug info that it lacks; "" where there is none.
+        advice: what can be done with this file, mostly about debug info that it lacks; "" where there is
+            nothing to say.
         companion: layout and archive id of a companion, in words; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
             where a large remote file would have to be fetched whole.
@@ -103,7 +103,7 @@ class Inspection:
     debug_bytes: int
     kind: FileKind
     what: str
-    told: str
+    advice: str
     companion: str
     archive_id: str | None
     redacted_id: str
@@ -140,7 +140,6 @@ def inspect(archive: Archive) -> Inspection:
     if archive.companion is not None and not archive.has_code:
         companion = f"{archive.companion.layout} companion of archive {archive.archive_id.hex()}"
         companion += f", redacted {redacted.hex()}" if redacted else ""
-    version = version_record(archive.records)
     effects = None
     if archive.effects is not None:
         effects = Counter[str]()
@@ -153,14 +152,14 @@ def inspect(archive: Archive) -> Inspection:
         debug_bytes=archive.size if companion else sum(debug),
         kind=archive.recognised.kind,
         what=archive.recognised.what,
-        told=archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        advice=archive.recognised.told.removesuffix(f"; {SHOWN}"),
         companion=companion,
         archive_id=_archive_id(archive),
         redacted_id=redacted.hex(),
         platforms=platforms_of(archive),
         origin=None if archive.companion else provenance(archive),
         migrated=MIGRATED in archive.records,
-        version="" if version is None else decoded(archive.records[version].view()[:64]).strip(),
+        version=version_text(archive) or "",
         top=archive.top,
         bytecode_version=None if archive.bytecode is None else archive.bytecode.version,
         records={

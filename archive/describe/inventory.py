@@ -27,11 +27,11 @@ from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.strings import decoded
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
 from archive.container.names import encoded
+from archive.describe.head import releases_named, version_text
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.pieces import record_pieces, tensor_pieces
 from archive.formats.record_kinds import (
@@ -167,9 +167,7 @@ def inventoried(
     lite archive | 50 | PyTorch 2.1 or later | 8
 
     Args:
-        source: a path, a URL, a bytes-like object, or a binary file.
         more: is asked of each model, in this order, and reads all of the file.
-        limits: what hostile input may cost.
     """
     with unchanged(source):
         with closing(by_ranges(source, most=FETCHED)) as mapped:
@@ -314,9 +312,9 @@ def _contents(container: Container) -> str:
 
 
 def _archive_versions(archive: Archive) -> Mapping[str, object]:
-    versions, name = {}, version_record(archive.records)
-    if name is not None:
-        versions["archive"] = _short(decoded(archive.records[name].view()[:64]).strip())
+    versions, version = {}, version_text(archive)
+    if version is not None:
+        versions["archive"] = _short(version)
     if archive.bytecode is not None:
         versions["bytecode"] = str(archive.bytecode.version)
     return {"versions": versions}
@@ -331,9 +329,8 @@ def _release(archive: Archive) -> Mapping[str, object]:
 
 
 def _exported(archive: Archive) -> Mapping[str, object]:
-    programs = archive.programs.values()
-    releases = sorted({_short(program.release) for program in programs} - {""})
-    schemas = sorted({_short(program.schema) for program in programs} - {""})
+    releases = sorted(set(map(_short, releases_named(archive))))
+    schemas = sorted({_short(program.schema) for program in archive.programs.values()} - {""})
     facts: dict[str, object] = {"versions": {"schema": ", ".join(schemas)} if schemas else {}}
     if releases:
         facts |= {"release": _short(", ".join(f"PyTorch {one}" for one in releases)), "release_by": NAMED}
@@ -374,8 +371,6 @@ def extended(row: InventoryRow, what: str, find: Callable[[], Mapping[str, objec
     """A row with what a function finds, or the reason why it finds nothing.
 
     Args:
-        row: as known so far.
-        what: is looked at.
         find: more fields of the row, by name.
     """
     known = _Known()

@@ -100,12 +100,7 @@ class ZipListing:
 
 @bounded
 def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
-    """List the contents of a zip of any kind. Nothing in it is executed.
-
-    Args:
-        source: a path, a bytes-like object, or a binary file.
-        limits: what hostile input may cost.
-    """
+    """List the contents of a zip of any kind. Nothing in it is executed."""
     mapped = by_ranges(source)
     with opened_zip(mapped, limits.allowance(mapped.weight)) as container:
         container.check_sizes()

@@ -68,12 +68,7 @@ class TensorListing:
 
 @bounded
 def listed_tensors(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> TensorListing:
-    """List the contents of a file of tensors that isn't a zip. Only the header of a remote file is fetched.
-
-    Args:
-        source: a path, a bytes-like object, or a binary file.
-        limits: what hostile input may cost.
-    """
+    """List what is in a file of tensors that isn't a zip. Only the header of a remote file is fetched."""
     with open_archive(source, limits=limits, kinds=TENSOR_KINDS) as archive:
         tensor_file = cast("TensorRecords", archive.tensor_file)
         return TensorListing(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import counted
 from archive.base.facts import dataclass
+from archive.base.tables import Column
 from archive.reader.recognition import OPENED_KINDS, FileKind
 
 if TYPE_CHECKING:
@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
     from archive.describe.inventory import InventoryRow
 
-SUMMED = ("size", "elements", "weight_bytes", "code_bytes", "debug_bytes")
+SUMMED = (
+    Column("size", "bytes", "bytes"),
+    Column("elements", "elements", "number"),
+    Column("weight_bytes", "weights", "bytes"),
+    Column("code_bytes", "code", "bytes"),
+    Column("debug_bytes", "debug info", "bytes"),
+)
 """What is summed of rows."""
+SUMS = (Column("files", "files", "number"), *SUMMED)
+"""The columns of a table of sums."""
 MOST_GROUPS = 40
 """Kinds or releases of a table; the others are one row."""
 SAME = {"crc": "likely the same as", "digest": "the same as", "file": "the same file as"}
 """What is said of files that are the same, by how that is known."""
-HEADINGS = ("files", "bytes", "elements", "weights", "code", "debug info")
-"""The columns of sums: the files, and what is summed of them."""
 
 
 @dataclass(slots=True)
@@ -58,9 +64,32 @@ class Sums:
         self._add_numbers(other)
 
     def _add_numbers(self, other: InventoryRow | Sums) -> None:
-        for name in SUMMED:
+        for name, *_ in SUMMED:
             if (number := getattr(other, name)) is not None:
                 setattr(self, name, (getattr(self, name) or 0) + number)
+
+
+@dataclass(slots=True)
+class Totals:
+    """The sums of an inventory.
+
+    Attributes:
+        all: of all rows.
+        by_kind: of the rows of each kind.
+        by_release: of those of each release; "" where that is not known.
+        same: of those that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
+        others: how many files of each other kind are there, which have no row.
+        elements_unknown: how many models do not say how many elements their tensors have.
+        unread: how many files could not be read.
+    """
+
+    all: Sums
+    by_kind: dict[str, Sums]
+    by_release: dict[str, Sums]
+    same: dict[str, Sums]
+    others: dict[FileKind, int]
+    elements_unknown: int
+    unread: int
 
 
 class Inventory:
@@ -68,37 +97,22 @@ class Inventory:
 
     Args:
         kinds: those of the files that have a row; others are counted.
-
-    Attributes:
-        total: of all rows.
-        by_kind: the same by kind.
-        by_release: by release; "" where that is not known.
-        partly: how many models do not say how many elements their tensors have.
-        others: how many files there are of each other kind.
-        unread: how many files could not be read.
-        same: of files that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
     """
 
     def __init__(self, kinds: Collection[FileKind]) -> None:
         self._kinds = kinds
         self._first: dict[bytes, str] = {}
-        self.total = Sums()
-        self.by_kind: dict[str, Sums] = {}
-        self.by_release: dict[str, Sums] = {}
-        self.others = Counter[FileKind]()
-        self.partly = 0
-        self.unread = 0
-        self.same: dict[str, Sums] = {}
+        self.totals = Totals(Sums(), {}, {}, {}, {}, 0, 0)
 
     def take(self, row: InventoryRow, place: str = "") -> InventoryRow | None:
         """The row with the file that it is the same as; None for a file of another kind.
 
         Args:
-            row: of the next file.
             place: what two names of one file have in common, such as its device and inode; "" if not known.
         """
+        totals = self.totals
         if row.kind not in self._kinds:
-            self.others[row.kind] += 1
+            totals.others[row.kind] = totals.others.get(row.kind, 0) + 1
             return None
         for by, value in (("file", place), ("digest", row.digest) if row.digest else ("crc", row.contents)):
             if value:
@@ -107,13 +121,10 @@ class Inventory:
                 if first is not row.file and not row.same_as:
                     row = replace(row, same_as=first, same_by=by)
         if row.same_as:
-            self.same.setdefault(row.same_by, Sums()).add(row)
-        self.partly += row.elements is None and row.kind in OPENED_KINDS
-        for sums in (
-            self.total,
-            self.by_kind.setdefault(str(row.kind), Sums()),
-            self.by_release.setdefault(row.release, Sums()),
-        ):
+            totals.same.setdefault(row.same_by, Sums()).add(row)
+        totals.elements_unknown += row.elements is None and row.kind in OPENED_KINDS
+        by_kind = totals.by_kind.setdefault(str(row.kind), Sums())
+        for sums in (totals.all, by_kind, totals.by_release.setdefault(row.release, Sums())):
             sums.add(row)
         return row
 
@@ -135,18 +146,18 @@ def largest(sums: Mapping[str, Sums], most: int) -> Iterable[tuple[str, Sums]]:
 
 
 def numbers(sums: Sums) -> list[int | None]:
-    """The numbers below ``HEADINGS``; None where no file has it."""
-    return [sums.files, *(getattr(sums, name) for name in SUMMED)]
+    """The numbers of the columns ``SUMS``; None where no file has it."""
+    return [getattr(sums, column.key) for column in SUMS]
 
 
-def remarks(inventory: Inventory) -> list[str]:
+def remarks(totals: Totals) -> list[str]:
     """What the sums do not say, in sentences."""
     lines = [
         f"{SAME[by]} a file before: {counted(same.files, 'file')}, {same.size or 0:,} bytes"
-        for by, same in sorted(inventory.same.items())
+        for by, same in sorted(totals.same.items())
     ]
-    if inventory.partly:
-        lines.append(f"elements are not known: {counted(inventory.partly, 'file')}")
-    if inventory.unread:
-        lines.append(f"could not be read: {counted(inventory.unread, 'file')}")
+    if totals.elements_unknown:
+        lines.append(f"elements are not known: {counted(totals.elements_unknown, 'file')}")
+    if totals.unread:
+        lines.append(f"could not be read: {counted(totals.unread, 'file')}")
     return lines

@@ -30,7 +30,6 @@ def fitted(facts: Facts, most: int = MOST_BYTES) -> tuple[Facts, bytes]:
 
     Args:
         facts: as :func:`archive.page.facts.page_facts` gives them; they stay as they are.
-        most: bytes of packed data.
     """
     data, aim = packed(facts), most
     less = facts

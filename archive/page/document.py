@@ -63,12 +63,7 @@ def _text(data: object) -> str:
 
 
 def document(packed_data: bytes, title: str) -> bytes:
-    """The HTML file of packed data.
-
-    Args:
-        packed_data: as :func:`packed` gives it.
-        title: any text.
-    """
+    """The HTML file of packed data."""
     data = base64.b64encode(packed_data).decode()
     script, style = _part("page.js"), _part("page.css")
     nonce = hashlib.sha256(packed_data).hexdigest()[:NONCE_DIGITS]

@@ -104,10 +104,8 @@ def page_facts(
         source: its file. Each reader opens it again, within its own bounds, and closes it; what one has
             found in its bytes, others don't look for again.
         name: the file's name, without folders.
-        shown: how much of the model's source is on the page.
         companion: the archive's debug info, if that was split off.
         base: the account of an older file that its sizes are compared with.
-        limits: what a hostile file may cost.
     """
     file, beside = Mapped(source, name), None if companion is None else Mapped(companion)
 

@@ -69,9 +69,7 @@ def failures_page(
 
     Args:
         explainer: has read the log, with ``causes.room`` set before, for the texts of causes.
-        asked: the model or models that it asked.
         log: the log's name, without folders.
-        shown: how much of the models' source is on the page.
     """
     data = _fitted(failures_facts(explainer, asked, log, shown))
     return document(data, f"{log}: failures: debug-archive")
@@ -167,9 +165,7 @@ def marked_lines(excerpt: str, file: str, line: int) -> list[int] | None:
     """The lines of an explanation that show a place: only in the cause's own frame.
 
     Args:
-        excerpt: the explanation.
         file: the place's file, as the explanation has it; "" where no place is known.
-        line: its number.
 
     Returns:
         The numbers of the first and the last one, from 0: where PyTorch marked the place in its frame, its
@@ -222,7 +218,6 @@ class _Place:
         Generated files have many lines with one number, and so do Python stacks.
 
         Args:
-            starts: where the lines begin, and the lines.
             name: the file as the page shows it, which the frames of Python stacks are in.
         """
         printed = self.text.decode("utf-8", "backslashreplace")
@@ -299,11 +294,6 @@ def _labels(files: Sequence[str], shown: Shown) -> list[str]:
 
 class _Sources:
     """The files of source in which causes lie.
-
-    Args:
-        models: the models.
-        places: of the causes.
-        shown: how files are shown.
 
     Attributes:
         links: where the lines of places stand in the sources, if they do.

@@ -77,15 +77,14 @@ class Findings:
         except ArchiveError as error:
             self.left_out.append(f"leaks: not searched: {error}")
             return
-        counting = {id(finding) for finding in found.counted()}
-        self.leaks = _texts_by_kind(one for one in found.findings if id(one) in counting)
-        self.not_counted = _texts_by_kind(one for one in found.findings if id(one) not in counting)
+        self.leaks = _texts_by_kind(found.counted())
+        self.not_counted = _texts_by_kind(one for one in found.findings if not one.counted)
         for finding in found.findings[:MOST_LEAKS]:
             text = f"{finding.text}: " if self._shown.has_paths else ""
             times = "" if finding.count == 1 else f"found {counted(finding.count, 'time')}; "
             place = finding.places[0]
             where = place.within or ("" if place.byte is None else f"byte {place.byte}")
-            severity = "warning" if id(finding) in counting else "note"
+            severity = "warning" if finding.counted else "note"
             message = f"{text}{times}{finding.remedy}"
             record, where = (place.record, where) if self._shown.has_paths else ("", "")
             self.rows.append(("leaks", severity, str(finding.kind), record, where, message))
@@ -100,7 +99,6 @@ class Findings:
         What ``lite`` would say is not known: it has PyTorch load the file, which runs its code.
 
         Args:
-            opened: the archive, with its companion if that was split off.
             file: its file, without the companion.
             is_whole: whether nothing was split off.
         """

@@ -15,9 +15,10 @@ column, is the address of a file's page relative to this one. ``as`` is ``text``
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from archive.base.tables import Column
 from archive.page.bounding import MOST_BYTES
 from archive.page.document import document, packed
 from archive.page.facts import VERSION
@@ -32,14 +33,6 @@ ENDING = ".html"
 INDEX = f"index{ENDING}"
 MOST_CAUSES = 1_000
 """Causes of refusals that are listed; files with others are counted together."""
-
-
-class Column(NamedTuple):
-    """A column of files: its key, its heading, and how its values are shown."""
-
-    key: str
-    title: str
-    shown_as: str = "text"
 
 
 REPORTED = (
@@ -63,7 +56,6 @@ class FolderPage:
 
     Args:
         name: of the folder, or of what was asked for.
-        columns: what is said about each file.
     """
 
     def __init__(self, name: str, columns: Sequence[Column] = REPORTED) -> None:

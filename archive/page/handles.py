@@ -26,7 +26,6 @@ class HandleFacts:
     """The handles of an archive.
 
     Args:
-        opened: the archive.
         sources: the places of its source ranges.
         linked: whether frames lead to code that is shown.
 

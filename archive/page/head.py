@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.describe.head import releases_named
 from archive.describe.inspect import platforms_of
 from archive.page.units import plain
 from archive.reader.provenance import provenance
@@ -25,10 +26,7 @@ def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str
     """The facts of a file without what was found in it; those that can't be read are empty.
 
     Args:
-        opened: the archive.
-        account: of its bytes.
         name: the file's name, without folders.
-        shown: how much of the model's source is on the page.
     """
     nothing: tuple[str, Sequence[str]] = "", ()
     release, evidence = _read(lambda: _release(opened), nothing)
@@ -65,8 +63,6 @@ def _release(opened: Archive) -> tuple[str, Sequence[str]]:
         origin = provenance(opened)
         against = [f"but {sign}" for sign in origin.against]
         return str(origin), [plain(str(sign)) for sign in (*origin.evidence, *against)]
-    releases: dict[str, str] = {}
-    for name, program in opened.programs.items():
-        releases.setdefault(program.release, name)
-    evidence = [f"{name}: exported by PyTorch {release}" for release, name in releases.items() if release]
-    return ", ".join(f"PyTorch {release}" for release in sorted(releases) if release), evidence
+    releases = releases_named(opened)
+    evidence = [f"{name}: exported by PyTorch {release}" for release, name in releases.items()]
+    return ", ".join(f"PyTorch {release}" for release in sorted(releases)), evidence

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.describe.totals import HEADINGS, MOST_GROUPS, SAME, largest, numbers, remarks
-from archive.page.folder import Column, FolderPage
+from archive.base.tables import Column
+from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
+from archive.page.folder import FolderPage
 from archive.page.units import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.describe.inventory import InventoryRow
-    from archive.describe.totals import Inventory, Sums
+    from archive.describe.totals import Sums, Totals
 
 COLUMNS = (
     Column("file", "File"),
@@ -40,13 +41,12 @@ class InventoryPage:
 
     Args:
         name: of the folder, or of what was asked for.
-        inventory: has taken the rows.
     """
 
     head = ""
 
-    def __init__(self, name: str, inventory: Inventory) -> None:
-        self._inventory = inventory
+    def __init__(self, name: str, totals: Totals) -> None:
+        self._totals = totals
         self._page = FolderPage(name, COLUMNS)
 
     def lines(self, file: str, row: InventoryRow) -> Iterator[str]:
@@ -70,16 +70,16 @@ class InventoryPage:
     @property
     def tail(self) -> str:
         """The page."""
-        inventory = self._inventory
-        others = [[str(kind), count] for kind, count in sorted(inventory.others.items())]
+        totals = self._totals
+        others = [[str(kind), count] for kind, count in sorted(totals.others.items())]
         tables = [
-            _sums("By kind", "Kind", inventory.by_kind),
-            _sums("By release", "Release", inventory.by_release),
+            _sums("By kind", "Kind", totals.by_kind),
+            _sums("By release", "Release", totals.by_release),
         ]
         if others:
             headings = [["Kind", "text"], ["Files", "number"]]
             tables.append({"title": "Other files", "columns": headings, "rows": others})
-        return self._page.page(tables=tables, notes=remarks(inventory)).decode()
+        return self._page.page(tables=tables, notes=remarks(totals)).decode()
 
 
 def _words(counts: Mapping[str, object] | None) -> str:
@@ -89,7 +89,6 @@ def _words(counts: Mapping[str, object] | None) -> str:
 
 
 def _sums(title: str, of: str, sums: Mapping[str, Sums]) -> dict[str, Any]:
-    shown_as = ["number", "bytes", "number", "bytes", "bytes", "bytes"]
-    headings = [[heading.capitalize(), form] for heading, form in zip(HEADINGS, shown_as, strict=True)]
+    headings = [[column.title.capitalize(), column.holds] for column in SUMS]
     rows = [[plain(name), *numbers(one)] for name, one in largest(sums, MOST_GROUPS)]
     return {"title": title, "columns": [[of, "text"], *headings], "rows": rows}

@@ -45,7 +45,6 @@ class CompiledCode:
     """The C++ code of compiled models, each line that calls or is part of a kernel with the model's own line.
 
     Args:
-        opened: the archive.
         spans: the line that each kernel leads to, by its label; None where it isn't shown.
 
     Attributes:

@@ -45,9 +45,6 @@ Methods = dict[str, list[list[Any]]]
 class _Rows:
     """The rows of the table, each module once, after what it is in. Each program has its own tree.
 
-    Args:
-        allowance: the memory that they may take.
-
     Attributes:
         rows: by the program's name and the path in it; "" is TorchScript's, which has one tree.
     """
@@ -91,8 +88,6 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
     """The columns of the modules; None where the file names none.
 
     Args:
-        opened: the archive.
-        account: of its bytes.
         sources: the code in which to find methods; None where none is shown.
     """
     rows, objects = _Rows(opened.allowance), {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.describe.sizes import sizes
 from archive.io.mapped import Mapped
-from archive.io.output import replacing, write_all
+from archive.io.output import is_path, replacing, write_all
 from archive.page.bounding import fitted
 from archive.page.document import document
 from archive.page.facts import page_facts
@@ -35,6 +36,7 @@ class Report:
 
     Attributes:
         file: the file that it is about.
+        out: the page; "" where that is no path.
         kind: of that file, in words.
         size: of that file, in bytes.
         debug_bytes: those of its debug info.
@@ -46,6 +48,7 @@ class Report:
     """
 
     file: str
+    out: str
     kind: str
     size: int
     debug_bytes: int
@@ -54,6 +57,8 @@ class Report:
     page_size: int
     source: Shown
     left_out: Sequence[str]
+
+    _json_ = ("file", "out", "kind", "size", "debug_bytes", "findings", "page_size", "source", "left_out")
 
 
 @bounded
@@ -111,6 +116,7 @@ def report(
         severities = facts["findings"]["severity"]
         return Report(
             mapped.name,
+            os.fsdecode(out) if is_path(out) else "",
             head["kind"],
             head["size"],
             head["debug_bytes"],

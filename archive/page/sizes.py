@@ -17,13 +17,7 @@ KINDS = ("file", *map(str, Group))
 
 
 class SizeTree:
-    """The tree of a file, or of an old file and a new one.
-
-    Args:
-        name: of the file.
-        account: of the file; a companion's has only debug info.
-        base: of the old one.
-    """
+    """The tree of a file, or of an old file and a new one."""
 
     def __init__(self, name: str, account: Account, base: Account | None = None) -> None:
         self._names = [plain(name)]

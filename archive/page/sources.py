@@ -94,9 +94,7 @@ class _Fragment(NamedTuple):
     """A text of a file.
 
     Attributes:
-        number: of the fragment.
         line: its first line in the file.
-        text: its bytes.
     """
 
     number: int
@@ -108,8 +106,6 @@ class SourceFile:
     """A file of the model's source, stitched from its fragments.
 
     Attributes:
-        name: of the file.
-        text: its bytes.
         lines: where a line begins that does not follow the one before it, in bytes, and its number.
         bases: the first byte of each fragment, by number.
         sizes: how many bytes each has, in the same order.
@@ -166,8 +162,6 @@ class _Cover:
 
     Args:
         base: its first byte in the file.
-        line: its first line.
-        text: its bytes.
     """
 
     def __init__(self, base: int, line: int, text: bytes) -> None:
@@ -199,7 +193,6 @@ class ArchiveSources:
     """The files and the code of an archive, with the places of all n rows of its source ranges.
 
     Args:
-        archive: the archive.
         shown: whether files, also those in Python stacks, are shown with their folders.
 
     Attributes:

@@ -32,10 +32,6 @@ MOST_NAMES = 20
 class Table:
     """A table that is filled row by row.
 
-    Args:
-        title: its heading.
-        columns: the headings of its columns.
-
     Attributes:
         left_out: rows that the page has no room for.
     """

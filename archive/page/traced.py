@@ -26,12 +26,7 @@ class Span(NamedTuple):
 
 
 class TracedSources:
-    """The lines that stack traces name, taken trace by trace.
-
-    Args:
-        shown: how files are shown.
-        allowance: the memory that they may take.
-    """
+    """The lines that stack traces name, taken trace by trace."""
 
     def __init__(self, shown: Shown, allowance: Allowance) -> None:
         self._shown, self._allowance = shown, allowance

@@ -32,10 +32,6 @@ TWO_BYTES, THREE_BYTES, FOUR_BYTES = 0x80, 0x800, 0x10000
 class Units:
     """A text, and the units before each of its bytes.
 
-    Args:
-        data: the text as bytes.
-        allowance: the memory that it may take.
-
     Attributes:
         text: as it is shown.
     """

@@ -18,7 +18,7 @@ from archive.base.strings import decoded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from archive.render.document_facts import LeaksFacts
+    from archive.privacy.leaks import Leaks
     from archive.render.inspect import Contents
 
 LIKE_A_FORMULA = ("=", "+", "-", "@", "'")
@@ -29,7 +29,6 @@ class CsvTable:
     """The rows of a command.
 
     Args:
-        columns: their names.
         rows: facts about a file → the rows of it, without the file's name.
     """
 
@@ -81,19 +80,12 @@ def inspect_rows(facts: Contents) -> Iterator[Sequence[object]]:
         yield name, record.kind, record.size, record.stored_size, record.compression, holds
 
 
-def leaks_rows(facts: LeaksFacts) -> Iterator[Sequence[object]]:
+def leaks_rows(leaks: Leaks) -> Iterator[Sequence[object]]:
     """The texts that a file gives away, each with its first place."""
-    for finding in facts["findings"]:
-        place = finding["places"][0]
-        first = place["record"], place["byte"], place.get("within", "")
-        yield (
-            finding["kind"],
-            finding["text"],
-            finding["count"],
-            *first,
-            finding["counted"],
-            finding["allowed"],
-        )
+    for one in leaks.findings:
+        place = one.places[0]
+        first = place.record, place.byte, place.within
+        yield one.kind, one.data, one.count, *first, one.counted, one.allowed
 
 
 SIZES = CsvTable(("label", "stored", "inflated"), sizes_rows)

@@ -36,10 +36,7 @@ class Annotation(NamedTuple):
     """What is said beside a file.
 
     Attributes:
-        severity: how it is shown.
         file: relative to the repository.
-        title: its heading.
-        message: its text, of one line or several.
     """
 
     severity: AnnotationSeverity
@@ -65,8 +62,6 @@ class SarifResult:
 
     Attributes:
         rule: its kind.
-        level: how it is shown.
-        message: its text.
         file: the file, relative to the repository; or a URL.
         where: the record, and where in there; "" for the whole file.
     """

@@ -1,18 +1,18 @@
-"""A difference → text: rows by level, lines of source and code below, and what may be concluded."""
+"""A difference → text and JSON: rows by level, lines of source and code below, and what may be concluded."""
 
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 from archive.base.errors import counted, one_line
 from archive.compare.changes import TextChange
 from archive.compare.sameness import Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from archive.compare.changes import Diff
+    from archive.compare.changes import Change, Diff
 
 TITLES = {
     Level.MODEL: "model",
@@ -82,3 +82,51 @@ def verdict(diff: Diff) -> str:
 def summary_line(diff: Diff) -> str:
     """The verdict of one of several pairs, on one line."""
     return verdict(diff).replace("\n", "; ")
+
+
+# --- JSON
+
+
+class DiffSide(TypedDict):
+    """One of two files."""
+
+    file: str
+    kind: str
+
+
+class DiffFacts(TypedDict):
+    """The difference of two files; of folders, ``file`` is their relative path.
+
+    Attributes:
+        identical: whether both are the same to the byte.
+        same_model: whether all that belongs to the model was compared, and is the same.
+        unchecked: what was not compared, each a sentence.
+        changes: the differences, model first and layout last.
+    """
+
+    file: NotRequired[str]
+    old: DiffSide
+    new: DiffSide
+    identical: bool
+    same_model: bool
+    unchecked: Sequence[str]
+    changes: Sequence[Change]
+
+
+class Lonely(TypedDict):
+    """A file that only one of two folders has."""
+
+    file: str
+    status: Literal["gone", "added"]
+
+
+def diff_facts(diff: Diff) -> DiffFacts:
+    """A difference for JSON, and what follows from it."""
+    return {
+        "old": {"file": diff.old, "kind": diff.old_kind},
+        "new": {"file": diff.new, "kind": diff.new_kind},
+        "identical": diff.identical,
+        "same_model": diff.same_model,
+        "unchecked": diff.unchecked,
+        "changes": diff.changes,
+    }

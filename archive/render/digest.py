@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.errors import one_line
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
@@ -15,5 +14,5 @@ def parts_table(parts: Mapping[str, str]) -> FittedTable:
     """The digest of each part, whole at any width."""
     table = FittedTable.of("part", "digest")
     for part, digest in parts.items():
-        table.add(one_line(part), digest)
+        table.add(part, digest)
     return table

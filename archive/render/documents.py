@@ -6,22 +6,25 @@
 
 ``schema`` names the JSON Schema that describes the document, ``docs/schemas/inspect.json``; its number grows
 where a key goes or means something else. ``version`` is that of debug-archive. ``files`` has an object for
-each file, as :mod:`archive.render.document_facts` declares it; of one that could not be read, it is
-:class:`Unread`. An inventory has ``totals`` after them: :class:`Totals`.
+each file: a result as its room declares it, or what ``archive/render`` makes of one; of a file that could not
+be read, it is :class:`Unread`. An inventory has ``totals`` after them. ``docs/schemas`` is made of these
+classes and their docstrings.
 """
 
 from __future__ import annotations
 
 from textwrap import indent
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from archive.render.as_json import as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from archive.describe.totals import Sums
-    from archive.reader.recognition import FileKind
+    from archive.base.diagnostics import Diagnostic
+    from archive.batches.outcome import OutcomeKind
+    from archive.compare.digest import Of
+    from archive.describe.totals import Totals
 
 SCHEMA_VERSION = 1
 
@@ -70,23 +73,80 @@ class Unread(TypedDict):
     error: str
 
 
-class Totals(TypedDict):
-    """The sums of an inventory.
+class InFile(TypedDict):
+    """Facts about a file, or about a store."""
+
+    file: str
+
+
+class Made(TypedDict):
+    """What became of a file. The other keys are the command's own, where it has done its work.
 
     Attributes:
-        all: of all rows.
-        by_kind: of the rows of each kind.
-        by_release: of those of each release; "" where that is not known.
-        same: of those that are the same as one before, by how that is known: ``file``, ``crc`` or ``digest``.
-        others: how many files of each other kind are there, which have no row.
-        elements_unknown: how many models do not say how many elements their tensors have.
-        unread: how many files could not be read.
+        file: the input.
+        out: the file that was written, or would be.
+        companion: the same of the companion.
+        outcome: what became of it.
+        reason: why, where that is not as usual.
     """
 
-    all: Sums
-    by_kind: Mapping[str, Sums]
-    by_release: Mapping[str, Sums]
-    same: Mapping[str, Sums]
-    others: Mapping[FileKind, int]
-    elements_unknown: int
-    unread: int
+    file: str
+    out: NotRequired[str]
+    companion: NotRequired[str]
+    outcome: OutcomeKind
+    reason: NotRequired[str]
+
+
+class Verified(TypedDict):
+    """What was found wrong in a file; nothing in one that is well.
+
+    Attributes:
+        file: its name.
+        diagnostics: what is wrong, or worth knowing.
+        checked: what was looked at, in sentences; empty for stores.
+    """
+
+    file: str
+    diagnostics: Sequence[Diagnostic]
+    checked: NotRequired[Sequence[str]]
+
+
+class DigestFacts(TypedDict):
+    """The digest of a file; ``expected`` and ``same`` where it is compared with a list.
+
+    ``left_out`` is how many weights lack the prefix that others have.
+    """
+
+    file: str
+    of: NotRequired[Of]
+    digest: NotRequired[str]
+    parts: NotRequired[Mapping[str, str]]
+    left_out: NotRequired[int]
+    error: NotRequired[str]
+    expected: NotRequired[str]
+    same: NotRequired[bool]
+
+
+class AddedFacts(TypedDict):
+    """What became of a file that was to be added; the other keys are those of ``store ls``."""
+
+    file: str
+    outcome: str
+    reason: NotRequired[str]
+
+
+class RemovedFacts(TypedDict):
+    """A companion that was removed."""
+
+    archive_id: str
+    outcome: Literal["removed"]
+
+
+class DemoFacts(TypedDict):
+    """What the demo showed, a key a step; ``problem`` is null where every claim held."""
+
+    file: str
+    kept: bool
+    steps: Mapping[str, Any]
+    seconds: Mapping[str, float]
+    problem: str | None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
@@ -21,7 +21,9 @@ from archive.base.facts import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    Holds = Literal["name", "place", "code", "number", "text"]
+    from archive.base.tables import Holds
+
+    Rows = list[tuple[Sequence[str], str]]
     Line = list[tuple[str, str]]
     """Parts of a line, each with its style."""
     Printed = Iterable["str | FittedTable"]
@@ -88,12 +90,12 @@ class FittedTable:
 
     Attributes:
         columns: heading and content of each column.
-        rows: cells, and a style for each row.
+        rows: the values of cells, and a style for each row.
         gap: cells of a terminal between columns.
     """
 
     columns: Sequence[tuple[str, Holds]]
-    rows: list[tuple[Sequence[str], str]] = field(default_factory=list)
+    rows: list[tuple[Sequence[str | int | None], str]] = field(default_factory=list)
     gap: int = GAP
 
     @classmethod
@@ -101,16 +103,22 @@ class FittedTable:
         """An empty table: a column of names, the others of numbers."""
         return cls([(names, "name"), *((heading, "number") for heading in numbers)])
 
-    def add(self, *cells: str, style: str = "") -> None:
-        """Add a row; each cell is one line, without characters that would move a terminal's cursor."""
+    def add(self, *cells: str | int | None, style: str = "") -> None:
+        """Add a row."""
         self.rows.append((cells, style))
 
     def lines(self, width: int) -> Iterator[Line]:
         """A table if it fits; otherwise the rows one below the other."""
-        widths = self._widths(width)
-        return self._stacked(width) if widths is None else self._table(widths)
+        rows = self.texts
+        widths = self._widths(width, rows)
+        return self._stacked(width, rows) if widths is None else self._table(widths, rows)
 
-    def _widths(self, most: int) -> list[int] | None:
+    @property
+    def texts(self) -> Rows:
+        """The rows as texts of one line that cannot drive a terminal; numbers have all their digits."""
+        return [([*map(text_of, cells)], style) for cells, style in self.rows]
+
+    def _widths(self, most: int, rows: Rows) -> list[int] | None:
         """The width of each column; None if the table does not fit.
 
         Each column starts as wide as its widest cell. Then the widest one, by weight, is narrowed by one
@@ -118,7 +126,7 @@ class FittedTable:
         as narrow as it may be counts as 0.
         """
         columns = [
-            [heading, *(cells[at] for cells, _ in self.rows)] for at, (heading, _) in enumerate(self.columns)
+            [heading, *(cells[at] for cells, _ in rows)] for at, (heading, _) in enumerate(self.columns)
         ]
         widths = [max(map(cells_of, cells)) for cells in columns]
         least = [
@@ -147,14 +155,14 @@ class FittedTable:
         words = (cells_of(word) for cell in cells for word in cell.split())
         return max(SHORTEST_TEXT, min(LONGEST_WORD, max(words, default=0)))
 
-    def _table(self, widths: Sequence[int]) -> Iterator[Line]:
+    def _table(self, widths: Sequence[int], rows: Rows) -> Iterator[Line]:
         """The lines of a table: headings, a rule, and the rows."""
         yield from self._row(widths, [heading for heading, _ in self.columns], "bold")
         yield [(RULE * (sum(widths) + self.gap * (len(widths) - 1)), "")]
         of_columns = [
-            self._fitted(at, width, [cells[at] for cells, _ in self.rows]) for at, width in enumerate(widths)
+            self._fitted(at, width, [cells[at] for cells, _ in rows]) for at, width in enumerate(widths)
         ]
-        for (_, style), *cells in zip(self.rows, *of_columns, strict=True):
+        for (_, style), *cells in zip(rows, *of_columns, strict=True):
             yield from self._row(widths, cells, style)
 
     def _fitted(self, at: int, width: int, cells: list[str]) -> list[str]:
@@ -179,15 +187,22 @@ class FittedTable:
         blank = " " * (width - cells_of(text))
         return blank + text if column[1] == "number" else text + blank
 
-    def _stacked(self, width: int) -> Iterator[Line]:
+    def _stacked(self, width: int, rows: Rows) -> Iterator[Line]:
         """Each row as its name, with its other cells and their headings below it."""
         headings = [heading for heading, _ in self.columns[1:]]
         first = f"{self.columns[0][0]} " if self.columns[0][1] == "number" else ""
-        for cells, style in self.rows:
+        for cells, style in rows:
             yield from ([(line, style)] for line in _wrapped(f"{first}{cells[0]}", width))
             values = [f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True) if cell]
             below = _wrapped(", ".join(values), width - len(INDENT))
             yield from ([(INDENT, ""), (line, style)] for line in below)
+
+
+def text_of(value: str | int | None) -> str:
+    """A cell of a terminal."""
+    if isinstance(value, str):
+        return value if isinstance(value, Bold) else one_line(value)
+    return "" if value is None else f"{value:,}"
 
 
 def cells_of(text: str) -> int:

@@ -16,7 +16,7 @@ from archive.base.errors import ArchiveError, counted, one_line
 from archive.describe.sizes.account import View
 from archive.reader.recognition import kind_in
 from archive.render.diff import SIGNS, TITLES, verdict
-from archive.render.fitted_table import TOTAL, FittedTable
+from archive.render.fitted_table import TOTAL, FittedTable, text_of
 from archive.render.leaks import leaks_line, leaks_table
 from archive.render.profile import micros
 from archive.render.sizes import sizes_text
@@ -25,6 +25,7 @@ from archive.render.symbolicate import symbolication_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from archive.base.tables import Holds
     from archive.compare.changes import Diff
     from archive.debuginfo.profiles.profile import Profile
     from archive.debuginfo.profiles.timeline import ProfileRow
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from archive.describe.sizes.account import Account
     from archive.privacy.leaks.findings import Leaks
     from archive.reader.archive import Archive
-    from archive.render.fitted_table import Holds, Printed
+    from archive.render.fitted_table import Printed
 
 ROWS = 20
 """Rows of a table; the others are counted in one more."""
@@ -47,6 +48,7 @@ ALIGNED: dict[Holds, str] = {
     "code": "left",
     "text": "left",
     "number": "right",
+    "bytes": "right",
 }
 
 
@@ -79,7 +81,7 @@ def of_archive(archive: Archive) -> Printed:
     records = sorted(archive.records.items(), key=lambda item: -item[1].stored_size or -item[1].size)
     table = FittedTable([("record", "name"), ("kind", "text"), ("stored", "number"), ("inflated", "number")])
     for name, record in records:
-        table.add(name, kind(name), f"{record.stored_size:,}", f"{record.size:,}")
+        table.add(name, kind(name), record.stored_size, record.size)
     return [f"{whole}, {counted(len(records), 'record')}", table]
 
 
@@ -145,7 +147,7 @@ def _times(view: str, rows: Sequence[ProfileRow]) -> FittedTable:
         [(view, "name"), ("", "name"), ("self", "number"), ("share", "number"), ("calls", "number")]
     )
     for row in sorted(rows, key=lambda row: -row.self_ns):
-        table.add(row.name, row.text, micros(row.self_ns), f"{row.share:.1%}", f"{row.calls:,}")
+        table.add(row.name, row.text, micros(row.self_ns), f"{row.share:.1%}", row.calls)
     return table
 
 
@@ -165,8 +167,9 @@ def _table(table: FittedTable) -> str:
     )
 
 
-def _cells(row: Iterable[str], columns: Iterable[Holds]) -> str:
-    return "".join(_cell("td", cell, holds) for cell, holds in zip(row, columns, strict=True))
+def _cells(row: Iterable[str | int | None], columns: Iterable[Holds]) -> str:
+    texts = (cell if isinstance(cell, str) else text_of(cell) for cell in row)
+    return "".join(_cell("td", text, holds) for text, holds in zip(texts, columns, strict=True))
 
 
 def _cell(tag: str, text: str, holds: Holds) -> str:

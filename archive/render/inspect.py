@@ -16,12 +16,15 @@ from archive.render.fitted_table import Bold, FittedTable
 from archive.render.texts import first_of, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from archive.base.tables import Holds
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
     from archive.describe.inspect import Inspection, LoweredFacts
     from archive.describe.listing import TensorFacts
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
+    from archive.describe.tensor_listing import ClassFacts
+    from archive.formats.tensor_files.described import Value
     from archive.reader.provenance import Provenance
     from archive.render.fitted_table import Printed
 
@@ -74,8 +77,8 @@ def inspection_text(facts: Inspection) -> Printed:
         ),
         "",
     ]
-    if facts.told:
-        head.insert(1, facts.told)
+    if facts.advice:
+        head.insert(1, facts.advice)
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")
@@ -89,18 +92,27 @@ def inspection_text(facts: Inspection) -> Printed:
     if facts.effects is not None:
         counts = [f"{method} {count:,}" for method, count in facts.effects.items()]
         tail.append(f"effects of {counted(len(counts), 'method')}: {first_of(counts, 'methods')}")
-    tables: list[str | FittedTable] = []
-    if facts.programs:
-        tables += [programs_table(facts.programs), ""]
-    if facts.compiled:
-        tables += [compiled_table(facts.compiled), ""]
-    records = FittedTable(
-        [("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text"), ("holds", "text")]
-    )
+    records = FittedTable([*_RECORD, ("holds", "text")])
     for name, record in facts.records.items():
         kind = Bold(record.kind) if record.kind.is_debug else record.kind
-        records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, record.holds)
-    return [*head, *tables, records, *tail]
+        records.add(name, record.size, record.stored_size, kind, record.holds)
+    return [*head, *_tables(facts, "programs", "compiled"), records, *tail]
+
+
+_RECORD: list[tuple[str, Holds]] = [
+    ("record", "name"),
+    ("bytes", "number"),
+    ("stored", "number"),
+    ("kind", "text"),
+]
+
+
+def _tables(facts: Contents, *names: str) -> Iterator[str | FittedTable]:
+    """Tables of what a file has besides its records, each with an empty line below."""
+    for name in names:
+        if rows := getattr(facts, name):
+            yield _TABLES[name](rows)
+            yield ""
 
 
 def _in_blob(state: LoweredFacts) -> str:
@@ -152,25 +164,26 @@ def tensors_text(facts: TensorListing) -> Printed:
     if facts.missing:
         missing = first_of([one_line(name) for name in facts.missing], "files")
         head.append(f"not there: {missing}; tensors in it have no storage here")
-    tables: list[str | FittedTable] = []
-    if facts.metadata:
-        metadata = FittedTable([("metadata", "name"), ("value", "text")])
-        for key, value in facts.metadata.items():
-            metadata.add(one_line(key), shown(value, MAX_VALUE) if isinstance(value, str) else f"{value}")
-        tables += [metadata, ""]
-    if facts.sources:
-        classes = FittedTable([("class", "name"), ("bytes of source", "number"), ("file", "text")])
-        for source in facts.sources:
-            classes.add(one_line(source.name), f"{source.bytes:,}", one_line(source.file))
-        tables += [classes, ""]
-    if facts.tensors:
-        tables += [tensors_table(facts.tensors), ""]
     used = {tensor.storage for tensor in facts.tensors.values()}
-    records = FittedTable([("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text")])
+    records = FittedTable(_RECORD)
     for name, record in facts.records.items():
         if name not in used:
-            records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
-    return [*head, "", *tables, records]
+            records.add(name, record.size, record.stored_size, record.kind)
+    return [*head, "", *_tables(facts, "metadata", "sources", "tensors"), records]
+
+
+def _metadata_table(metadata: Mapping[str, Value]) -> FittedTable:
+    table = FittedTable([("metadata", "name"), ("value", "text")])
+    for key, value in metadata.items():
+        table.add(key, shown(value, MAX_VALUE) if isinstance(value, str) else f"{value}")
+    return table
+
+
+def _classes_table(classes: Sequence[ClassFacts]) -> FittedTable:
+    table = FittedTable([("class", "name"), ("bytes of source", "number"), ("file", "text")])
+    for one in classes:
+        table.add(one.name, one.bytes, one.file)
+    return table
 
 
 # --- a zip that isn't an archive
@@ -181,30 +194,20 @@ def listing_text(facts: ZipListing) -> Printed:
     head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice]
     if facts.unread:
         head.append(f"its {HELD.get(facts.kind, 'tensors')} are not known: {facts.unread}")
-    tables: list[str | FittedTable] = []
-    if facts.tensors:
-        tables += [tensors_table(facts.tensors), ""]
-    if facts.programs:
-        tables += [programs_table(facts.programs), ""]
-    if facts.compiled:
-        tables += [compiled_table(facts.compiled), ""]
-    if facts.methods:
-        tables += [methods_table(facts.methods), ""]
-    files = FittedTable([("file", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text")])
+    files = FittedTable([("file", "name"), *_RECORD[1:]])
     for name, record in facts.records.items():
-        files.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
+        files.add(name, record.size, record.stored_size, record.kind)
+    tables = _tables(facts, "tensors", "programs", "compiled", "methods")
     return [*head, "", *tables, files]
 
 
-def tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
-    """A table of tensors, a row each."""
+def _tensors_table(tensors: Mapping[str, TensorFacts]) -> FittedTable:
     table = FittedTable(
         [("tensor", "name"), ("dtype", "text"), ("shape", "text"), ("bytes", "number"), ("storage", "text")]
     )
     for path, tensor in tensors.items():
         shape = " x ".join(map(str, tensor.shape)) or "scalar"
-        size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
-        table.add(one_line(path) or "(the object)", tensor.dtype, shape, size, one_line(tensor.storage))
+        table.add(path or "(the object)", tensor.dtype, shape, tensor.bytes, tensor.storage)
     return table
 
 
@@ -215,65 +218,61 @@ def dump_text(facts: DumpInspection) -> Printed:
     """An ETDump as text: its kind, and a table of its blocks; of many, the first."""
     head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice, ""]
     headings = ("input", "instructions", "backends' notes", "values", "allocations", "ticks")
-    table = FittedTable([("block", "name"), *((heading, "number") for heading in headings)])
+    table = FittedTable.of("block", *headings)
     for block in facts.blocks[:MOST_ROWS]:
-        numbers = block.input, block.instructions, block.notes, block.values, block.allocations, block.ticks
-        table.add(one_line(block.name), *("" if number is None else f"{number:,}" for number in numbers))
+        counts = block.instructions, block.notes, block.values, block.allocations
+        table.add(block.name, block.input, *counts, block.ticks)
     if rest := facts.blocks[MOST_ROWS:]:
-        counts = ((block.instructions, block.notes, block.values, block.allocations) for block in rest)
-        sums = (f"{sum(column):,}" for column in zip(*counts, strict=True))
-        table.add(f"[{len(rest):,} more blocks]", "", *sums, "")
+        of_rest = ((block.instructions, block.notes, block.values, block.allocations) for block in rest)
+        table.add(f"[{len(rest):,} more blocks]", "", *map(sum, zip(*of_rest, strict=True)), "")
     return [*head, table]
 
 
 # --- programs, methods and compiled models
 
 
-def programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
-    """A table of programs, a row each."""
-    texts, numbers = ("PyTorch", "schema"), ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
-    table = FittedTable(
-        [
-            ("program", "name"),
-            *((heading, "text") for heading in texts),
-            *((heading, "number") for heading in numbers),
-        ]
-    )
+def _programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
+    table = FittedTable.of("program", "nodes", "subgraphs", "traced", "modules", "metadata bytes")
+    table.columns = [table.columns[0], ("PyTorch", "text"), ("schema", "text"), *table.columns[1:]]
     for name, facts in programs.items():
-        counts = (facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes)
-        table.add(
-            one_line(name), one_line(facts.release), facts.schema, *(f"{number:,}" for number in counts)
-        )
+        counts = facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes
+        table.add(name, facts.release, facts.schema, *counts)
     return table
 
 
-def methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:
-    """A table of an ETRecord's methods, a row each; of many methods, the first."""
+def _methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:
+    """Of many methods, the first."""
     table = FittedTable(
         [("method", "name"), ("instructions", "number"), ("debug handles", "number"), ("backends", "text")]
     )
     for name, method in islice(methods.items(), MOST_ROWS):
-        backends = ", ".join(f"{one_line(backend)} {count:,}" for backend, count in method.backends.items())
-        table.add(one_line(name), f"{method.instructions:,}", f"{method.handles:,}", backends)
-    if len(methods) > MOST_ROWS:
-        rest = [*methods.values()][MOST_ROWS:]
+        backends = ", ".join(f"{backend} {count:,}" for backend, count in method.backends.items())
+        table.add(name, method.instructions, method.handles, backends)
+    if rest := [*methods.values()][MOST_ROWS:]:
         sums = sum(method.instructions for method in rest), sum(method.handles for method in rest)
-        table.add(f"[{len(rest):,} more methods]", *(f"{number:,}" for number in sums), "")
+        table.add(f"[{len(rest):,} more methods]", *sums, "")
     return table
 
 
-def compiled_table(models: Mapping[str, CompiledFacts]) -> FittedTable:
-    """A table of compiled models, a row each; the last three columns are bytes."""
-    headings = ("kernels", "traced", "C++ code", "shared object", "mapped")
-    table = FittedTable(
-        [("compiled model", "name"), ("for", "text"), *((heading, "number") for heading in headings)]
-    )
+def _compiled_table(models: Mapping[str, CompiledFacts]) -> FittedTable:
+    """The last three columns are bytes."""
+    table = FittedTable.of("compiled model", "kernels", "traced", "C++ code", "shared object", "mapped")
+    table.columns = [table.columns[0], ("for", "text"), *table.columns[1:]]
     for name, facts in models.items():
         counts = (facts.kernels, facts.traced) if facts.has_kernels else (None, None)
-        numbers = (*counts, facts.code_bytes, facts.object_bytes, facts.mapped_bytes)
-        texts = ("" if number is None else f"{number:,}" for number in numbers)
-        table.add(one_line(name), one_line(facts.target), *texts)
+        table.add(name, facts.target, *counts, facts.code_bytes, facts.object_bytes, facts.mapped_bytes)
     return table
+
+
+_TABLES: dict[str, Callable[..., FittedTable]] = {
+    "metadata": _metadata_table,
+    "sources": _classes_table,
+    "tensors": _tensors_table,
+    "programs": _programs_table,
+    "compiled": _compiled_table,
+    "methods": _methods_table,
+}
+"""The table of each attribute of facts that has one."""
 
 
 # --- side effects

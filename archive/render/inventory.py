@@ -6,9 +6,9 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import counted, one_line
+from archive.base.errors import counted
 from archive.describe.inventory import InventoryRow
-from archive.describe.totals import HEADINGS, MOST_GROUPS, SAME, largest, numbers, remarks
+from archive.describe.totals import MOST_GROUPS, SAME, SUMS, largest, numbers, remarks
 from archive.reader.recognition import FileKind
 from archive.render.as_csv import CsvTable
 from archive.render.as_json import as_json
@@ -18,8 +18,7 @@ from archive.render.texts import share
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.describe.totals import Inventory, Sums
-    from archive.render.documents import Totals
+    from archive.describe.totals import Sums, Totals
     from archive.render.fitted_table import Printed
 
 COLUMNS = tuple(column.name for column in fields(InventoryRow) if column.name != "file")
@@ -56,38 +55,19 @@ def _counts(counts: Mapping[str, int]) -> str:
     return " and ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
 
 
-def totals_text(inventory: Inventory) -> Printed:
+def totals_text(totals: Totals) -> Printed:
     """The sums by kind and by release, and how many files are there twice."""
-    return [
-        "",
-        _table("kind", inventory.by_kind, inventory.total),
-        "",
-        _table("release", inventory.by_release, inventory.total),
-        "",
-        *remarks(inventory),
-    ]
+    kinds = _table("kind", totals.by_kind, totals.all)
+    releases = _table("release", totals.by_release, totals.all)
+    return ["", kinds, "", releases, "", *remarks(totals)]
 
 
 def _table(of: str, sums: Mapping[str, Sums], total: Sums) -> FittedTable:
-    table = FittedTable.of(of, *HEADINGS, "%")
+    table = FittedTable.of(of, *(column.title for column in SUMS), "%")
     for name, some in [*largest(sums, MOST_GROUPS), (TOTAL, total)]:
-        cells = [f"{number:,}" if number is not None else "" for number in numbers(some)]
         debug = "" if some.debug_bytes is None else share(some.debug_bytes, some.size or 0)
-        table.add(one_line(name), *cells, debug)
+        table.add(name, *numbers(some), debug)
     return table
-
-
-def totals(inventory: Inventory) -> Totals:
-    """The sums of all rows for JSON."""
-    return {
-        "all": inventory.total,
-        "by_kind": inventory.by_kind,
-        "by_release": inventory.by_release,
-        "same": inventory.same,
-        "others": inventory.others,
-        "elements_unknown": inventory.partly,
-        "unread": inventory.unread,
-    }
 
 
 # --- CSV

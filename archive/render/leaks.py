@@ -1,4 +1,4 @@
-"""What files give away → a table for a terminal, a line a file, facts for JSON."""
+"""What files give away → a table for a terminal, a line a file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from archive.privacy.leaks.findings import by_kind
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from archive.privacy.leaks import Finding, Leaks, Place
-    from archive.render.document_facts import FoundAt, LeaksFacts
 
 STEPS = 3
 """Steps of a path in JSON that a table shows."""
@@ -27,22 +26,17 @@ def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
     """The findings: for each kind how many texts, how often they were found, and the first ones.
 
     Args:
-        found: the findings, those of a kind together.
         examples: the number of texts shown for each kind; 0 shows all.
     """
     table = FittedTable([("kind", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
     for kind, some in by_kind(findings).items():
         shown = some if len(some) <= examples + 1 else some[: examples or None]
         for number, finding in enumerate(shown):
-            table.add(
-                kind if number == 0 else "",
-                f"{finding.count:,}",
-                one_line(finding.text)[:SHORTENED],
-                one_line(_short(finding.places[0])),
-            )
+            text, place = one_line(finding.text)[:SHORTENED], _short(finding.places[0])
+            table.add("" if number else kind, finding.count, text, place)
         if len(shown) < len(some):
             rest = some[len(shown) :]
-            table.add("", f"{sum(finding.count for finding in rest):,}", f"[{len(rest):,} other texts]", "")
+            table.add("", sum(finding.count for finding in rest), f"[{len(rest):,} other texts]", "")
     return table
 
 
@@ -68,8 +62,8 @@ def remedies(findings: Sequence[Finding]) -> list[str]:
 
 def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     """One line about findings that do not count, and what is allowed; "" where there are none."""
-    told = set(map(id, shown))
-    left = [finding for finding in leaks.findings if id(finding) not in told and not finding.allowed]
+    listed = set(map(id, shown))
+    left = [finding for finding in leaks.findings if id(finding) not in listed and not finding.allowed]
     allowed = sum(finding.allowed for finding in leaks.findings)
     parts = [f"not counted: {leaks_line(left)}"] if left else []
     parts += [f"allowed: {counted(allowed, 'text')}"] if allowed else []
@@ -80,33 +74,3 @@ def leaks_line(findings: Sequence[Finding]) -> str:
     """How many texts of each kind were found, on one line."""
     kinds = [f"{kind} {len(some):,}" for kind, some in by_kind(findings).items()]
     return ", ".join(kinds) or "nothing found"
-
-
-def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> LeaksFacts:
-    """What a file gives away for JSON; ``counted`` says what makes the exit status 1."""
-    counts = {id(finding) for finding in findings}
-    return {
-        "file": leaks.file,
-        "kind": leaks.kind,
-        "findings": [
-            {
-                "kind": finding.kind,
-                "text": finding.data,
-                "count": finding.count,
-                "places": list(map(_found_at, finding.places)),
-                "counted": id(finding) in counts,
-                "allowed": finding.allowed,
-                "remedy": finding.remedy,
-            }
-            for finding in leaks.findings
-        ],
-        "more": {str(kind): count for kind, count in leaks.more.items()},
-        "read": leaks.read,
-        "passed_over": leaks.passed_over,
-        "problems": leaks.problems,
-    }
-
-
-def _found_at(place: Place) -> FoundAt:
-    found: FoundAt = {"record": place.record, "byte": place.byte}
-    return {**found, "within": place.within} if place.within else found

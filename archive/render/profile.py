@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from archive.base.errors import counted, one_line
 from archive.debuginfo.profiles.profile import HEADINGS, table_facts
 from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.debuginfo.profiles.saved import ProfileChange, SavedProfile
-    from archive.debuginfo.profiles.timeline import Timeline, View
+    from archive.debuginfo.profiles.saved import ProfileChange, SavedProfile, SavedRow
+    from archive.debuginfo.profiles.timeline import ProfileRow, Timeline, View
     from archive.describe.runtime.profile import RuntimeProfile
     from archive.render.fitted_table import Printed
 
@@ -22,13 +22,7 @@ NEW, GONE, SAME = "new", "gone", "same"
 
 
 def run_text(timeline: Timeline, view: View, most: int) -> Printed:
-    """The rows of one view, longest self time first, and one that sums up the others.
-
-    Args:
-        timeline: the run.
-        view: what a row stands for.
-        most: rows to show.
-    """
+    """The rows of one view, longest self time first, and one that sums up the others."""
     facts = table_facts(timeline, view, most)
     table = _Rows(view, *facts.numbers)
     for numbers, name, text in facts.rows:
@@ -40,8 +34,6 @@ def rows_text(profile: SavedProfile, view: str, most: int) -> Printed:
     """The rows of one view, longest self time first; times are per run.
 
     Args:
-        profile: the saved profile.
-        view: what a row stands for.
         most: rows to show; 0 for all.
     """
     rows = profile.rows_by(view)
@@ -64,10 +56,6 @@ def comparison_text(
     """The changes of one view, those of most time first; times are per run.
 
     Args:
-        before: the first profile.
-        after: the second one.
-        changes: what changed from one to the other.
-        view: what a row stands for.
         most: rows to show; 0 for all.
     """
     head = f"{before.backend} {micros(before.total_ns)} -> {after.backend} {micros(after.total_ns)}"
@@ -143,3 +131,65 @@ def micros(nanoseconds: float) -> str:
 
 def _signed(nanoseconds: float) -> str:
     return f"{nanoseconds / 1000:+,.1f} µs"
+
+
+# --- JSON
+
+
+class ProfileFacts(TypedDict):
+    """A run of a model; times are in ns, of all runs.
+
+    Attributes:
+        file: the archive.
+        backend: what ran the model.
+        operations: how many ran.
+        total_ns: all self times together.
+        peak_bytes: the most memory at a time; null if none was recorded.
+        of_allocator: whether it is that of PyTorch's allocator.
+        runs: how often the model ran.
+        module: the rows by module.
+        line: by line.
+        operator: by operator.
+        instruction: by instruction of ExecuTorch; of ETDumps with their ETRecord.
+        delegate: by backend that ExecuTorch calls; of ETDumps.
+        methods: how often each ran; of ETDumps with their ETRecord.
+        whole_ns: of runs as ExecuTorch's runtime has them; null where one did not end; of ETDumps.
+        left_out: what backends noted outside of the times of their calls; of ETDumps.
+    """
+
+    file: str
+    backend: str
+    operations: int
+    total_ns: int
+    peak_bytes: int | None
+    of_allocator: bool
+    runs: int
+    module: Sequence[ProfileRow]
+    line: Sequence[ProfileRow]
+    operator: Sequence[ProfileRow]
+    instruction: NotRequired[Sequence[ProfileRow]]
+    delegate: NotRequired[Sequence[ProfileRow]]
+    methods: NotRequired[Mapping[str, int]]
+    whole_ns: NotRequired[int | None]
+    left_out: NotRequired[int]
+
+
+class SavedProfileFacts(TypedDict):
+    """A saved profile by one view; times are in ns, per run."""
+
+    file: str
+    total_ns: float
+    module: NotRequired[Sequence[SavedRow]]
+    line: NotRequired[Sequence[SavedRow]]
+    operator: NotRequired[Sequence[SavedRow]]
+    instruction: NotRequired[Sequence[SavedRow]]
+    delegate: NotRequired[Sequence[SavedRow]]
+
+
+class ProfileComparison(TypedDict):
+    """What changed since a saved profile; times are in ns, per run."""
+
+    file: str
+    before_ns: float
+    after_ns: float
+    changes: Sequence[ProfileChange]

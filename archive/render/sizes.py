@@ -1,12 +1,11 @@
-"""Sizes → a table for a terminal, largest first, the total last."""
+"""Sizes → a table, largest first, the total last; JSON, with the outcomes of budgets."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
-from archive.base.errors import one_line
 from archive.describe.sizes.account import Size, WeightSize
 from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.texts import share
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from archive.describe.sizes import SizeChange, View
-    from archive.describe.sizes.measure import FileSize
+    from archive.describe.sizes.measure import FileSize, Judged, Measures
 
     Amount = Callable[[int], str]
     """How a number of bytes is written."""
@@ -34,11 +33,7 @@ def sizes_text(
     """Stored bytes, their share of the whole, and inflated bytes, a label.
 
     Args:
-        whole: the size of the file, or of all files.
-        sizes: its bytes by some view.
-        view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
-        amount: how bytes are written.
     """
     shown, others = _parted(sizes, rows)
     lines = [*shown.items(), *([(_name(others), _sum(others))] if others else [])]
@@ -66,12 +61,7 @@ def difference_text(
     """Stored bytes of the old and the new file, and their difference, a label.
 
     Args:
-        old: the size of the old file, or of all old files.
-        new: that of the new.
-        changes: the changes between them by some view.
-        view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
-        amount: how bytes are written.
     """
     table = FittedTable.of(view.value, "old", "new", "difference", "%")
     shown, others = _parted(changes, rows)
@@ -132,4 +122,89 @@ def _name(others: Mapping[str, object]) -> str:
 
 
 def _add(table: FittedTable, label: str, *columns: str) -> None:
-    table.add(one_line(label), *columns, style="bold" if label == TOTAL else "")
+    table.add(label, *columns, style="bold" if label == TOTAL else "")
+
+
+# --- JSON
+
+
+class FileHead(TypedDict):
+    """A file, its size, and its bytes of debug info."""
+
+    file: str
+    size: int
+    debug_bytes: int
+
+
+class VerdictFacts(TypedDict):
+    """The outcome of a budget.
+
+    Attributes:
+        glob: the glob in the file of budgets that gave it; null for one of the command line.
+        label: one of the view; "debug" for all debug records; "" for the file.
+        growth: whether it bounds the difference from the base file.
+        most: the bound in bytes.
+        measured: stored bytes, or those by which they grew; null if that was not checked.
+        over: bytes over the budget; 0 if it is kept, or was not checked.
+        problem: why it was not checked; "" if it was.
+    """
+
+    glob: str | None
+    label: str
+    growth: bool
+    most: int
+    measured: int | None
+    over: int
+    problem: str
+
+
+class SizesFacts(FileHead):
+    """Where the bytes of a file go, by label of a view."""
+
+    by: View
+    labels: Mapping[str, Size]
+    budgets: Sequence[VerdictFacts]
+
+
+class WeightsFacts(FileHead):
+    """Where the bytes of a file go, by tensor, or by module where ``--depth`` is given."""
+
+    by: Literal["weights"]
+    labels: Mapping[str, WeightSize]
+    budgets: Sequence[VerdictFacts]
+
+
+class ChangesFacts(FileHead):
+    """What changed since ``base``, which is null where there is no such file, by label of a view."""
+
+    by: View
+    base: FileHead | None
+    labels: Mapping[str, SizeChange]
+    budgets: Sequence[VerdictFacts]
+
+
+def sizes_facts(measures: Measures, view: View, *, since_base: bool) -> SizesFacts | ChangesFacts:
+    """The sizes of a file, or what changed since its base, and the verdicts on its budgets."""
+    head, budgets = _head(measures), [*map(_verdict_facts, measures.judged)]
+    if not since_base:
+        return {**head, "by": view, "labels": measures.labels, "budgets": budgets}
+    base = _head(measures.base) if measures.base else None
+    return {**head, "by": view, "base": base, "labels": measures.changes, "budgets": budgets}
+
+
+def _head(measures: Measures) -> FileHead:
+    return {"file": measures.file, "size": measures.size, "debug_bytes": measures.debug_bytes}
+
+
+def _verdict_facts(judged: Judged) -> VerdictFacts:
+    """The outcome of a budget for JSON."""
+    verdict, budget = judged.verdict, judged.verdict.budget
+    return {
+        "glob": judged.rule.glob if judged.rule else None,
+        "label": budget.label,
+        "growth": budget.growth,
+        "most": budget.most,
+        "measured": verdict.measured,
+        "over": verdict.over,
+        "problem": verdict.problem,
+    }

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import counted, one_line
+from archive.base.errors import counted
 from archive.render.fitted_table import FittedTable
 from archive.store.entries import ID_SHOWN, entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.render.fitted_table import Holds
     from archive.store.entries import Addition, AnyEntry
     from archive.store.upkeep import Cleaned
 
@@ -29,30 +28,20 @@ OUTCOMES = {
 def entries_table(entries: Sequence[AnyEntry]) -> FittedTable:
     """A line for each companion; with the ids of redacted archives, where some have others."""
     has_redacted = any(entry.facts.redacted_id for entry in entries)
-    redacted: list[tuple[str, Holds]] = [("redacted id", "text")] if has_redacted else []
-    table = FittedTable(
-        [
-            ("archive id", "text"),
-            *redacted,
-            ("prefix", "text"),
-            ("top", "text"),
-            ("file", "name"),
-            ("bytes", "number"),
-            ("kept in", "number"),
-            ("added", "text"),
-        ]
-    )
+    ids = ["archive id", "redacted id"] if has_redacted else ["archive id"]
+    table = FittedTable([(heading, "text") for heading in (*ids, "prefix", "top")])
+    table.columns = [
+        *table.columns,
+        ("file", "name"),
+        ("bytes", "number"),
+        ("kept in", "number"),
+        ("added", "text"),
+    ]
     for entry in entries:
-        table.add(
-            entry.archive_id[:ID_SHOWN],
-            *([entry.facts.redacted_id[:ID_SHOWN]] if has_redacted else []),
-            str(entry.prefix or ""),
-            one_line(entry.facts.top),
-            entry.file,
-            f"{entry.size:,}",
-            f"{entry.kept_size:,}",
-            day_of(entry.added),
-        )
+        facts = entry.facts
+        known_by = [facts.archive_id, facts.redacted_id][: len(ids)]
+        names = *(one[:ID_SHOWN] for one in known_by), str(facts.prefix or ""), facts.top, entry.file
+        table.add(*names, entry.size, entry.kept_size, day_of(entry.added))
     return table
 
 
@@ -60,7 +49,6 @@ def entries_total(entries: Sequence[AnyEntry], bases: int) -> str:
     """How many companions there are, and the bytes that they take.
 
     Args:
-        entries: the companions.
         bases: bytes of what removed companions have left.
     """
     size = sum(entry.size for entry in entries)
@@ -97,9 +85,6 @@ def cleaned_line(cleaned: Cleaned) -> str:
     """What was removed."""
     if cleaned.claims is not None:
         return f"{counted(cleaned.claims, 'claim')} of a prefix removed, {cleaned.freed:,} bytes freed"
-    parts = [
-        counted(cleaned.bases, "base"),
-        counted(cleaned.drafts, "draft"),
-    ]
+    parts = [counted(cleaned.bases, "base"), counted(cleaned.drafts, "draft")]
     repacked = f", {counted(cleaned.repacked, 'companion')} re-stored as deltas" if cleaned.repacked else ""
     return f"{' and '.join(parts)} removed{repacked}, {cleaned.freed:,} bytes freed"

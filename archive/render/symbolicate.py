@@ -1,28 +1,92 @@
-"""What ``symbolicate`` prints besides text: facts for JSON, and the causes of a log's failures as a table."""
+"""What ``symbolicate`` prints besides its text: JSON, and the causes of a log's failures as a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from archive.base.errors import counted, one_line
+from archive.base.errors import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
     from archive.formats.exported.traces import FrameMark, Trace
     from archive.reader.lookups.instructions import MethodInstruction
     from archive.reader.lookups.kernels import CalledKernel
     from archive.reader.lookups.nodes import ProgramNode
-    from archive.render.document_facts import (
-        Causes,
-        Frame,
-        InstructionFacts,
-        KernelFacts,
-        Mark,
-        NodeFacts,
-        SymbolicationFacts,
-    )
     from archive.render.fitted_table import Printed
+
+# --- handles and positions
+
+
+class Frame(TypedDict):
+    """A frame of a call stack, innermost last.
+
+    Attributes:
+        function: its function; null where none is recorded.
+        file: the source file; null where no source is recorded.
+        line: the line, from 1.
+        first_column: the first character of the range, from 1.
+        last_line: the line of the range's last character.
+        last_column: that character in it, from 1.
+        source: the text of the range; of an exported program, the line.
+        mark: what part of the line ran, in columns of a terminal; only of exported programs.
+    """
+
+    function: str | None
+    file: str | None
+    line: int | None
+    first_column: NotRequired[int | None]
+    last_line: NotRequired[int | None]
+    last_column: NotRequired[int | None]
+    source: str | None
+    mark: NotRequired[Mark | None]
+
+
+class Mark(TypedDict):
+    """The mark below a line of code: blanks, tildes, carets, tildes."""
+
+    start: int
+    before: int
+    carets: int
+    after: int
+
+
+class SymbolicationFacts(TypedDict):
+    """The source of a debug handle, or of a chain of them.
+
+    Attributes:
+        handles: the handles, outermost first.
+        found: whether all are known.
+        module_hierarchy: the modules that lead to the operator.
+        ops: the operator of each handle.
+        frames: the call stack, outermost first.
+        text: what PyTorch prints.
+    """
+
+    handles: Sequence[int]
+    found: bool
+    module_hierarchy: str
+    ops: Sequence[str | None]
+    frames: Sequence[Frame]
+    text: str
+
+
+class PositionFacts(TypedDict):
+    """The source of a byte of generated code; ``text`` is null where none is recorded."""
+
+    record: str
+    byte: int
+    text: bytes | None
+
+
+class Symbolications(TypedDict):
+    """The sources of handles and positions in one model."""
+
+    file: str
+    symbolications: Sequence[SymbolicationFacts]
+    positions: Sequence[PositionFacts]
 
 
 def symbolication_facts(symbolication: Symbolication) -> SymbolicationFacts:
@@ -35,6 +99,103 @@ def symbolication_facts(symbolication: Symbolication) -> SymbolicationFacts:
         "frames": [_frame(frame) for frame in symbolication.frames],
         "text": str(symbolication),
     }
+
+
+def _frame(frame: TracebackFrame) -> Frame:
+    span = frame.range
+    function = _decoded(frame.function)
+    if span is None or span.source.is_null:
+        return {"function": function, "file": None, "line": None, "source": None}
+    first, last = span.ends
+    return {
+        "function": function,
+        "file": None if span.source.filename is None else str(span.source.filename),
+        "line": first.line,
+        "first_column": first.column,
+        "last_line": last.line,
+        "last_column": last.column,
+        "source": _decoded(span.text),
+    }
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="surrogateescape")
+
+
+# --- nodes, kernels and instructions
+
+
+NodeModule = TypedDict("NodeModule", {"path": str, "class": str})
+"""A module that leads to a node: its path and the name of its class."""
+
+
+class NodeFacts(TypedDict):
+    """A node of an exported program.
+
+    Attributes:
+        asked: the name that was asked for.
+        program: the program that it is in.
+        node: its name, after those of the graphs that it is in.
+        target: what it calls: ``torch.ops.aten.linear.default``.
+        found: whether its stack trace is recorded.
+        module_hierarchy: the modules that lead to the operator.
+        ops: the operator.
+        frames: the stack trace, outermost first.
+        text: what is printed of it.
+        modules: those of the hierarchy, outermost first.
+    """
+
+    asked: str
+    program: str
+    node: str
+    target: str
+    found: bool
+    module_hierarchy: str
+    ops: Sequence[str]
+    frames: Sequence[Frame]
+    text: str
+    modules: Sequence[NodeModule]
+
+
+class Traceback(TypedDict):
+    """A stack trace of one node that a kernel was made of."""
+
+    frames: Sequence[Frame]
+    text: str
+
+
+class KernelFacts(TypedDict):
+    """A kernel of a compiled model, and the stack traces of all nodes that it was made of."""
+
+    asked: str
+    model: str
+    kernel: str
+    handle: int | None
+    found: bool
+    pre_grad_nodes: Sequence[str]
+    post_grad_nodes: Sequence[str]
+    tracebacks: Sequence[Traceback]
+    text: str
+
+
+class InstructionFacts(TypedDict):
+    """An instruction of an ETRecord's method, and the nodes that it stands for."""
+
+    asked: str
+    instruction: str
+    method: str
+    handles: Sequence[int]
+    backend: str | None
+    nodes: Sequence[str]
+
+
+class NamedSources(TypedDict):
+    """The sources of nodes, kernels and instructions of one file."""
+
+    file: str
+    symbolications: Sequence[NodeFacts]
+    kernels: NotRequired[Sequence[KernelFacts]]
+    instructions: NotRequired[Sequence[InstructionFacts]]
 
 
 def node_facts(asked: str, node: ProgramNode) -> NodeFacts:
@@ -104,54 +265,60 @@ def _mark(mark: FrameMark) -> Mark:
     return {"start": mark.start, "before": mark.before, "carets": mark.carets, "after": mark.after}
 
 
-def _frame(frame: TracebackFrame) -> Frame:
-    span = frame.range
-    function = _decoded(frame.function)
-    if span is None or span.source.is_null:
-        return {"function": function, "file": None, "line": None, "source": None}
-    first, last = span.ends
-    return {
-        "function": function,
-        "file": None if span.source.filename is None else str(span.source.filename),
-        "line": first.line,
-        "first_column": first.column,
-        "last_line": last.line,
-        "last_column": last.column,
-        "source": _decoded(span.text),
-    }
+# --- causes of a log's failures
 
 
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="surrogateescape")
+class CauseFacts(TypedDict):
+    """Failures of a log that have the same cause.
+
+    Attributes:
+        count: how many.
+        first_line: the line of the log in which the first begins, from 1.
+        last_line: that of the last.
+        first_time: the earliest time of one, as the log has it; null where no line has a time.
+        last_time: the latest.
+        models: the files that explain them; of one model, none.
+        file: the source file of the innermost line; "" where it is not known, or one of several.
+        line: its number, from 1; 0 where there is no file.
+        where: the module hierarchy, or the function of the innermost frame.
+        message: the wording of the message; "" where it is not known.
+    """
+
+    count: int
+    first_line: int
+    last_line: int
+    first_time: str | None
+    last_time: str | None
+    models: Sequence[str]
+    file: str
+    line: int
+    where: str
+    message: str
 
 
-def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
-    """The causes with most failures, as a table."""
-    from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (not for JSON)
+class Causes(TypedDict):
+    """The failures of a log by their causes, the most frequent first."""
 
-    causes = explainer.causes.top(top)
-    table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "place"), ("cause", "text")])
-    for group in causes:
-        cause = group.cause
-        lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"
-        place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
-        place += f" ({', '.join(group.models)})" if group.models else ""
-        text = ": ".join(part for part in (cause.where, cause.message) if part)
-        table.add(f"{group.count:,}", lines, one_line(place), one_line(text))
-    shown = sum(group.count for group in causes)
-    below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]
-    if shown < explainer.explained:
-        below.append(f"{explainer.explained - shown:,} of other causes")
-    return [table, "", *below]
+    failures: int
+    models: int
+    explained: int
+    ambiguous: int
+    unexplained: int
+    causes: Sequence[CauseFacts]
+    notes: Sequence[str]
+
+
+class LogCauses(Causes):
+    """The failures of a log; ``-`` is the name of standard input."""
+
+    file: str
 
 
 def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Causes:
     """The causes of a log's failures.
 
     Args:
-        explainer: has read it.
         top: how many causes; None for all.
-        models: how many models there are.
     """
     return {
         "failures": explainer.explained + explainer.unknown,
@@ -176,3 +343,23 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Cause
         ],
         "notes": explainer.notes,
     }
+
+
+def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
+    """The causes with most failures, as a table."""
+    from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (not for JSON)
+
+    causes = explainer.causes.top(top)
+    table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "place"), ("cause", "text")])
+    for group in causes:
+        cause = group.cause
+        lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"
+        place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
+        place += f" ({', '.join(group.models)})" if group.models else ""
+        text = ": ".join(part for part in (cause.where, cause.message) if part)
+        table.add(group.count, lines, place, text)
+    shown = sum(group.count for group in causes)
+    below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]
+    if shown < explainer.explained:
+        below.append(f"{explainer.explained - shown:,} of other causes")
+    return [table, "", *below]

@@ -15,7 +15,6 @@ def first_of(items: Sequence[str], what: str) -> str:
     """The first items of a list, and the number of further ones.
 
     Args:
-        items: the items as text.
         what: the name of the items, in the plural.
     """
     more = len(items) - MAX_ITEMS

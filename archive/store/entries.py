@@ -48,6 +48,12 @@ ENTRY = JsonClass(
         "code": ListOf("str"),
     },
     docs={
+        "archive_id": "of its archive, in hex",
+        "redacted_id": "that of the redacted archive that it fits, too; empty for none",
+        "prefix": "of unique handles; 0 for none",
+        "serialization_id": "of its archive",
+        "top": "class of the top module",
+        "qualified_top": "the same with its module",
         "root": "the folder of all records in the archive; empty where it is not known",
         "file": "the name of the file that was added",
         "added": "when, in seconds since 1970",
@@ -58,7 +64,7 @@ ENTRY = JsonClass(
         "code": "the names of the code records",
     },
 )
-"""What a server says of a companion."""
+"""What ``store ls --json`` and a server say of a companion."""
 
 
 @dataclass(frozen=True, slots=True)

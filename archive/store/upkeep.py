@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError, one_line
+from archive.base.facts import dataclass
 from archive.companion.parse import parse_companion
 from archive.io.drafts import DRAFT_NAME
 from archive.store.adding import kin_of, smallest
@@ -126,7 +127,8 @@ def _wrong_rows(folder: Folder, entries: Mapping[str, StoreEntry]) -> Iterator[D
 # --- gc
 
 
-class Cleaned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cleaned:
     """The result of cleaning a store.
 
     Attributes:

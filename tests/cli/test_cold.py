@@ -23,9 +23,7 @@ atexit.register(lambda: open(os.environ["IMPORTED"], "w").write(" ".join(sys.mod
 from debug_archive import main
 main()
 """
-FOR_NONE = {"torch", "rich", "numpy.ma", "numpy.random", "shutil", "secrets", "archive.failures.log"} | {
-    "archive.render.document_facts"
-}
+FOR_NONE = {"torch", "rich", "numpy.ma", "numpy.random", "shutil", "secrets", "archive.failures.log"}
 """What no command about a single archive needs whose output no terminal shows."""
 FOR_SEVERAL = {"archive.batches", "pathlib", "tempfile", "urllib.parse", "queue"}
 """What is for files in folders, at URLs, and for processes."""

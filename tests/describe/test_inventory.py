@@ -311,8 +311,8 @@ def test_a_copy_under_another_name_and_root_is_likely_the_same(tmp_path: Path) -
     assert path.read_bytes() != STACK.read_bytes()
     taken, (first, second) = took(inventoried(STACK), inventoried(path))
     assert (first.same_as, second.same_as, second.same_by) == ("", str(STACK), "crc")
-    assert taken.same.keys() == {"crc"}
-    assert (taken.same["crc"].files, taken.same["crc"].size) == (1, path.stat().st_size)
+    assert taken.totals.same.keys() == {"crc"}
+    assert (taken.totals.same["crc"].files, taken.totals.same["crc"].size) == (1, path.stat().st_size)
     assert archive.digest(STACK).value == archive.digest(path).value
 
 
@@ -375,22 +375,23 @@ def test_a_companion_has_no_elements_that_are_not_known(tmp_path: Path) -> None:
     taken = Inventory({FileKind.COMPANION})
     row = taken.take(inventoried(tmp_path / "m.ptdbg"))
     assert row is not None
-    assert (row.elements, taken.partly) == (None, 0)
+    assert (row.elements, taken.totals.elements_unknown) == (None, 0)
 
 
 def test_sums_leave_out_what_is_not_known_and_add_up() -> None:
     paths = [STACK, KINDS / "compiled.pt2", KINDS / "page.pt", EXPORTED / "shop.pt2", KINDS / "legacy.pt"]
     taken, rows = took(*map(inventoried, paths))
-    assert taken.others == {FileKind.HTML: 1}
-    assert taken.total.files == len(rows) == 4
-    assert taken.total.size == sum(row.size or 0 for row in rows)
-    assert taken.partly == 1
-    assert taken.by_kind["AOTInductor package"].elements is None
-    for groups in (taken.by_kind, taken.by_release):
+    totals = taken.totals
+    assert totals.others == {FileKind.HTML: 1}
+    assert totals.all.files == len(rows) == 4
+    assert totals.all.size == sum(row.size or 0 for row in rows)
+    assert totals.elements_unknown == 1
+    assert totals.by_kind["AOTInductor package"].elements is None
+    for groups in (totals.by_kind, totals.by_release):
         assert sum(one.files for one in groups.values()) == 4
-        assert sum(one.elements or 0 for one in groups.values()) == taken.total.elements
-    assert [name for name, _ in largest(taken.by_release, 1)] == ["(not known)", "[2 others]"]
-    assert sum(one.files for _, one in largest(taken.by_release, 1)) == 4
+        assert sum(one.elements or 0 for one in groups.values()) == totals.all.elements
+    assert [name for name, _ in largest(totals.by_release, 1)] == ["(not known)", "[2 others]"]
+    assert sum(one.files for _, one in largest(totals.by_release, 1)) == 4
 
 
 def test_a_release_that_a_file_names_is_its_own_word_and_short(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archive.base.facts import dataclass
 from archive.base.strings import HeldStrings, StringView, Text
 from archive.batches.line_file import built
 from archive.render.as_json import as_json
@@ -55,6 +56,25 @@ def test_bytes_and_views_of_them_are_read_back(texts: list[bytes]) -> None:
     facts = json.loads(as_json([texts, views, [whole]]))
     read = [[read_back(one).encode(errors="surrogateescape") for one in some] for some in facts]
     assert read == [texts, texts, [b"".join(texts)]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A class that lists its keys."""
+
+    kept: int
+    data: bytes
+    empty: str
+    hidden: int
+
+    _json_ = ("text=data", "kept", "empty?")
+
+
+@given(st.integers(), st.binary(max_size=5), st.text(max_size=2))
+def test_a_class_that_lists_its_keys_has_just_these(kept: int, data: bytes, empty: str) -> None:
+    written = json.loads(as_json(Listed(kept, data, empty, 1)))
+    assert list(written) == ["text", "kept", *["empty"] * bool(empty)]
+    assert (written["kept"], read_back(written["text"]).encode(errors="surrogateescape")) == (kept, data)
 
 
 def test_two_records_have_two_names_in_json(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def assert_keeps_its_numbers(printed: Printed) -> None:
     parts = list(printed)
     tables = [part for part in parts if isinstance(part, FittedTable)]
     numbers = Counter(
-        NUMBER.findall(" ".join(cell for table in tables for row, _ in table.rows for cell in row[1:]))
+        NUMBER.findall(" ".join(cell for table in tables for row, _ in table.texts for cell in row[1:]))
     )
     assert numbers
     for width in WIDTHS:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from archive.cli.status import ExitStatus
-    from archive.render.document_facts import DemoFacts
+    from archive.render.documents import DemoFacts
 
 
 @click.command("demo")

@@ -117,8 +117,6 @@ class CallPlace:
 
     Args:
         recorded: the methods of the ETRecord; None without one.
-        method: that ran.
-        call: the call.
         of_kernels: the keys of nodes that kernels ran, which no backend did: some nodes share their handles.
     """
 

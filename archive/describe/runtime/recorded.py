@@ -38,7 +38,6 @@ class RecordedRuns:
     """The methods of an ETRecord, one of which each run is of.
 
     Args:
-        archive: the ETRecord.
         only: the method that ran; None to find it from the runs.
     """
 

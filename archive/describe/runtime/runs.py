@@ -40,9 +40,6 @@ class Ran(NamedTuple):
     """What two calls have in common that are of one instruction.
 
     Attributes:
-        chain: of the instruction.
-        number: of the instruction in its chain.
-        call: the name of the call.
         operator: that ran, without its namespace: ``embedding.out``; "" where it is not known.
     """
 
@@ -61,7 +58,6 @@ class Call(NamedTuple):
     """An instruction that ran.
 
     Attributes:
-        event: the call.
         kernel: its kernel; None where none is noted.
         inner: what a backend noted inside of it.
     """
@@ -103,9 +99,6 @@ class Dump(NamedTuple):
     """An ETDump.
 
     Attributes:
-        file: its name.
-        size: in bytes.
-        blocks: of events.
         runs: that the blocks are, without calls where no instruction ran.
     """
 

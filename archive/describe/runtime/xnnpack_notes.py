@@ -118,12 +118,7 @@ def _of_value(program: Program, name: str) -> Quantised:
 
 
 def contradiction(notes: Sequence[str], nodes: Sequence[ProgramNode]) -> str:
-    """What the notes of a call say, and its nodes have otherwise, in words; "" for nothing.
-
-    Args:
-        notes: all that were noted in the call.
-        nodes: of the call.
-    """
+    """What the notes of a call say, and its nodes have otherwise, in words; "" for nothing."""
     recorded = recorded_types(nodes)
     for note in notes if recorded else ():
         noted = noted_types(note)

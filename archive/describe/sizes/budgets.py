@@ -80,7 +80,6 @@ class Verdict:
     """The outcome of one budget for one file.
 
     Attributes:
-        budget: the budget.
         measured: stored bytes, or those by which they grew; None if that was not checked.
         problem: why it was not checked; "" if it was.
     """
@@ -108,10 +107,8 @@ def verdict(
     """Check a budget. Growth without a base, and a label that the view lacks, are problems.
 
     Args:
-        account: the file's.
         base: of the file from which growth is measured.
         view: the one whose label the budget names.
-        depth: as for :meth:`Account.by`.
     """
     new = _measures(account, view, depth)
     old = _measures(base, view, depth) if base else {}
@@ -147,7 +144,6 @@ class BudgetRule:
     Attributes:
         glob: relative to the folder of the TOML file.
         place: the TOML file, and where in there it stands.
-        budget: the budget.
     """
 
     glob: str
@@ -157,12 +153,7 @@ class BudgetRule:
 
 @dataclass(frozen=True)
 class BudgetFile:
-    """The budgets of a TOML file.
-
-    Attributes:
-        path: of the TOML file.
-        rules: in its order.
-    """
+    """The budgets of a TOML file."""
 
     path: str
     rules: Sequence[BudgetRule]

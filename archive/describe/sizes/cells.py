@@ -42,7 +42,6 @@ class Cell(NamedTuple):
         size: inflated bytes.
         kind: None for the record's own.
         module: None for the record's own.
-        weight: the tensor.
     """
 
     part: str | None

@@ -66,7 +66,6 @@ def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _NodeLabels, o
 
     Args:
         sums: bytes by cell, whose own size is 0.
-        nodes: their bytes.
         labels: gives modules and sources.
         outer: the module of the node that holds them.
     """
@@ -146,7 +145,6 @@ def compiled_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]
     """The cells of records of compiled models that are debug information, or have some inside, by name.
 
     Args:
-        archive: the archive.
         tensors: the stretches of shared objects that are tensors, by record.
     """
     records = archive.records

@@ -28,10 +28,8 @@ class Question:
     """What is asked of every file.
 
     Attributes:
-        view: how bytes are grouped.
         depth: levels of folders or modules that labels keep.
         budgets: budgets for labels of the view.
-        limits: what a hostile file may cost.
         stacked: whether stacks for flame graphs are asked for.
     """
 
@@ -60,10 +58,7 @@ class Measures:
     """What is measured of a file.
 
     Attributes:
-        file: its name.
-        size: in bytes.
         debug_bytes: stored bytes of all debug records; the whole size of a companion.
-        labels: sizes by the view.
         base: the same of the file that it is compared with; None where there is none.
         judged: the outcomes of its budgets.
         stacks: stored bytes by stack, where these are asked for: see :mod:`archive.describe.sizes.stacks`.
@@ -145,9 +140,6 @@ def measure(
     """Measure a file, and check its budgets.
 
     Args:
-        source: the file.
-        base: the file that it is compared with.
-        question: what is asked.
         rules: the budgets for this file in a TOML file; they are about kinds of bytes, whatever the view.
     """
     new = question.account(source)

@@ -150,7 +150,6 @@ def saved_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -
     """The cells of records of programs that are zips of ``torch.save``: their own structure and records.
 
     Args:
-        archive: the archive.
         tensors: the stretches of records that are tensors, by record.
     """
     contents: RecordCells = {}

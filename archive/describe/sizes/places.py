@@ -35,8 +35,6 @@ class MetadataSize(NamedTuple):
     """A piece of a node's metadata.
 
     Attributes:
-        key: of JSON.
-        text: the value.
         size: bytes of both, and of the separator after them.
     """
 
@@ -49,7 +47,6 @@ class NodeBytes(NamedTuple):
     """The bytes of a node.
 
     Attributes:
-        size: of all of it.
         metadata: what stands between the braces of its metadata.
         inner: the nodes of graphs inside of it.
     """

@@ -32,8 +32,6 @@ def stacks(account: Account, view: View, depth: int | None = None) -> dict[tuple
 
     Args:
         account: the labelled bytes of a file, with the names of tensors.
-        view: which labels.
-        depth: levels of folders or modules that labels and records keep.
     """
     sums: dict[tuple[str, ...], int] = {}
     for piece in account.pieces:

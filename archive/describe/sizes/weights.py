@@ -100,8 +100,6 @@ def divided(start: int, end: int, stretches: Sequence[Stretch]) -> Iterator[tupl
     """Bytes of a record, cut where tensors begin and end: how many each piece has, and whose they are.
 
     Args:
-        start: the first byte.
-        end: the byte after the last.
         stretches: the tensors of the record, in order and apart.
     """
     at = start
@@ -122,7 +120,6 @@ def add_weights(contents: RecordCells, archive: Archive, weights: dict[str, list
 
     Args:
         contents: the cells of the records that are looked into; those with several cells stay.
-        archive: the archive.
         weights: as :func:`weights_of` gives them.
     """
     for name, stretches in weights.items():

@@ -216,6 +216,7 @@ class Finder:
         for finding in findings:
             finding.remedy = remedy(finding, self.kind, findings, spare)
             finding.allowed = allowed.allows(finding)
+            finding.counted = finding.kind.counts and not finding.allowed
         return Leaks(
             self._name,
             self.kind,

@@ -59,6 +59,8 @@ class Place:
     within: str = ""
     kind: RecordKind = RecordKind.OTHER
 
+    _json_ = ("record", "byte", "within?")
+
     def __str__(self) -> str:
         at = "" if self.byte is None else f"byte {self.byte:,}"
         return ", ".join(part for part in (self.record, at, self.within) if part)
@@ -74,6 +76,7 @@ class Finding:
         data: its bytes.
         count: how often it was found.
         places: the first places, one a record.
+        counted: whether it makes the exit status 1.
         allowed: whether a pattern of the user allows it.
         remedy: how it gets out of the file, in words.
     """
@@ -83,8 +86,11 @@ class Finding:
     data: bytes = b""
     count: int = 0
     places: list[Place] = field(default_factory=list)
+    counted: bool = False
     allowed: bool = False
     remedy: str = ""
+
+    _json_ = ("kind", "text=data", "count", "places", "counted", "allowed", "remedy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +124,9 @@ class Leaks:
             kinds: the kinds; empty for all that count.
         """
         wanted = set(kinds)
-        return [
-            finding
-            for finding in self.findings
-            if not finding.allowed and (finding.kind in wanted if wanted else finding.kind.counts)
-        ]
+        if not wanted:
+            return [finding for finding in self.findings if finding.counted]
+        return [finding for finding in self.findings if not finding.allowed and finding.kind in wanted]
 
 
 class Collection:
