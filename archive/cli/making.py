@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from click.decorators import FC
 
     from archive.batches.jobs import FilePlan
-    from archive.batches.working import Task
+    from archive.batches.working import Made, Task
     from archive.cli.status import ExitStatus
-    from archive.render.documents import Made
+    from archive.render import documents
     from archive.render.fitted_table import Printed
 
 
@@ -135,7 +135,7 @@ class FileMaker(FileOptions):
             facts = error.facts if isinstance(error, ImpossibleError) else None
             if self.as_json:
                 kind = OutcomeKind.IMPOSSIBLE if isinstance(error, ImpossibleError) else OutcomeKind.FAILED
-                refused: Made = {"file": job.label, "outcome": kind, "reason": str(error)}
+                refused: documents.Made = {"file": job.label, "outcome": kind, "reason": str(error)}
                 printing.write_document(refused | _own_facts(facts, texts), aside=streamed)
             elif task.dry_run and isinstance(error, ImpossibleError):
                 _print_plan(facts, job.label, texts)
