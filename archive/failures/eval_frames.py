@@ -54,6 +54,7 @@ from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
     from archive.failures.nodes import ExecutedNode
     from archive.formats.exported.program import Program
@@ -170,6 +171,14 @@ class EvalFailure(Failure):
         """Whether it stays as it is: it has its source, or failed in no node of a program."""
         return self.is_explained or not self.statements
 
+    def shows_model(self) -> bool:
+        """Whether it doesn't stay as it is."""
+        return not self.is_left
+
+    def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (its own lines say so)
+        """Whether it stays as it is."""
+        return self.is_left
+
     @property
     def what(self) -> str:
         """The innermost statement."""
@@ -193,8 +202,11 @@ class EvalFailure(Failure):
         if self.is_explained:
             leave_source(self.stream, self.length + 1)
 
-    def answer(self, archive: Archive) -> Answer:
-        """An archive's answer."""
+    def answer(self, model: ArchiveAnswers) -> Answer | None:
+        """An archive's answer; None where the failure stays as it is, or the archive has no programs."""
+        archive = model.archive
+        if self.is_left or not archive.programs:
+            return None
         innermost, outermost = self.statements[-1], self.statements[0]
         possible = self._nodes(archive, self.statements)
         against = {

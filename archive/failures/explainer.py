@@ -17,7 +17,6 @@ from archive.base.facts import dataclass
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.failures.answers import ArchiveAnswers
-from archive.failures.eval_frames import EvalFailure
 from archive.failures.kinds import failure_at
 from archive.failures.log.beginnings import (
     MOST_NESTED,
@@ -35,9 +34,7 @@ from archive.failures.log.quiet import has_failure, is_quiet
 from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
-from archive.failures.nodes import NodeFailure
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
-from archive.failures.tracebacks import TracebackFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -224,16 +221,11 @@ class LogExplainer:
         failure = failure_at(beginning, above)
         if failure is None:
             return None
-        is_left = isinstance(failure, EvalFailure) and failure.is_left
-        answer = None if is_left else self.answers.answer(failure)
-        if answer is None and (is_left or (isinstance(failure, NodeFailure) and failure.is_explained)):
-            return failure.stream.line(0).data
-        if isinstance(failure, TracebackFailure):
-            first = failure.stream.line(0)
-            if answer is None and failure.shows_source(next(above.nearest(), b"")):
-                return first.data
-            if beginning.quotes and failure.lacks_frame:
-                return self._left(first, SPREAD_NOTE)
+        answer, first = self.answers.answer(failure), failure.stream.line(0)
+        if answer is None and failure.has_source(next(above.nearest(), b"")):
+            return first.data
+        if beginning.quotes and failure.lacks_frame:
+            return self._left(first, SPREAD_NOTE)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:

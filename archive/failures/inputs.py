@@ -39,6 +39,7 @@ from archive.formats.tensors.dtypes import SCALARS, STORAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
     from archive.formats.exported.inputs import ProgramInput
     from archive.reader.archive import Archive
@@ -134,6 +135,10 @@ class InputFailure(Failure):
             if named is not None:
                 return named[0] if named[1] == status else ""
         return ""
+
+    def answer(self, model: ArchiveAnswers) -> Answer | None:
+        """An ETRecord's answer; None where the file isn't one."""
+        return answer(model.archive, self) if model.archive.instructions else None
 
     @property
     def what(self) -> str:

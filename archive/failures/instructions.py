@@ -34,9 +34,9 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from archive.base.errors import one_line
+from archive.base.errors import LimitError, one_line
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Failure
+from archive.failures.failure import Answer, Failure, why_left
 from archive.failures.nodes import answer_of, digest
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.limits import Steps
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
     from archive.reader.lookups.instructions import InstructionNodes
     from archive.reader.lookups.nodes import ProgramNode
@@ -169,6 +170,16 @@ class InstructionFailure(Failure):
     def key(self) -> bytes:
         """The same for failures of the same instruction."""
         return digest(self.what, self.method, str(self.types), *self.said)
+
+    def answer(self, model: ArchiveAnswers) -> Answer | None:
+        """An ETRecord's answer; None where the file isn't one."""
+        if not model.archive.instructions:
+            return None
+        with model.spending.one_failure() as steps:
+            try:
+                return answer(model.instruction_nodes, self, steps)
+            except LimitError as error:
+                return Answer(self, None, ((0, why_left(error)),), is_possible=True)
 
     def contradiction(self, node: ProgramNode) -> str:
         """What the log shows of the operands and the node contradicts, in words; "" for nothing."""

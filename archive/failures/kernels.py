@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
-from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
+from archive.failures.failure import Answer, Cause, Failure, leave
 from archive.failures.nodes import digest
 from archive.reader.lookups.kernels import CalledKernel, why_unrecorded
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
     from archive.reader.compiled import CompiledModel
 
@@ -56,8 +57,8 @@ HASH = re.compile(r"c[a-z2-7]{51}\..*")
 """A name of a code file that contains the code's digest."""
 EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
-FURTHER = re.compile(rb'Original traceback:|None|File ".*|  .*')
-"""Other lines of an explanation."""
+OF_EXPLANATION = re.compile(EXPLAINED.pattern + rb'|Original traceback:|None|File ".*|  .*')
+"""A line of an explanation."""
 OTHER = "this archive has none: the line is of another model"
 NO_CODE = "this archive has no C++ code to find the line in; its companion may have it"
 
@@ -238,19 +239,18 @@ class KernelFailure(Failure):
 
     def leave(self) -> None:
         """Leave the source that the log has as it is: its frames aren't another failure's."""
-        for at in range(1, MAX_LINES):
-            text = self.stream.text(at, is_patient=False)
-            if text is None or not (EXPLAINED.fullmatch(text) or FURTHER.fullmatch(text)) or named_line(text):
-                return
-            self.stream.line(at).output = self.stream.line(at).data
+        leave(self.stream, 1, lambda text: bool(OF_EXPLANATION.fullmatch(text)) and not named_line(text))
 
     @property
-    def is_row(self) -> bool:
+    def is_row(self) -> bool:  # type: ignore[override]
         """Whether it isn't a failure, but a row of a profile."""
         return isinstance(self.named, ProfiledKernel)
 
-    def answer(self, source: KernelSource) -> Answer:
-        """The archive's answer, from what it knows of the line."""
+    def answer(self, model: ArchiveAnswers) -> Answer | None:
+        """An archive's answer; None where it has no kernels."""
+        if not model.archive.compiled:
+            return None
+        source = model.kernel_source(self.named)
         is_named = self.named.is_digest and source.is_possible
         notes = ((0, f"{self.named}: {source.why}"),) if source.text is None else ()
         return Answer(self, source.text, notes, is_named, source.is_possible, source.cause)

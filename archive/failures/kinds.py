@@ -16,7 +16,7 @@ from archive.failures.log.log_line import without_end
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
-from archive.failures.tracebacks import SerializedFailure, TracebackFailure
+from archive.failures.traceback_failures import SerializedFailure, TracebackFailure
 
 if TYPE_CHECKING:
     import re

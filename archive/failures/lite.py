@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
@@ -62,6 +63,10 @@ class LiteFailure(Failure):
         self.is_joined = line["joined"] is not None
         nearest = next((text for text in above if text.strip()), b"")
         self.message = known_message(decoded(nearest).strip())
+
+    def answer(self, model: ArchiveAnswers) -> Answer:
+        """A model's answer, by its handles."""
+        return model.lite.answer(self)
 
     @property
     def what(self) -> str:

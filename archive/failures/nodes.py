@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import several
 from archive.base.strings import decoded
-from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
+from archive.failures.failure import Answer, Cause, Failure, leave
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
 from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.failure import LoggedLines
     from archive.failures.log.streams import LogStream
     from archive.failures.redacted import Likeness
@@ -132,6 +133,22 @@ class NodeFailure(Failure):
     def key(self) -> object:
         """The same for failures of the same node, target and arguments; a bare trace has its own."""
         return object() if self.is_bare else digest(*self.node, *self.said)
+
+    def answer(self, model: ArchiveAnswers) -> Answer | None:
+        """An archive's answer; None where the log has the source."""
+        if self.is_explained and (redacted := model.redacted.of_node(self)):
+            return redacted
+        self.leave()
+        return answer(model.archive, self) if self.is_unexplained and model.archive.programs else None
+
+    def shows_model(self) -> bool:
+        """Whether the log lacks its source, or has what may be left of one; whatever it has stays."""
+        self.leave()
+        return self.is_unexplained or self.is_bare
+
+    def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (its own lines say so)
+        """Whether PyTorch printed a source."""
+        return self.is_explained
 
     def leave(self) -> None:
         """Leave the lines of the source as they are: none of its frames begins a traceback."""
@@ -270,12 +287,10 @@ def leave_source(stream: LogStream, at: int) -> None:
         at: the line after the source's heading, or the heading itself.
     """
     first = at + (stream.text(at) == HEADING)
-    at = first
-    while at < first + MAX_LINES and (line := stream.text(at, is_patient=False)) is not None:
-        if not line.startswith(INDENT) and not (at == first and line.startswith(FRAME)):
-            return
-        stream.line(at).output = stream.line(at).data
-        at += 1
+    is_frame = (stream.text(first, is_patient=False) or b"").startswith(FRAME)
+    if is_frame:
+        stream.line(first).output = stream.line(first).data
+    leave(stream, first + is_frame, lambda line: line.startswith(INDENT))
 
 
 def answer_of(

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from archive.companion.hashed_names import HASH
 from archive.debuginfo.sites import FX_FILE, NO_FILE, last_part
+from archive.failures.failure import written
 from archive.failures.hashed_words import unhashed
 from archive.failures.printed import CALL, FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
-from archive.failures.tracebacks import written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

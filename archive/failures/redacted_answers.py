@@ -37,7 +37,7 @@ from archive.failures.redacted import (
     found_at,
     sign_at,
 )
-from archive.failures.tracebacks import TracebackFailure
+from archive.failures.traceback_failures import TracebackFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

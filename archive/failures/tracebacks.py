@@ -15,47 +15,34 @@ PyTorch 1.4 and older print other tracebacks, which are not read here.
 
 from __future__ import annotations
 
-import re
-from functools import cached_property
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
-from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
-from archive.failures.failure import MAX_LINES, Cause, Failure, place_of
+from archive.failures.failure import MAX_LINES, Cause, place_of, written
 from archive.failures.log.log_line import ending
 from archive.failures.printed import (
     CODE,
     CODE_FOLDERS,
     FRAME,
     FRAME_HEADER,
-    HIERARCHY,
     NOT_CODE,
     ORIGINAL,
     RANGE_MARKING,
-    is_source,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from archive.base.limits import Limits, Steps
     from archive.debuginfo.model import SourceRange
     from archive.failures.log.streams import LogStream
-    from archive.reader.facts import Facts
     from archive.reader.line_digests import LineDigests
 
 ORIGINAL_HEADING = b"\n" + ORIGINAL + b"\n"
-TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
-DIGEST = 16
-"""Bytes of a traceback's digest."""
-REDACTED = "traceback of redacted source"
-TOP = re.compile(rb"top\(([^)]*)\)")
-"""Begins a module hierarchy: the class of the top module."""
 BEHIND = CONTEXT - 1
 """Lines that PyTorch prints after a range, unless its source ends before."""
 CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
@@ -272,121 +259,3 @@ def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
         return code.begins(number, line)
     is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
     return number <= len(code) and is_code
-
-
-def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
-    """A line of a log, or another text in its place."""
-    return stream.written(at, others[at]) if at in others else stream.line(at).data
-
-
-# --- what a log shows without any model
-
-
-class AnyCode(FrameCode):
-    """A code record of which nothing is known: all lines are taken that may be code."""
-
-    most_unmarked = CONTEXT
-
-    def __init__(self, file: bytes) -> None:
-        self.name = decoded(file)
-        self.lines = None
-
-    def shows(self, shown: list[bytes], number: int) -> bool:  # noqa: ARG002 (nothing is known)
-        """False."""
-        return False
-
-    def original(self, line: int, column: int) -> SourceRange | None:  # noqa: ARG002 (the same)
-        """None."""
-        return None
-
-
-class TracebackFailure(Failure):
-    """A traceback of TorchScript. Its lines are read once they are needed.
-
-    Args:
-        stream: the traceback's lines, its heading first.
-        hierarchy: the module hierarchy above, which the lite interpreter prints; b"" where there is none.
-    """
-
-    def __init__(self, stream: LogStream, hierarchy: bytes = b"") -> None:
-        super().__init__(stream)
-        self.hierarchy = hierarchy
-
-    def shows_source(self, above: bytes) -> bool:
-        """Whether it already shows the model's own source, and no generated code.
-
-        Args:
-            above: the line above it; empty where there is none.
-        """
-        first = self.stream.text(1, is_patient=False)
-        return HIERARCHY in above or (first is not None and is_source(first))
-
-    @property
-    def lacks_frame(self) -> bool:
-        """Whether the line below its heading doesn't begin a frame."""
-        return FRAME_HEADER.fullmatch(self.stream.text(1) or b"") is None
-
-    @cached_property
-    def _traceback(self) -> Traceback:
-        return Traceback(self.stream, AnyCode)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The code records that its frames name."""
-        return frozenset(decoded(frame.file) for frame in self._traceback.frames if frame.is_serialized)
-
-    @property
-    def has_code(self) -> bool:
-        """Whether there are any; true where it is too long to read."""
-        return bool(self.names) or self._traceback.is_too_long
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether a frame that names one breaks off."""
-        return self._traceback.is_torn
-
-    @property
-    def stop(self) -> int:
-        """The line after its last frame."""
-        return self._traceback.frames[-1].stop if self._traceback.frames else 1
-
-    @property
-    def what(self) -> str:
-        """Whether it has code, or source."""
-        return "traceback" if self.has_code else REDACTED
-
-    @property
-    def key(self) -> object:
-        """The same for tracebacks of the same lines of code, whatever a logger writes around them."""
-        if not self.has_code:
-            return object()  # only a model knows where its lines of source end
-        return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
-
-    def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have this code, or, where there is only source, the module hierarchy."""
-        if self.has_code:
-            return facts.may_have_code(self.names)
-        if not facts.handles:
-            return False
-        top = TOP.match(self.hierarchy)  # a hash, in a redacted archive
-        return top is None or decoded(top[1]) == facts.top or HASH.fullmatch(top[1]) is not None
-
-
-class SerializedFailure(TracebackFailure):
-    """A traceback of TorchScript that goes on with its original code; its first heading says *serialized*."""
-
-    what = REDACTED
-    lacks_frame = False
-
-    def shows_source(self, above: bytes) -> bool:  # noqa: ARG002 (its source may be redacted)
-        """False."""
-        return False
-
-    @property
-    def key(self) -> object:
-        """Different for each failure."""
-        return object()
-
-    def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have this code."""
-        return facts.may_have_code(self.names)

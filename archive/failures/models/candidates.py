@@ -25,14 +25,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import LimitError, counted, one_line, several
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
-from archive.failures.answers import UNCHECKED, ArchiveAnswers
+from archive.failures.answers import ArchiveAnswers
 from archive.failures.failure import Answer, why_left
-from archive.failures.kernels import KernelFailure
-from archive.failures.lite import LiteFailure
-from archive.failures.nodes import NodeFailure
-from archive.failures.printed import HEADED
-from archive.failures.redacted import Sign, is_as_it_was, sign_at
-from archive.failures.tracebacks import TORN_NOTE, SerializedFailure, TracebackFailure
+from archive.failures.traceback_failures import UNCHECKED
 from archive.reader.facts import handle_digest
 from archive.reader.lacking import REMEDY
 
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Steps
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.failure import Failure, LoggedLines
+    from archive.failures.failure import Failure
     from archive.failures.models.models import Model, Models
     from archive.failures.models.naming import Naming, NamingLine
 
@@ -119,33 +114,16 @@ class FleetAnswers:
 
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or the failure shows no model."""
-        if isinstance(failure, LiteFailure):
-            what, prefix = failure.what, prefix_at_end(failure.digits)
-            known = self.models.of_prefix(prefix)
-            if prefix and not known:
-                what += f", of the archive {prefix} if they are unique"
-            return self._answer(failure, what, known)
-        if isinstance(failure, TracebackFailure):
-            # Some tracebacks stay whatever the models are; some show none of their code.
-            stream = failure.stream
-            if isinstance(failure, SerializedFailure):
-                if is_as_it_was(stream, ()) or not failure.names:
-                    return None
-                if sign_at(stream, failure.stop + HEADED, ()) is Sign.NONE:
-                    return None
-            elif not failure.has_code:
-                if failure.is_torn:
-                    return Answer(failure, None, ((0, TORN_NOTE),))
-                if sign_at(stream, 1, ()) is Sign.NONE:
-                    return None
-        if isinstance(failure, NodeFailure):
-            failure.leave()
-            if not (failure.is_unexplained or failure.is_bare):
-                return None
-        answer = self._answer(failure, failure.what, ())
+        if failure.problem:
+            return Answer(failure, None, ((0, failure.problem),))
+        if not failure.shows_model():
+            return None
+        prefix = prefix_at_end(failure.digits) if failure.digits else 0
+        known = self.models.of_prefix(prefix) if failure.digits else ()
+        of = f", of the archive {prefix} if they are unique" if prefix and not known else ""
+        answer = self._answer(failure, failure.what + of, known)
         # A profile has rows of all models, those that are not at hand too: they are no failures.
-        is_row = isinstance(failure, KernelFailure) and failure.is_row
-        return None if is_row and not answer.is_possible else answer
+        return None if failure.is_row and not answer.is_possible else answer
 
     def _answer(self, failure: Failure, what: str, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.
@@ -162,52 +140,32 @@ class FleetAnswers:
         shared = self._shared.get(key) if self._is_shared(failure, naming) else None
         if shared is not None:
             return Answer(failure, **shared)
-        if len(models) == 1:
-            for candidate in self._asked(models, failure):
-                is_named = candidate.answer.is_named or naming is not None
-                answer = replace(
-                    candidate.answer,
-                    notes=_with_remedy(candidate.answer),
-                    is_named=is_named,
-                    models=(candidate.model.file,),
-                )
-                return answer if answer.text is None else self._kept(key, answer, naming)
-        possible = self._possible(models, failure, key)
-        survey = self._survey(possible, failure)
+        if len(models) == 1 and (only := next(self._asked(models, failure), None)):
+            answer = _explained([only._replace(answer=_with_remedy(only.answer))], naming)
+            return answer if answer.text is None else self._kept(key, failure, answer, naming)
+        survey = self._survey(self._possible(models, failure, key), failure)
         if survey.problem:
-            return Answer(
-                failure, None, ((0, f"{what}: {survey.problem}"),), is_possible=bool(survey.candidates)
-            )
+            return _unexplained(failure, what, survey.problem, survey.candidates)
         left = _united(survey.candidates)
         # Whose code is the log's before those of which there is no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
-        # A model that cannot be read may have failed so, unless facts about it are known and say otherwise.
-        damaged = next(
-            (
-                model
-                for model in models
-                if model.file in self.models.unread
-                and (not model.has_facts or failure.may_be_of(model.facts))
-            ),
-            None,
-        )
-        if damaged and (left or damaged.has_facts):
-            why = "and its companion is damaged" if damaged.has_facts else "which cannot be read"
-            note = f"{what}: may be of {one_line(damaged.file)}, {why}"
-            return Answer(failure, None, ((0, note),), is_possible=True)
-        if left and left[0].answer.is_unproven and naming is None:
-            note = f"{what}: {_may_be(left)}, and {UNPROVEN}"
-            return Answer(failure, None, ((0, note),), is_possible=True)
+        why = self._why_damaged(models, failure, left) or ("" if naming else _why_unproven(left))
+        if why:
+            return _unexplained(failure, what, why, is_possible=True)
         texts = {candidate.answer.text for candidate in left}
         if len(texts) == 1 and None not in texts:
-            first = left[0].answer
-            files = tuple(candidate.model.file for candidate in left)
-            answer = replace(first, is_named=first.is_named or naming is not None, models=files)
-            return self._kept(key, answer, naming)
-        note = f"{what}: {self._why(models, left)}"
-        answer = Answer(failure, None, ((0, note),), is_possible=bool(left))
-        return self._kept(key, answer, naming) if left and None not in texts else answer
+            return self._kept(key, failure, _explained(left, naming), naming)
+        answer = _unexplained(failure, what, self._why(models, left), left)
+        return self._kept(key, failure, answer, naming) if left and None not in texts else answer
+
+    def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
+        """The model that may have failed so and can't be read; "" where there is none, or facts rule it out."""
+        for model in models:
+            if model.file in self.models.unread and (not model.has_facts or failure.may_be_of(model.facts)):
+                why = "and its companion is damaged" if model.has_facts else "which cannot be read"
+                return f"may be of {one_line(model.file)}, {why}" if left or model.has_facts else ""
+        return ""
 
     def _survey(self, possible: Sequence[Model], failure: Failure) -> Survey:
         """Ask the models that may have failed so, up to the steps that may be taken."""
@@ -236,17 +194,19 @@ class FleetAnswers:
                 return Survey(candidates, f"{why_left(error)} ({so_far})")
         return Survey(candidates)
 
-    def _is_shared(self, failure: LoggedLines, naming: NamingLine | None) -> bool:
+    def _is_shared(self, failure: Failure, naming: NamingLine | None) -> bool:
         """Whether failures with the same key get the same answer: it depends on nothing else.
 
-        For failures other than handles more counts, and notes give the number of a line that names a model.
+        For failures without handles more counts, and notes give the number of a line that names a model.
         A model that could be read when an answer was kept, and can't now, may have failed so.
         """
-        return isinstance(failure, LiteFailure) and naming is None and not self.models.unread
+        return bool(failure.digits) and naming is None and not self.models.unread
 
-    def _kept(self, key: tuple[object, ...], answer: Answer, naming: NamingLine | None) -> Answer:
+    def _kept(
+        self, key: tuple[object, ...], failure: Failure, answer: Answer, naming: NamingLine | None
+    ) -> Answer:
         """The answer, kept for failures that get the same."""
-        if self._is_shared(answer.failure, naming):
+        if self._is_shared(failure, naming):
             size = len(answer.text or b"") + sum(len(note) for _, note in answer.notes) + KEY_BYTES * len(key)
             self._shared.keep(key, {name: getattr(answer, name) for name in OF_ANSWERS}, size)
         return answer
@@ -256,7 +216,7 @@ class FleetAnswers:
         chosen = self._choices.get(key)
         if chosen is not None:
             return chosen
-        if isinstance(failure, LiteFailure) and models is self.models.all:  # no prefix says which
+        if failure.digits and models is self.models.all:  # no prefix says which
             owners = [models[number] for number in self.models.handle_owners.of(failure.digits)]
             return [model for model in owners if model.file not in self.models.unread]
         found = []
@@ -271,7 +231,7 @@ class FleetAnswers:
     ) -> Iterator[Candidate]:
         """The answers of the models that can be read, and have one; one twin answers for all."""
         of_twins: dict[bytes, Answer] = {}
-        is_twice = isinstance(failure, LiteFailure) and len(models) > 1
+        is_twice = bool(failure.digits) and len(models) > 1
         for model in models:
             if model.file in self.models.unread:
                 continue
@@ -337,9 +297,25 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
     return united
 
 
-def _with_remedy(answer: Answer) -> tuple[tuple[int, str], ...]:
-    """The notes of one model's answer, worded for several models."""
-    return tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
+def _explained(candidates: Sequence[Candidate], naming: NamingLine | None) -> Answer:
+    """The answer of the first of some models that give the same."""
+    first, files = candidates[0].answer, tuple(candidate.model.file for candidate in candidates)
+    return replace(first, is_named=first.is_named or naming is not None, models=files)
+
+
+def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> Answer:
+    return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(is_possible))
+
+
+def _why_unproven(left: Sequence[Candidate]) -> str:
+    """The reason that models which nothing proves don't explain a failure; "" where there are none."""
+    return f"{_may_be(left)}, and {UNPROVEN}" if left and left[0].answer.is_unproven else ""
+
+
+def _with_remedy(answer: Answer) -> Answer:
+    """One model's answer, with its notes worded for several models."""
+    notes = tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
+    return replace(answer, notes=notes)
 
 
 def _may_be(left: Sequence[Candidate]) -> str:
