@@ -15,6 +15,7 @@ PyTorch 1.4 and older print other tracebacks, which are not read here.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
@@ -173,42 +174,25 @@ class Traceback:
     def _take_rest(self, record: FrameCode, code: CodeLines | LineDigests | None, number: int) -> int:
         """Take the rest of a frame: further markings, and the lines between and after them.
 
-        Args:
-            record: the frame's.
-            code: its lines. If they are not known, lines are taken that look like code.
-            number: the marked line.
-
         Returns:
             The number of the record's line that the log shows differently; 0 where there is none.
         """
-        here, unmarked, size = False, 0, 0 if code is None else len(code)
+        rest = FrameRest(code, number)
         most = record.most_unmarked if code is None else CONTEXT
-
-        def lacks() -> bool:  # a range that ends before its last line's first word has no "HERE"
-            return number < size and unmarked < BEHIND
-
-        while unmarked < most and (line := self._peek(is_patient=lacks())) is not None:
-            marking = None if here else RANGE_MARKING.fullmatch(line)
-            if marking:
-                here, unmarked = bool(marking["here"]), 0
-            else:
-                ends_log = line and self.stream.line(len(self.raw)).data.endswith(line)
-                if code is not None and ends_log and _may_begin(code, number + 1, line):
-                    self.cut = len(self.raw)
-                    self._take(line)
-                    return 0
-                is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
-                if not is_code or (code is not None and not code.is_line(number + 1, line)):
-                    if not lacks():
-                        return 0
-                    if CODE.match(line) or NOT_CODE.match(line):
-                        return number + 1
-                    self.cut = len(self.raw) - 1  # something else of the log follows
-                    return 0
-                number += 1
-                unmarked += 1
+        while rest.unmarked < most and (line := self._peek(is_patient=rest.lacks_lines)) is not None:
+            ends_log = line != b"" and self.stream.line(len(self.raw)).data.endswith(line)
+            what = rest.add(line, ends_log=ends_log)
+            if what is Following.NOTHING:
+                return 0
+            if what is Following.OTHER_CODE:
+                return rest.number + 1
+            if what is Following.OTHER_TEXT:
+                break
             self._take(line)
-        if lacks():
+            if what is Following.TORN:
+                self.cut = len(self.raw) - 1
+                return 0
+        if rest.lacks_lines:
             self.cut = len(self.raw) - 1
         return 0
 
@@ -253,9 +237,58 @@ class Traceback:
         yield line + end + self.stream.written(last, original.removesuffix(b"\n"), is_open=is_open)
 
 
-def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
-    """Whether a line of the code may begin like this one; of digests, if this looks like code."""
-    if isinstance(code, CodeLines):
-        return code.begins(number, line)
-    is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
-    return number <= len(code) and is_code
+class Following(Enum):
+    """What a line after the marked line of a frame is."""
+
+    FRAMES_OWN = "a marking, or a line of its code"
+    TORN = "the beginning of such a line, at the end of the log"
+    NOTHING = "no line of the frame, which is whole"
+    OTHER_CODE = "code that the record doesn't have there"
+    OTHER_TEXT = "something else of the log, before the frame is whole"
+
+
+class FrameRest:
+    """The lines of a frame after its marked line.
+
+    Args:
+        code: the record's lines; None where they aren't known, and lines are taken that look like code.
+        number: the marked line; then the last one that was added.
+    """
+
+    def __init__(self, code: CodeLines | LineDigests | None, number: int) -> None:
+        self._code = code
+        self.number = number
+        self.unmarked = 0
+        self._has_here = False
+
+    @property
+    def lacks_lines(self) -> bool:
+        """Whether PyTorch prints more of the record: a range may end without a marking that says HERE."""
+        return self._code is not None and self.number < len(self._code) and self.unmarked < BEHIND
+
+    def add(self, line: bytes, *, ends_log: bool) -> Following:
+        """Add a line, if it is the frame's."""
+        marking = None if self._has_here else RANGE_MARKING.fullmatch(line)
+        if marking:
+            self._has_here, self.unmarked = bool(marking["here"]), 0
+            return Following.FRAMES_OWN
+        if ends_log and self._may_begin(line):
+            return Following.TORN
+        is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
+        if is_code and (self._code is None or self._code.is_line(self.number + 1, line)):
+            self.number += 1
+            self.unmarked += 1
+            return Following.FRAMES_OWN
+        if not self.lacks_lines:
+            return Following.NOTHING
+        is_other = CODE.match(line) or NOT_CODE.match(line)
+        return Following.OTHER_CODE if is_other else Following.OTHER_TEXT
+
+    def _may_begin(self, line: bytes) -> bool:
+        """Whether the next line of the record may begin so; of digests, whether this looks like code."""
+        if self._code is None:
+            return False
+        if isinstance(self._code, CodeLines):
+            return self._code.begins(self.number + 1, line)
+        is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
+        return self.number < len(self._code) and is_code

@@ -160,7 +160,7 @@ class FleetAnswers:
         return self._kept(key, failure, answer, naming) if left and None not in texts else answer
 
     def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
-        """The model that may have failed so and can't be read; "" where there is none, or facts rule it out."""
+        """The model that may have failed so and can't be read; "" where facts rule out each such model."""
         for model in models:
             if model.file in self.models.unread and (not model.has_facts or failure.may_be_of(model.facts)):
                 why = "and its companion is damaged" if model.has_facts else "which cannot be read"
