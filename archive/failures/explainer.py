@@ -22,9 +22,8 @@ from archive.failures.log.beginnings import (
     MOST_NESTED,
     Above,
     Beginning,
-    begins_failure,
-    begins_in_graph,
     is_escaped,
+    is_noted,
     is_own_message,
     texts_above,
 )
@@ -187,7 +186,7 @@ class LogExplainer:
         if written is None and line.is_whole:
             if beginning is None:
                 written = self._failure(Beginning.plainly(line, lines), above)
-            if written is None and (begins_failure(line.data) or begins_in_graph(line.data)):
+            if written is None and is_noted(line.data):
                 return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written
 

@@ -29,7 +29,8 @@ from archive.failures.kernels import (
 )
 from archive.failures.kinds import KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
-from archive.failures.log.quiet import INPUT_MARK, MARKS, NUMBER_MARK, URL_MARK, has_failure
+from archive.failures.log.marks import MARKS, PATTERNS, PRINTED
+from archive.failures.log.quiet import has_failure
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED
 from tests.support.reports import case, cases, explained
@@ -271,14 +272,15 @@ def test_lines_within_a_line_have_its_number() -> None:
 
 
 @given(
-    st.sampled_from(MARKS)
-    | st.from_regex(URL_MARK, fullmatch=True)
-    | st.from_regex(NUMBER_MARK, fullmatch=True)
-    | st.from_regex(INPUT_MARK, fullmatch=True),
+    st.sampled_from(PRINTED) | st.one_of(st.from_regex(pattern, fullmatch=True) for pattern in PATTERNS),
     st.binary(max_size=9),
 )
 def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:
     assert has_failure(around + mark + around)
+
+
+def test_each_mark_is_of_a_kind() -> None:
+    assert {kind.mark for kind in KINDS} == {*MARKS}
 
 
 PATTERNS = {

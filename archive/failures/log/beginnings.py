@@ -12,7 +12,8 @@ from archive.failures.log.documents import Passed, form_of, may_open
 from archive.failures.log.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
-from archive.failures.log.quiet import BLANK, FRAME_MARK, NUMBER_MARK, has_failure
+from archive.failures.log.marks import NOTED
+from archive.failures.log.quiet import has_failure
 from archive.failures.log.streams import InnerStream, PlainStream
 from archive.failures.log.strings import ESCAPED, outer
 from archive.failures.messages import known_message
@@ -33,24 +34,6 @@ MOST_ABOVE = 100
 """Lines above a failure that are looked at, whatever their streams."""
 MAX_ABOVE = 1 << 20
 """Bytes of these lines, together; the one directly above is always kept."""
-
-BEGINS = re.compile(
-    rb"(?:Traceback%bof%bTorchScript(?!,|%c)|debug_handles%d"
-    rb"|Debug%binfo%bfor%bhandle(?:,|%c|(?:\(|%e)s(?:\)|%f)%d)%b-?[0-9])|".replace(b"%b", BLANK)
-    .replace(b"%c", rb"%(?:25)*2C")
-    .replace(b"%d", rb"(?::|%(?:25)*3A)")
-    .replace(b"%e", rb"%(?:25)*28")
-    .replace(b"%f", rb"%(?:25)*29")
-    + NUMBER_MARK.pattern
-)
-"""A failure that TorchScript or the lite interpreter prints, but not a traceback of the original code.
-PyTorch 1.9 and 1.10 print single handles without ``debug_handles``."""
-IN_GRAPH = re.compile(
-    rb"While%bexecuting%b%|%bb.{1,200}?line.{1,6}[0-9]".replace(b"%bb", FRAME_MARK.pattern).replace(
-        b"%b", BLANK
-    )
-)
-"""A failure of ``torch.fx``: a node that its interpreter names, or a frame of generated code."""
 
 NOTHING = PlainStream(LogLine(b"", 0), Lines(()))
 SEPARATORS = (b",", b";", b"\t")
@@ -74,14 +57,9 @@ MAX_TEXTS = 5
 """Lines of a failure's stream above it in which its error message is looked for."""
 
 
-def begins_failure(line: bytes) -> bool:
-    """Whether a line has the words of a failure that is explained, or noted."""
-    return BEGINS.search(line) is not None
-
-
-def begins_in_graph(line: bytes) -> bool:
-    """Whether a line has the words of a failure of ``torch.fx``, in any form."""
-    return IN_GRAPH.search(line) is not None
+def is_noted(line: bytes) -> bool:
+    """Whether a line has the words of a failure that is noted where nothing explains it."""
+    return NOTED.search(line) is not None
 
 
 def is_escaped(line: bytes) -> bool:

@@ -35,7 +35,8 @@ from archive.failures.log.encodings import (
 )
 from archive.failures.log.lines import STRING
 from archive.failures.log.log_line import without_end
-from archive.failures.log.quiet import BLANK, NUMBER_MARK, URL_MARK, has_failure
+from archive.failures.log.marks import AS_TEXT, ENDS, IN_NUMBERS, IN_URL
+from archive.failures.log.quiet import has_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,12 +44,6 @@ if TYPE_CHECKING:
     Explain = Callable[[bytes, bytes, bytes], bytes]
     Find = Callable[[bytes, int, re.Match[bytes]], "Region | None"]
 
-MARK = re.compile(
-    rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle|While%bexecuting%b|eval_with_key".replace(
-        b"%b", BLANK
-    )
-)
-"""Begins a failure of TorchScript or of the lite interpreter, also in a URL."""
 MOST_QUOTES = 16
 """Quotes before a failure that may begin its string."""
 MOST_UNREAD = 8
@@ -71,12 +66,12 @@ NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
 
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
-ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
+ESCAPED = re.compile(ENDS + rb"(?:%b|%b)" % (LETTERS, OTHERS))
 """A failure whose newlines, as PyTorch printed them, became something else."""
-IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
+BRACKET_IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
 """Precedes the name of generated code."""
 AGAIN = re.compile(rb"[\n\r\\%]")
-TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
+TWICE = re.compile(ENDS + rb"\\\\+(?:n|r)")
 """A failure that was escaped twice."""
 
 
@@ -213,7 +208,7 @@ def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
     """The parts of a line around failures that hold several lines, each found by one of several functions."""
     text, at, unread = without_end(line), 0, 0
     while unread < MOST_UNREAD:
-        marks = [mark for pattern in (MARK, NUMBER_MARK) if (mark := pattern.search(text, at))]
+        marks = [mark for pattern in (AS_TEXT, IN_NUMBERS) if (mark := pattern.search(text, at))]
         if not marks:
             return
         mark = min(marks, key=lambda mark: mark.start())
@@ -306,7 +301,7 @@ def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | N
 
 
 def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
-    if URL_MARK.match(text, mark.start()) is None and not IN_URL.search(text, least, mark.start()):
+    if IN_URL.match(text, mark.start()) is None and not BRACKET_IN_URL.search(text, least, mark.start()):
         return None
     for value in URL.finditer(text, least):
         if value.end() >= mark.end():
