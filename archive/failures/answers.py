@@ -48,7 +48,7 @@ class ArchiveAnswers:
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Nothing: which model failed is known."""
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether lines have no hash that stands for a name."""
         return not self._has_hashes or HASH.search(lines) is None
 

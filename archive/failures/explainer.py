@@ -145,7 +145,7 @@ class LogExplainer:
 
     def _is_quiet(self, lines: bytes) -> bool:
         """Whether each of some lines stays as it is, and says nothing about others; false if unsure."""
-        return is_quiet(lines) and self.answers.is_quiet(lines)
+        return is_quiet(lines) and self.answers.names_nothing(lines)
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.

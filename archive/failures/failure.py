@@ -187,7 +187,7 @@ class Answers(Protocol):
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, and whether a failure may begin in it."""
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether lines have nothing to note, and nothing to name; false if unsure."""
 
     def named(self, line: bytes) -> bytes:

@@ -22,6 +22,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.failures.log.log_line import MOST_BETWEEN, without_end
 from archive.failures.log.quiet import has_failure, may_be_cut
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from archive.failures.log.log_line import LogLine
 
-MOST_BETWEEN = 200
-"""Lines of others that may stand between a line's pieces."""
 MOST_BYTES = 1 << 20
 """Bytes of a line's pieces and the lines between them."""
 
@@ -70,7 +69,7 @@ class Piece(NamedTuple):
     @classmethod
     def of(cls, line: bytes) -> Piece | None:
         """A line of the log as such a piece; None if a container runtime didn't write it."""
-        data = line.removesuffix(b"\n").removesuffix(b"\r")
+        data = without_end(line)
         if LOG in data and (match := JSON_FILE.fullmatch(data)):
             is_last = ENDED.search(match["text"]) is not None
             return cls(match["head"], match["text"], match["tail"] + line[len(data) :], is_last)
@@ -140,7 +139,7 @@ def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
     Args:
         lines: the lines; quiet ones may be together.
     """
-    waiting = Waiting()
+    waiting = CutLines()
     for read in lines:
         if not read.data:
             if waiting.has_others:
@@ -158,8 +157,8 @@ def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
     yield from waiting.released(is_over=True)
 
 
-class Waiting:
-    """Lines that wait for a cut line's pieces; the first is one, if there are any."""
+class CutLines:
+    """Lines of a log that wait for the pieces of a cut line; the first is one, if there are any."""
 
     def __init__(self) -> None:
         self._lines = deque["tuple[LogLine, CutLine | None]"]()

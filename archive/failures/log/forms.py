@@ -11,14 +11,14 @@ from archive.failures.log.encodings import NUMBERS as LISTED
 from archive.failures.log.encodings import Entities, of_numbers, quoted, unquoted
 from archive.failures.log.lines import STRING
 from archive.failures.log.log_line import without_end
+from archive.failures.log.times import MONTH, TIME_OF_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # --- what differs from line to line
 
-MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-CLOCK = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
+CLOCK = TIME_OF_DAY + rb"(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
 DATE = (
     rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d |(?<!\d)\d{4} |"
     + MONTH

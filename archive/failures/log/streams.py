@@ -20,14 +20,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from archive.failures.log.forms import Recoded
-from archive.failures.log.log_line import LogLine, ending, without_end
+from archive.failures.log.log_line import MOST_BETWEEN, LogLine, ending, without_end
 
 if TYPE_CHECKING:
     from archive.failures.log.forms import Form, LinePart
     from archive.failures.log.lines import Lines
-
-MAX_BETWEEN = 200
-"""Lines of others that may stand between two lines of a stream."""
 
 
 class LogStream(Protocol):
@@ -154,7 +151,7 @@ class InnerStream:
     def __init__(self, parent: LogStream, form: Form, *, is_numbered: bool = False) -> None:
         self.parent = parent
         self.form = form
-        self._most_between = 0 if is_numbered else MAX_BETWEEN
+        self._most_between = 0 if is_numbered else MOST_BETWEEN
         self._ends = form.ends if isinstance(form, Recoded) else None
         self._is_over = False
         self._parts: list[LinePart] = []

@@ -104,9 +104,9 @@ class FleetAnswers:
         """Note a line of the log, which may name a model."""
         self._naming.saw(line, number, is_failing=is_failing)
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether nothing in lines may name a model."""
-        return self._naming.is_quiet(lines)
+        return self._naming.names_nothing(lines)
 
     def named(self, line: bytes) -> bytes:
         """The line: it isn't known which model its hashes belong to."""

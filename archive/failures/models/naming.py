@@ -219,7 +219,7 @@ class Naming:
         if is_failing:
             self._failed.append((number, line[:MAX_SEARCHED]))
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether nothing in lines may name a model: patterns must see each line."""
         return not self._patterns and ARCHIVE_ID.search(lines) is None
 
