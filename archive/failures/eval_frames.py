@@ -54,9 +54,9 @@ from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
     from archive.failures.nodes import ExecutedNode
+    from archive.failures.one_model import OneModel
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
@@ -202,7 +202,7 @@ class EvalFailure(Failure):
         if self.is_explained:
             leave_source(self.stream, self.length + 1)
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """An archive's answer; None where the failure stays as it is, or the archive has no programs."""
         archive = model.archive
         if self.is_left or not archive.programs:

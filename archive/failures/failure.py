@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from archive.base.errors import LimitError
     from archive.debuginfo.model import SourceRange
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.facts import Facts
 
 MAX_LINES = 10_000
@@ -65,7 +65,7 @@ class Failure(ABC):
         self.stream = stream
 
     @abstractmethod
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """A model's answer; None where the log has its source, or the file has nothing of its kind."""
 
     def shows_model(self) -> bool:

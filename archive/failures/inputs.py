@@ -39,8 +39,8 @@ from archive.formats.tensors.dtypes import SCALARS, STORAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.formats.exported.inputs import ProgramInput
     from archive.reader.archive import Archive
 
@@ -136,7 +136,7 @@ class InputFailure(Failure):
                 return named[0] if named[1] == status else ""
         return ""
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """An ETRecord's answer; None where the file isn't one."""
         return answer(model.archive, self) if model.archive.instructions else None
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.limits import Steps
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.lookups.instructions import InstructionNodes
     from archive.reader.lookups.nodes import ProgramNode
 
@@ -171,13 +171,13 @@ class InstructionFailure(Failure):
         """The same for failures of the same instruction."""
         return digest(self.what, self.method, str(self.types), *self.said)
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """An ETRecord's answer; None where the file isn't one."""
         if not model.archive.instructions:
             return None
         with model.spending.one_failure() as steps:
             try:
-                return answer(model.instruction_nodes, self, steps)
+                return answer(model.made(_nodes), self, steps)
             except LimitError as error:
                 return Answer(self, None, ((0, why_left(error)),), is_possible=True)
 
@@ -194,6 +194,12 @@ class InstructionFailure(Failure):
             if (is_none and was_tensor is True) or ("as_tensor" in given and was_tensor is False):
                 return f"arg {at} with type id {self.types[at]}"
         return contradiction(node.site, self.said, is_fixed=True)
+
+
+def _nodes(model: OneModel) -> InstructionNodes:
+    from archive.reader.lookups.instructions import InstructionNodes  # noqa: PLC0415 (few archives have some)
+
+    return InstructionNodes(model.archive)
 
 
 def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:

@@ -19,6 +19,7 @@ If several places call the kernel, the explanation shows all of them. Source: Py
 from __future__ import annotations
 
 import re
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
@@ -28,11 +29,11 @@ from archive.failures.nodes import digest
 from archive.reader.lookups.kernels import CalledKernel, why_unrecorded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.compiled import CompiledModel
 
     Named: TypeAlias = "FailedCall | FailedKernel | ProfiledKernel"
@@ -246,11 +247,11 @@ class KernelFailure(Failure):
         """Whether it isn't a failure, but a row of a profile."""
         return isinstance(self.named, ProfiledKernel)
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """An archive's answer; None where it has no kernels."""
         if not model.archive.compiled:
             return None
-        source = model.kernel_source(self.named)
+        source = model.made(_sources)(self.named)
         is_named = self.named.is_digest and source.is_possible
         notes = ((0, f"{self.named}: {source.why}"),) if source.text is None else ()
         return Answer(self, source.text, notes, is_named, source.is_possible, source.cause)
@@ -270,6 +271,11 @@ class KernelSource(NamedTuple):
     why: str
     is_possible: bool
     cause: Cause | None = None
+
+
+def _sources(model: OneModel) -> Callable[[Named], KernelSource]:
+    """What a model knows of such lines: a profile has a row of the same kernel for each call."""
+    return lru_cache(maxsize=256)(partial(source_of, model.archive.compiled))
 
 
 def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
 
@@ -64,9 +64,9 @@ class LiteFailure(Failure):
         nearest = next((text for text in above if text.strip()), b"")
         self.message = known_message(decoded(nearest).strip())
 
-    def answer(self, model: ArchiveAnswers) -> Answer:
+    def answer(self, model: OneModel) -> Answer:
         """A model's answer, by its handles."""
-        return model.lite.answer(self)
+        return model.made(lite_answers).answer(self)
 
     @property
     def what(self) -> str:
@@ -235,6 +235,11 @@ class LiteAnswers:
         is_own = self.splits.names_archive(failure.digits)
         foreign = "" if is_own else self._archive.handle_form.foreign(failure.digits)
         return f"not in this archive{': ' if foreign else ''}{foreign}"
+
+
+def lite_answers(model: OneModel) -> LiteAnswers:
+    """A model's answers to such failures."""
+    return LiteAnswers(model.archive, model.style, model.spending)
 
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:

@@ -22,10 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import several
 from archive.base.strings import decoded
+from archive.container.names import encoded
+from archive.debuginfo.frames import BEGINNING
 from archive.failures.failure import Answer, Cause, Failure, leave
+from archive.failures.hashed_words import names_of
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
-from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
+from archive.failures.redacted import EXACTLY, HEADER, LooselyTraced, RedactedTraceback, found_at
 from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.failure import LoggedLines
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.failures.redacted import Likeness
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
@@ -48,7 +51,7 @@ EXECUTING = re.compile(
     rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)(?P<tail>" + TAIL + rb")"
 )
 HEADING, UNKNOWN = b"Original traceback:", b"None"
-FRAME, INDENT = b'File "', b"  "
+FRAME, INDENT = BEGINNING.encode(), b"  "
 """How the lines of a source begin: the first frame may have no indentation."""
 FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
 UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion by itself doesn't show"
@@ -134,9 +137,9 @@ class NodeFailure(Failure):
         """The same for failures of the same node, target and arguments; a bare trace has its own."""
         return object() if self.is_bare else digest(*self.node, *self.said)
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """An archive's answer; None where the log has the source."""
-        if self.is_explained and (redacted := model.redacted.of_node(self)):
+        if self.is_explained and (redacted := redacted_answer(model, self)):
             return redacted
         self.leave()
         return answer(model.archive, self) if self.is_unexplained and model.archive.programs else None
@@ -225,17 +228,14 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
     return answer_of(archive, failure, what, nodes, lambda node: node.site.trace or "")
 
 
-def redacted_answer(
-    archive: Archive, bare: Archive | None, like: Likeness, failure: NodeFailure
-) -> Answer | None:
-    """The answer to a failure whose trace is redacted; None where the log shows no redacted trace.
-
-    Args:
-        archive: the archive as it was.
-        bare: the redacted archive, if it is at hand.
-        like: whether a line of another redaction stands for one of the original.
-        failure: the failure.
-    """
+def redacted_answer(model: OneModel, failure: NodeFailure) -> Answer | None:
+    """The answer to a failure that has a source; None where the log shows no redacted trace."""
+    archive = model.archive
+    if not archive.programs:
+        return None
+    bare, sites = archive.redacted, (site for one in archive.programs.values() for site in one.sites.values())
+    files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
+    like = LooselyTraced(files, model.made(names_of))
     nodes = [
         (ProgramNode(form, site), (name, number), path)
         for name, program in archive.programs.items()

@@ -20,35 +20,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
-from archive.container.names import encoded
 from archive.debuginfo.sites import last_part
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
-from archive.failures import nodes
 from archive.failures.failure import Answer, Cause, place_of, why_left
 from archive.failures.handles import MAX_READINGS
+from archive.failures.hashed_words import names_of
+from archive.failures.lite import lite_answers
 from archive.failures.printed import HEADED
 from archive.failures.redacted import (
     EXACTLY,
     Loosely,
-    LooselyTraced,
     RedactedTraceback,
     Sign,
     file_at,
     found_at,
     sign_at,
 )
-from archive.failures.traceback_failures import TracebackFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from archive.base.limits import Steps
-    from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style, Symbolication
     from archive.failures.handles import HandleOperations
-    from archive.failures.lite import LiteAnswers
     from archive.failures.log.streams import LogStream
-    from archive.failures.nodes import NodeFailure
+    from archive.failures.one_model import OneModel
     from archive.failures.redacted import Likeness
     from archive.failures.tracebacks import Traceback
     from archive.reader.archive import Archive
@@ -179,19 +175,11 @@ OTHER_REDACTION = "not as this redacted archive prints it, but as another redact
 
 
 class RedactedAnswers:
-    """The answers of an archive to failures whose source is redacted.
+    """The answers of a model to failures whose source is redacted."""
 
-    Args:
-        archive: the model that failed.
-        lite: answers failures of the lite interpreter.
-        spending: counts the steps of all explanations.
-        names: names by the hashes that stand for them.
-    """
-
-    def __init__(
-        self, archive: Archive, lite: LiteAnswers, spending: Spending, names: Mapping[bytes, bytes]
-    ) -> None:
-        self._archive, self._lite, self._spending, self._names = archive, lite, spending, names
+    def __init__(self, model: OneModel) -> None:
+        self._archive, self._spending = model.archive, model.spending
+        self._lite, self._names = model.made(lite_answers), model.made(names_of)
 
     # The lite interpreter
 
@@ -213,7 +201,9 @@ class RedactedAnswers:
                     return None
                 match = self._loose.of(stream, hierarchy, self._like, steps)
             except LimitError as error:
-                return Answer(TracebackFailure(stream), None, ((0, why_left(error)),), is_possible=True)
+                return Answer(
+                    RedactedTraceback(stream, 1, 1), None, ((0, why_left(error)),), is_possible=True
+                )
         if match:
             return self._answer(match, OTHER_REDACTION if self._exact else "")
         return self._not_here(stream, 1, sign)
@@ -224,7 +214,7 @@ class RedactedAnswers:
         if sign is Sign.PARTLY and not (self._exact and is_ours):
             return None
         return Answer(
-            TracebackFailure(stream), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),)
+            RedactedTraceback(stream, 1, 1), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),)
         )
 
     def _answer(self, match: RedactedMatch, note: str = "") -> Answer | None:
@@ -272,17 +262,6 @@ class RedactedAnswers:
             return self._not_here(stream, stop + HEADED, sign)
         failure.renamed = traceback.renamed
         return Answer(failure, text, is_possible=True, cause=traceback.cause)
-
-    # Exported programs
-
-    def of_node(self, failure: NodeFailure) -> Answer | None:
-        """The answer to a failure of the interpreter that has a source; None where that isn't redacted."""
-        if not self._archive.programs:
-            return None
-        sites = (site for program in self._archive.programs.values() for site in program.sites.values())
-        files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
-        like = LooselyTraced(files, self._names)
-        return nodes.redacted_answer(self._archive, self._archive.redacted, like, failure)
 
     # Facts
 

@@ -12,17 +12,18 @@ from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT
-from archive.failures.code_records import FrameCode
+from archive.failures.code_records import FrameCode, ModelCode
 from archive.failures.failure import MAX_LINES, Answer, Failure, why_left
 from archive.failures.printed import FRAME_HEADER, HEADED, HIERARCHY, is_source
 from archive.failures.redacted import Sign, is_as_it_was, sign_at
+from archive.failures.redacted_answers import RedactedAnswers
 from archive.failures.tracebacks import CUT_NOTE, MAX_BYTES, Traceback
 from archive.reader.lacking import why_no_ranges
 
 if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
-    from archive.failures.answers import ArchiveAnswers
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.facts import Facts
 
 UNCHECKED = "nothing proves it: not checked against the model's code, which a companion doesn't have"
@@ -64,15 +65,15 @@ class TracebackFailure(Failure):
         super().__init__(stream)
         self.hierarchy = hierarchy
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """A model's answer; None where no frame is of serialized code, and none of redacted source."""
-        traceback = Traceback(self.stream, model.code)
+        traceback = Traceback(self.stream, model.made(ModelCode).of)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if traceback.is_too_long:
             why = f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes"
             return Answer(traceback, None, ((0, why),))
         if not frames:
-            redacted = model.redacted.of_lite(self.stream, self.hierarchy)
+            redacted = model.made(RedactedAnswers).of_lite(self.stream, self.hierarchy)
             if redacted is not None:
                 return redacted
             return Answer(traceback, None, ((0, TORN_NOTE),)) if traceback.is_torn else None
@@ -146,14 +147,14 @@ class SerializedFailure(TracebackFailure):
     lacks_frame = False
     problem = ""
 
-    def answer(self, model: ArchiveAnswers) -> Answer | None:
+    def answer(self, model: OneModel) -> Answer | None:
         """A model's answer; None where the original code isn't redacted."""
-        if is_as_it_was(self.stream, model.redacted.files):
+        if is_as_it_was(self.stream, model.made(RedactedAnswers).files):
             return None
-        traceback = Traceback(self.stream, model.code)
+        traceback = Traceback(self.stream, model.made(ModelCode).of)
         original = partial(_original, traceback, model)
-        answer = model.redacted.of_serialized(self.stream, traceback, original)
-        if answer and answer.text is not None and model.is_unchecked:
+        answer = model.made(RedactedAnswers).of_serialized(self.stream, traceback, original)
+        if answer and answer.text is not None and model.made(ModelCode).is_unchecked:
             return replace(answer, notes=(*answer.notes, (0, UNCHECKED)), is_unproven=True)
         return answer
 
@@ -177,7 +178,7 @@ class SerializedFailure(TracebackFailure):
         return facts.may_have_code(self.names)
 
 
-def _of_code(traceback: Traceback, model: ArchiveAnswers) -> Answer:
+def _of_code(traceback: Traceback, model: OneModel) -> Answer:
     """The answer to a traceback of the model's code, of which a frame has a source range."""
     notes = [
         (frame.first, frame.problem) for frame in traceback.frames if frame.is_serialized and frame.problem
@@ -188,19 +189,19 @@ def _of_code(traceback: Traceback, model: ArchiveAnswers) -> Answer:
         return Answer(traceback, None, (*notes, (0, why_left(error))), is_possible=True)
     if traceback.cut:
         notes.append((traceback.cut, CUT_NOTE))
-    if model.is_unchecked:
+    if model.made(ModelCode).is_unchecked:
         notes.append((0, UNCHECKED))
     return Answer(
         traceback,
         original,
         tuple(notes),
         is_possible=True,
-        is_unproven=model.is_unchecked,
+        is_unproven=model.made(ModelCode).is_unchecked,
         cause=traceback.cause,
     )
 
 
-def _original(traceback: Traceback, model: ArchiveAnswers) -> bytes:
+def _original(traceback: Traceback, model: OneModel) -> bytes:
     """The traceback of the original code."""
     with model.spending.one_failure() as steps:
         return traceback.original(model.archive.limits, steps)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.failures.log.documents import Passed, form_of, may_open
-from archive.failures.log.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
+from archive.failures.log.encodings import cells, entities, recodings
+from archive.failures.log.forms import LITERAL, Ended, Prefixed, Quoted, Recoded
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
 from archive.failures.log.marks import NOTED
@@ -22,7 +23,7 @@ from archive.failures.printed import FRAME_HEADER, HIERARCHY, NOT_CODE, RANGE_MA
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.failures.log.forms import Form
+    from archive.failures.log.encodings import Encoding
     from archive.failures.log.streams import LogStream
 
 
@@ -164,7 +165,7 @@ class Beginning(NamedTuple):
     quotes: tuple[Quoted, ...]
     text: bytes
     has_end: bool
-    document: Form | None = None
+    document: Encoding | None = None
 
     @classmethod
     def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
@@ -208,7 +209,7 @@ class Beginning(NamedTuple):
             prefix: what stands before the text in the innermost string; b"" for nothing.
         """
         stream: LogStream = self.plain
-        for form in (*self.quotes, *((self.document,) if self.document else ())):
+        for form in (*self.quotes, *((Recoded(self.document),) if self.document else ())):
             stream = InnerStream(stream, form)
         return InnerStream(stream, Prefixed(prefix)) if prefix else stream
 
@@ -240,7 +241,7 @@ class Beginning(NamedTuple):
             other = unprefixed
         return _own(exact, is_second, is_patient=is_patient) or other
 
-    def held(self, stream: LogStream, above: Above) -> Form | None:
+    def held(self, stream: LogStream, above: Above) -> Encoding | None:
         """How the text of several lines that holds the line is written; None where no document shows one.
 
         Args:
@@ -274,15 +275,15 @@ class Beginning(NamedTuple):
         if above.is_plain:
             return self
         document = self.held(self.stream(), above)
-        part = None if document is None else document.part(0, self.text)
-        return self if part is None else self._replace(text=part.text, document=document)
+        text = None if document is None else document.read(self.text)
+        return self if text is None else self._replace(text=text, document=document)
 
     def recoded(self) -> Iterator[Beginning]:
         """The same, with its text as other ways to write lines mean it."""
-        for form in recodings():
-            part = form.part(0, self.text)
-            if part is not None and part.text != self.text and b"\n" not in part.text:
-                yield self._replace(text=part.text, document=form)
+        for encoding in recodings():
+            text = encoding.read(self.text)
+            if text is not None and text != self.text and b"\n" not in text:
+                yield self._replace(text=text, document=encoding)
 
     def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
         """The streams that are the text of a document: each line with the prefix, or without it."""
@@ -291,7 +292,7 @@ class Beginning(NamedTuple):
         for around in dict.fromkeys((prefix, b"")):
             stream = self.stream(around)
             if document := self.held(stream, above):
-                yield InnerStream(stream, document)
+                yield InnerStream(stream, Recoded(document))
 
     def framed(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where no frame has its form.
@@ -320,8 +321,8 @@ class Beginning(NamedTuple):
         for exact in bases:
             for base in (exact, exact.loosened):
                 yield base
-                for form in recodings():
-                    yield InnerStream(base, form)
+                for encoding in recodings():
+                    yield InnerStream(base, Recoded(encoding))
         yield from (cells, cells.loosened) if cells else ()
 
     def _exact(self, prefix: bytes, tail: bytes) -> LogStream:
@@ -335,7 +336,7 @@ class Beginning(NamedTuple):
         if not prefix.endswith(SEPARATORS) or (tail and not tail.startswith(SEPARATORS)):
             return None
         around = Ended(prefix, tail) if tail else Prefixed(prefix)
-        return InnerStream(InnerStream(self.stream(), around), Cells())
+        return InnerStream(InnerStream(self.stream(), around), Recoded(cells()))
 
     def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
         """The failure's stream, as the lines above show it; None if they don't explain its tail.
@@ -367,8 +368,8 @@ class Beginning(NamedTuple):
         if tail.startswith(b'"') and (cells := self._cells(prefix, tail)):
             yield cells
         if tail.lstrip(b" ").startswith(b"<br"):
-            entities, *_ = recodings()
-            yield InnerStream(InnerStream(self.stream(), Ended(BLANKS.sub(b"", prefix), tail)), entities)
+            lines = InnerStream(self.stream(), Ended(BLANKS.sub(b"", prefix), tail))
+            yield InnerStream(lines, Recoded(entities()))
         elif tail.strip(b" "):
             yield InnerStream(self.stream(), Ended(prefix, tail))
 

@@ -63,7 +63,7 @@ TRACEBACK = Mark(
 )
 NODE = Mark(
     (b"While executing %",),
-    (b"While executing %", b"executing%", b"executing+"),
+    (b"executing",),
     in_url=b"While executing ",
     listed=b"While executing %",
     noted=rb"While executing %",

@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.failures.log.dialects import of_dialect
 from archive.failures.log.encodings import (
     BREAK,
+    GITHUB,
     NUMBERS,
     PYTHON,
+    RETURNS,
+    RSYSLOG,
     URL,
     InlineText,
+    first_of,
     of_backslashes,
-    of_command,
     of_entities,
     of_numbers,
-    of_octal,
     of_python,
-    of_returns,
     of_url,
     quoted,
     unquoted,
@@ -311,11 +312,11 @@ def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 def _command(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     is_there = re.compile(rb"%0[aA]").search(text, least) is not None and b" " in mark[0]
-    return _made(text, least, len(text), of_command) if is_there else None
+    return _made(text, least, len(text), partial(first_of, encodings=GITHUB)) if is_there else None
 
 
 def _octal(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
-    return _made(text, least, len(text), of_octal) if b"#012" in text else None
+    return _made(text, least, len(text), partial(first_of, encodings=[RSYSLOG])) if b"#012" in text else None
 
 
 def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
@@ -334,7 +335,11 @@ def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 
 def _returns(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
-    return _made(text, least, len(text), of_returns) if b"\r" in text[least:] else None
+    return (
+        _made(text, least, len(text), partial(first_of, encodings=[RETURNS]))
+        if b"\r" in text[least:]
+        else None
+    )
 
 
 def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
