@@ -340,6 +340,11 @@ class Models:
         return self._grouped(lambda model: model.facts.ids)
 
     @cached_property
+    def id_words(self) -> frozenset[bytes]:
+        """The ids as logs have them."""
+        return frozenset(map(str.encode, self.by_id))
+
+    @cached_property
     def by_name(self) -> Mapping[str, Sequence[Model]]:
         """The models that a log may call by a name."""
         return self._grouped(lambda model: model.names)

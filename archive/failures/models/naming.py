@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
-from archive.formats.archive_id import ID_TEXT
+from archive.formats.archive_id import ID_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,13 +111,31 @@ def _check_size(pattern: bytes, name: str) -> None:
 
 # --- naming
 
-ARCHIVE_ID = re.compile(rf"(?<![0-9a-fA-F]){ID_TEXT.pattern}(?![0-9a-fA-F])".encode())
+DIGIT, OTHER = b"0", b" "
+DIGITS = bytes(DIGIT[0] if byte in b"0123456789abcdefABCDEF" else OTHER[0] for byte in range(256))
+"""Makes one byte of all hexadecimal digits, and another of all else: what is left is searched in no time."""
+ID_DIGITS = 2 * ID_BYTES
+ID_LIKE = OTHER + DIGIT * ID_DIGITS + OTHER
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14
 """Bytes of a line that are searched for names."""
 MOST_NAMED = 64
 """Lines that name a model and are remembered: those of other processes may stand between them."""
+
+
+def ids_in(lines: bytes, models: Models) -> list[bytes]:
+    """The models' ids among the words of as many hexadecimal digits as an archive id has."""
+    digits, found = lines.translate(DIGITS), list[bytes]()
+    if ID_LIKE.strip() not in digits:  # found in a fifth of the time
+        return found
+    words = OTHER + digits + OTHER
+    start = words.find(ID_LIKE)
+    while start >= 0:  # the blank before has the place of the word
+        if (word := lines[start : start + ID_DIGITS]) in models.id_words:
+            found.append(word)
+        start = words.find(ID_LIKE, start + 1 + ID_DIGITS)
+    return found
 
 
 class NamingLine(NamedTuple):
@@ -212,8 +230,7 @@ class Naming:
                 self._by_pattern.append(NamingLine(meant(text), text, number, line[:MAX_SEARCHED]))
                 return
         # Archive ids count wherever they stand: a failure may be of each model.
-        hexadecimal = [decoded(word[0]) for word in ARCHIVE_ID.finditer(line)]
-        if ids := [word for word in hexadecimal if word in self._models.by_id]:
+        if ids := [*map(decoded, ids_in(line, self._models))]:
             models = [model for archive_id in ids for model in self._models.by_id[archive_id]]
             self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
         if is_failing:
@@ -221,7 +238,7 @@ class Naming:
 
     def names_nothing(self, lines: bytes) -> bool:
         """Whether nothing in lines may name a model: patterns must see each line."""
-        return not self._patterns and ARCHIVE_ID.search(lines) is None
+        return not self._patterns and not ids_in(lines, self._models)
 
 
 def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:
