@@ -28,11 +28,11 @@ from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.answers import ArchiveAnswers
 from archive.failures.failure import Answer, why_left
 from archive.failures.traceback_failures import UNCHECKED
-from archive.reader.facts import handle_digest
+from archive.reader.facts import handle_digest, splitting_digest
 from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from archive.base.limits import Steps
     from archive.base.spending import Spending
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from archive.failures.failure import Failure
     from archive.failures.models.models import Model, Models
     from archive.failures.models.naming import Naming, NamingLine
+    from archive.reader.archive import Archive
 
 
 UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
@@ -50,6 +51,10 @@ STEPS_ASKED = 16
 """Steps that asking a model counts for: it may have to be opened."""
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, in all."""
+SPLITS_KEPT = 1 << 16
+"""Handles and versions of models of which it is kept whether they fit."""
+OTHER_TEXT = b""
+"""Stands for the explanation of a model that wasn't asked, since those of others differ."""
 TEXT_KEPT = 1 << 22
 """Bytes of the shared answers that are kept, in all."""
 KEY_BYTES = 16
@@ -98,6 +103,7 @@ class FleetAnswers:
         self._answers_of = partial(ArchiveAnswers, style=style, spending=spending)
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
+        self._possible_splits = Recent[tuple[bytes, object], bool](SPLITS_KEPT)
         self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
@@ -174,14 +180,16 @@ class FleetAnswers:
         proven: dict[bytes, Model] = {}
         with self._spending.one_failure() as steps:
             try:
-                for candidate in self._asked(possible, failure, steps):
+                for candidate in self._asked(possible, failure, steps, lambda: len(proven) > 1):
                     answer = candidate.answer
                     if not answer.is_possible:
                         continue
                     # Equal texts of many models are one object.
                     text = texts.setdefault(answer.text, answer.text)
-                    candidates.append(candidate._replace(answer=replace(answer, text=text)))
-                    if text is not None and not answer.is_unproven:
+                    if text is not answer.text:
+                        candidate = candidate._replace(answer=replace(answer, text=text))  # noqa: PLW2901
+                    candidates.append(candidate)
+                    if text and not answer.is_unproven:
                         proven.setdefault(text, candidate.model)
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(model.file) for model in proven.values())
@@ -227,11 +235,23 @@ class FleetAnswers:
         return found
 
     def _asked(
-        self, models: Sequence[Model], failure: Failure, steps: Steps | None = None
+        self,
+        models: Sequence[Model],
+        failure: Failure,
+        steps: Steps | None = None,
+        differ: Callable[[], bool] = lambda: False,
     ) -> Iterator[Candidate]:
-        """The answers of the models that can be read, and have one; one twin answers for all."""
+        """The answers of the models that can be read, and have one; one twin answers for all.
+
+        Args:
+            models: the models.
+            failure: the failure.
+            steps: counts the models.
+            differ: whether two explanations differ already: then those of others don't count.
+        """
         of_twins: dict[bytes, Answer] = {}
         is_twice = bool(failure.digits) and len(models) > 1
+        key, other = failure.key, Answer(failure, OTHER_TEXT, is_possible=True)
         for model in models:
             if model.file in self.models.unread:
                 continue
@@ -239,6 +259,12 @@ class FleetAnswers:
             if answer is None:
                 if steps is not None:
                     steps.take(STEPS_ASKED)
+                is_possible = self._possible_splits.get((model.splitting_digest, key))
+                if is_possible is False:
+                    continue
+                if is_possible and differ():
+                    yield Candidate(model, other)
+                    continue
                 with (
                     self.models.noting_unread(model),
                     self.models.using(model, self, self._answers_of) as answers,
@@ -248,9 +274,18 @@ class FleetAnswers:
                         model.handle_digest = model.handle_digest or handle_digest(answers.archive)
                         if model.handle_digest:
                             of_twins[model.handle_digest] = answer
+                        self._note_splits(model, failure, answer, answers.archive)
             # After the block: a caller that takes only the first answer does not come back.
             if answer is not None:
                 yield Candidate(model, answer)
+
+    def _note_splits(self, model: Model, failure: Failure, answer: Answer, opened: Archive) -> None:
+        """Note whether models of the same handles may have failed so, if that is certain."""
+        if prefix_at_end(failure.digits) or (answer.is_possible and answer.text is None):
+            return
+        model.splitting_digest = model.splitting_digest or splitting_digest(opened)
+        if model.splitting_digest:
+            self._possible_splits.keep((model.splitting_digest, failure.key), answer.is_possible, 1)
 
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
         """The reason that a failure isn't explained."""
@@ -282,6 +317,8 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
 
     A companion that is at hand without its archive, as in a store, is proved by the code of the small file.
     """
+    if not any(one.answer.is_split for one in left):
+        return [*left]
     ids = {one: one.model.facts.archive_id for one in left}
     split = {ids[one] for one in left if one.answer.is_split}
     whole = {ids[one] for one in left if not one.answer.is_split}

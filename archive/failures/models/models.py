@@ -60,6 +60,7 @@ class Model:
         file: as given.
         handle_digest: of all that it says about its handles, once they have been read: see
             :func:`~archive.reader.facts.handle_digest`; b"" until then.
+        splitting_digest: likewise of all by which they are split.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Model:
     ) -> None:
         self.file = os.fspath(file)
         self.handle_digest = b""
+        self.splitting_digest = b""
         self._companion = companion
         self._limits = limits
         self._mapped = mapped
@@ -265,11 +267,10 @@ class OpenModels:
                 self.bytes += opened.bytes - before
             elif not opened.users:
                 self._remove(model)
-            closing = []
-            for unused in [model for model, other in self.by_model.items() if not other.users]:
-                if not self.are_many:
-                    break
-                closing.append(self._remove(unused))
+            closing = list[OpenModel]()
+            unused = self.are_many and [one for one, other in self.by_model.items() if not other.users]
+            while unused and self.are_many:
+                closing.append(self._remove(unused.pop(0)))
             return closing
 
     def _remove(self, model: Model) -> OpenModel:

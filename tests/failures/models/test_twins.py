@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 SOME = [one.plain for one in FAILURES[::4]]
 
 
-def twin(number: int, name: str = "Ranker", change: ColumnName | None = None) -> bytes:
+def twin(number: int, name: str = "Ranker", change: ColumnName | None = None, by: int = 1) -> bytes:
     """The companion of a model that was trained anew; or of one of other code, where a column has changed."""
     contents = parse_companion(memoryview((FLEET / f"{name}.ptdbg").read_bytes()), unbounded())
     columns = {**contents.columns, "file.prefix": np.array([3_000_000_000 + number])}
     if change:
         columns[change] = columns[change].copy()
-        columns[change][-1] += 1
+        columns[change][-1] += by
     contents = replace(contents.with_columns(columns), archive_id=number.to_bytes(16, "big"))
     return build_companion(contents)
 
@@ -97,6 +97,33 @@ def test_twins_are_answered_as_if_each_was_asked(tmp_path: Path, monkeypatch: py
     assert outcome(tmp_path) == whole
     (tmp_path / "04-broken.ptdbg").write_bytes(broken)
     assert outcome(tmp_path) == shared
+
+
+EDITED: Sequence[ColumnName] = ("source.line", "range.end", "handle.op", "handle.tag", "instruction.handle")
+
+
+@pytest.mark.parametrize("change", [None, *EDITED])
+def test_versions_are_answered_as_if_each_was_asked(
+    change: ColumnName | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once two have differed, others of the same handles aren't asked."""
+    for number, name in enumerate(["Ranker", "Encoder", "Detector"] * 3):
+        (tmp_path / f"{number}-{name}.ptdbg").write_bytes(twin(number, name, change, by=number))
+    for text in ("plain_stack.ptl", "plain_unicode.ptl"):
+        (tmp_path / text).write_bytes((ORACLES / text).read_bytes())
+    asked: list[str] = []
+    answer = ArchiveAnswers.answer
+
+    def noted(self: ArchiveAnswers, failure: Failure) -> Answer | None:
+        asked.append(self.archive.file)
+        return answer(self, failure)
+
+    monkeypatch.setattr(ArchiveAnswers, "answer", noted)
+    known, few = outcome(tmp_path), len(asked)
+    asked.clear()
+    monkeypatch.setattr(candidates, "splitting_digest", lambda _: b"")
+    assert outcome(tmp_path) == known
+    assert few < len(asked) / 2 or change not in ("source.line", "range.end")
 
 
 def digest(data: bytes, limits: Limits = DEFAULT_LIMITS) -> bytes:
