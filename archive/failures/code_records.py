@@ -99,12 +99,7 @@ class CodeLines:
 
 
 class RenamedLines(CodeLines):
-    """The lines of code, to be compared with lines in which names may be hashes.
-
-    Args:
-        text: the code, not empty.
-        salt: the key of the hashes.
-    """
+    """The lines of code, to be compared with lines in which names may be hashes."""
 
     def __init__(self, text: memoryview, salt: bytes) -> None:
         super().__init__(text)
@@ -152,12 +147,7 @@ class RenamedLines(CodeLines):
 class FrameCode:
     """The generated code that a frame names.
 
-    Args:
-        archive: the archive whose record it may be.
-        file: the file's name as printed.
-
     Attributes:
-        name: the record's name.
         lines: its lines; None where the archive has no such record, or they are not known.
     """
 
@@ -180,13 +170,7 @@ class FrameCode:
         return all(map(self.lines.is_line, range(number - len(shown) + 1, number + 1), shown))
 
     def columns(self, number: int, shown: bytes, marking: bytes) -> tuple[int, int]:  # noqa: ARG002 (of renamed code)
-        """The first and the last column of the code that a marking is below.
-
-        Args:
-            number: of the line, from 1.
-            shown: the line as the log has it.
-            marking: the line below.
-        """
+        """The first and the last column of the code that a marking is below."""
         return marking.index(b"~"), marking.rindex(b"~")
 
     def function(self, number: int, shown: bytes) -> bytes:  # noqa: ARG002 (of renamed code)
@@ -248,10 +232,7 @@ class RenamedCode(FrameCode):
     """A code record whose names may be hashes.
 
     Args:
-        archive: the archive that has the code, or its companion.
-        companion: the companion of the redacted one.
         name: the record's name before.
-        salt: the key of the hashes.
     """
 
     lines: RenamedLines

@@ -65,8 +65,6 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: what may be a whole failure
             is then explained.
-        archive: the model that failed.
-        style: the release whose wording explains the lite interpreter's failures.
 
     ``output`` of ``archive.limits`` bounds the bytes of one explanation, and ``work`` its steps. Those of a
     log together may have four times the bytes, and 256 more for each byte of the log, and sixteen times the
@@ -82,16 +80,9 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
 class LogExplainer:
     """Explains the failures in one log, and counts them.
 
-    Args:
-        answers: the model or models that failures are explained by.
-        spending: counts the steps and bytes of all explanations.
-
     Attributes:
-        explained: the number of failures that were explained.
         named: the number of these that name the archive.
-        unknown: the number of failures that stay unexplained.
         ambiguous: the number of these that some model may have, though nothing says which or how.
-        causes: the explained failures by their causes.
     """
 
     def __init__(self, answers: Answers, spending: Spending) -> None:
@@ -107,12 +98,7 @@ class LogExplainer:
 
     @classmethod
     def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> LogExplainer:
-        """An explainer of one model's failures.
-
-        Args:
-            archive: the model that failed.
-            style: the release whose wording explains the lite interpreter's failures.
-        """
+        """An explainer of one model's failures."""
         spending = Spending(archive.limits)
         return cls(ArchiveAnswers(archive, style, spending), spending)
 
@@ -263,11 +249,7 @@ class LogExplainer:
 
 
 class FailureNotes:
-    """The notes about a log's failures: each once, with the number of its first line.
-
-    Args:
-        spending: counts the bytes of all explanations.
-    """
+    """The notes about a log's failures: each once, with the number of its first line."""
 
     def __init__(self, spending: Spending) -> None:
         self._spending = spending
@@ -312,14 +294,10 @@ class CauseGroup:
 
     Attributes:
         models: the files of the models that explain them; () if only one model was given.
-        cause: what failed.
-        count: how many failures there are.
         first: the number of the line in which the first one begins.
-        last: the same of the last one.
         text: the explanation of the first one; None where it is not kept.
         times: how many there are in each interval of the log's time; None where no line has a time.
         first_time: the earliest time of one; None likewise.
-        last_time: the latest.
     """
 
     models: tuple[str, ...]
@@ -339,7 +317,6 @@ class Causes:
     Attributes:
         others: the number of failures with further causes.
         room: bytes of explanations to keep, one for each cause; 0 unless the caller sets it.
-        times: counts in intervals of the log's time.
     """
 
     def __init__(self) -> None:

@@ -159,7 +159,6 @@ class Answer:
     """The answer to a failure, of one model or of several.
 
     Attributes:
-        failure: the lines of the failure.
         text: its explanation; None where there is none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the model.

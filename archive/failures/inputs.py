@@ -94,7 +94,6 @@ class InputFailure(Failure):
     """A line of ExecuTorch's runtime that refuses an input, or a method.
 
     Args:
-        stream: the lines, the refusal first.
         above: the texts above it, the nearest first.
     """
 
@@ -161,11 +160,7 @@ class InputFailure(Failure):
         return digest(repr(self._line), repr(self._resized), self.method)
 
     def contradiction(self, inputs: tuple[ProgramInput, ...]) -> str:
-        """What is so instead of what the line says; "" where the inputs agree with it.
-
-        Args:
-            inputs: a method's.
-        """
+        """What is so instead of what the line says; "" where the inputs agree with it."""
         line = self._line
         for key in ("count", "taken"):
             if key in line and int(line[key]) != len(inputs):

@@ -109,14 +109,11 @@ class InstructionFailure(Failure):
     """A line of ExecuTorch's runtime that names an instruction.
 
     Attributes:
-        chain: the number of the instruction's chain.
-        number: the instruction's in its chain.
         operator: the one it ran; "" for a call of a backend.
         status: the failure's, as hexadecimal digits.
         said: what the kernel said in the lines directly above, the nearest first.
 
     Args:
-        stream: the lines, from the first one on.
         above: the lines above in the log, the nearest first.
     """
 

@@ -71,7 +71,6 @@ class FoundKernels(NamedTuple):
     """What a package knows of a line.
 
     Attributes:
-        kernels: those that it may name.
         why: why there is none or no source, in words; "" where the package has nothing like it.
     """
 
@@ -166,7 +165,6 @@ class NamedLine(NamedTuple):
 
     Attributes:
         prefix: what a logger put before its text.
-        named: what it names.
     """
 
     prefix: bytes
@@ -208,14 +206,7 @@ def named_line(text: bytes) -> NamedLine | None:
 
 
 class KernelFailure(Failure):
-    """A line of a log that names code or a kernel.
-
-    Args:
-        stream: the line, and those below it.
-
-    Attributes:
-        named: what the line names.
-    """
+    """A line of a log that names code or a kernel."""
 
     def __init__(self, stream: LogStream) -> None:
         super().__init__(stream)
@@ -262,8 +253,6 @@ class KernelSource(NamedTuple):
 
     Attributes:
         text: its explanation; None where the archive has none.
-        why: the reason that there is none.
-        is_possible: whether the line may be of the archive.
         cause: what failed; None where it is not explained.
     """
 

@@ -44,11 +44,9 @@ class LiteFailure(Failure):
     """A line of the lite interpreter that names debug handles.
 
     Args:
-        stream: the line.
         above: the texts of the lines above it, the nearest first.
 
     Attributes:
-        digits: the handles as they are printed.
         is_joined: whether they may be several, printed without a separator.
         message: the error message above them; "" where ``families.txt`` doesn't have it.
     """
@@ -111,7 +109,6 @@ class Explanation(NamedTuple):
     """The explanation of some handles.
 
     Attributes:
-        text: as PyTorch prints it.
         place: file, line and module hierarchy of what failed.
     """
 
@@ -120,16 +117,7 @@ class Explanation(NamedTuple):
 
 
 class LiteAnswers:
-    """Explains failures of the lite interpreter by their handles.
-
-    Args:
-        archive: the model that failed.
-        style: the release whose wording explains them.
-        spending: counts the steps of all explanations.
-
-    Attributes:
-        splits: splits joined handles.
-    """
+    """Explains failures of the lite interpreter by their handles."""
 
     def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
         self._archive = archive

@@ -64,13 +64,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class ExecutedNode(NamedTuple):
-    """A node as the interpreter prints it.
-
-    Attributes:
-        name: the node's name.
-        target: what the node calls.
-        arguments: what it is called with, as printed.
-    """
+    """A node as the interpreter prints it."""
 
     name: str
     target: str
@@ -85,7 +79,6 @@ class ExecutedNode(NamedTuple):
         """Whether a node has this name, target and arguments; true if its arguments are not known.
 
         Args:
-            site: the node.
             is_in_module: whether it may be printed as part of a module inside of the program's, as
                 ``torch.export.unflatten`` makes one, where parameters have shorter names.
         """
@@ -111,11 +104,9 @@ class NodeFailure(Failure):
     """Three lines of the interpreter that name a node.
 
     Args:
-        stream: the lines, the one with the node's name first.
         above: the lines above in the log, the nearest first.
 
     Attributes:
-        node: the node.
         said: the error's own message, the last line first.
     """
 
@@ -283,7 +274,6 @@ def leave_source(stream: LogStream, at: int) -> None:
     """Leave the frames of a source as they are.
 
     Args:
-        stream: the lines.
         at: the line after the source's heading, or the heading itself.
     """
     first = at + (stream.text(at) == HEADING)
@@ -303,10 +293,7 @@ def answer_of(
     """The answer to a failure by the nodes that it may be of.
 
     Args:
-        archive: the archive.
-        failure: the failure.
         what: its node in words.
-        nodes: those that it may be of.
         text: gives a node's explanation.
     """
     if not nodes:

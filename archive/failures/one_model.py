@@ -15,13 +15,7 @@ T = TypeVar("T")
 
 
 class OneModel:
-    """An archive, or a companion, that may have failed.
-
-    Args:
-        archive: the same.
-        style: the release whose wording explains the lite interpreter's failures.
-        spending: counts the steps of all explanations.
-    """
+    """An archive, or a companion, that may have failed."""
 
     def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
         self.archive, self.style, self.spending = archive, style, spending

@@ -74,7 +74,6 @@ class Loosely(Likeness):
     """Lines of a log may stand for those of the original in some redaction.
 
     Args:
-        files: paths of the model's source files.
         names: names by their hashes; none where they are not known.
     """
 
@@ -194,10 +193,7 @@ def found_at(stream: LogStream, start: int, text: bytes, like: Likeness) -> Reda
     """The lines of a log that stand for a text; None where they do not.
 
     Args:
-        stream: the lines.
         start: the first one that may, from 0.
-        text: the text.
-        like: whether a line stands for another one.
     """
     at = start
     for line in text.removesuffix(b"\n").split(b"\n"):
@@ -213,7 +209,6 @@ def sign_at(stream: LogStream, at: int, files: Collection[bytes]) -> Sign:
     """The sign of redaction in the first frames of a traceback of original code.
 
     Args:
-        stream: the lines.
         at: the first frame's heading, from 0.
         files: paths of the model's source files; none where they are not known.
     """
@@ -248,7 +243,6 @@ def is_as_it_was(stream: LogStream, files: Collection[bytes]) -> bool:
     False where its heading isn't near: then the frames of serialized code lead there.
 
     Args:
-        stream: the traceback's lines, its heading first.
         files: paths of the model's source files; none where they are not known.
     """
     for at in range(1, MOST_SERIALIZED):

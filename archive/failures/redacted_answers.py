@@ -61,10 +61,8 @@ class RedactedMatch(NamedTuple):
     """What a log shows of redacted source.
 
     Attributes:
-        failure: its lines.
         original: the original in their place; None where there are several texts, or none.
         handles: the handles, inner ones first; the first of several readings.
-        note: why there is no original.
         is_shown: whether the log shows the original itself.
     """
 
@@ -79,10 +77,7 @@ class RedactedHandles:
     """The handles of an archive, by what the lite interpreter prints for them once it is redacted.
 
     Args:
-        archive: the archive as it was.
         bare: the archive whose text the log has: the redacted one, or the same if that isn't at hand.
-        operations: its operations.
-        style: the release whose wording the log has.
     """
 
     def __init__(self, archive: Archive, bare: Archive, operations: HandleOperations, style: Style) -> None:
@@ -93,14 +88,7 @@ class RedactedHandles:
         self._by_line: dict[bytes, list[int]] | None = None
 
     def of(self, stream: LogStream, hierarchy: bytes, like: Likeness, steps: Steps) -> RedactedMatch | None:
-        """What a log shows of redacted source; None where it shows none.
-
-        Args:
-            stream: the failure's lines, the heading first.
-            hierarchy: the module hierarchy above.
-            like: whether a line of the log stands for one of the text.
-            steps: counts the steps of the search.
-        """
+        """What a log shows of redacted source; None where it shows none."""
         choices, at = list[list[int]](), 1
         while stops := self._at(stream, at, like, steps):
             at = max(stops.values())
@@ -187,7 +175,6 @@ class RedactedAnswers:
         """The answer to a traceback of the lite interpreter; None where it shows no redacted source.
 
         Args:
-            stream: its lines, the heading first.
             hierarchy: the module hierarchy above; b"" where there is none.
         """
         if not self._archive.handles:
@@ -234,13 +221,7 @@ class RedactedAnswers:
     def of_serialized(
         self, stream: LogStream, traceback: Traceback, original: Callable[[], bytes]
     ) -> Answer | None:
-        """The answer to a traceback of serialized and original code; None where the latter isn't redacted.
-
-        Args:
-            stream: the lines.
-            traceback: the traceback of serialized code.
-            original: gives the traceback of the original code.
-        """
+        """The answer to a traceback of serialized and original code; None where the latter isn't redacted."""
         is_whole = traceback.frames and not traceback.is_too_long
         stop = traceback.frames[-1].stop if is_whole else 0
         sign = sign_at(stream, stop + HEADED, self.files) if is_whole else Sign.NONE

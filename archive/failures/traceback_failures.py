@@ -57,7 +57,6 @@ class TracebackFailure(Failure):
     """A traceback of TorchScript. Its lines are read once they are needed.
 
     Args:
-        stream: the traceback's lines, its heading first.
         hierarchy: the module hierarchy above, which the lite interpreter prints; b"" where there is none.
     """
 

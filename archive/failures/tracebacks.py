@@ -58,10 +58,8 @@ class LoggedFrame:
     Attributes:
         first: the frame's first line, counted from the heading.
         stop: the line after its last one.
-        file: the file's name as printed.
         function: the function's name as printed; empty where none is.
         original: the range that the code comes from; None where none is recorded.
-        problem: why there is no range.
         is_foreign: whether the archive's code differs from the frame's.
     """
 
@@ -83,16 +81,11 @@ class Traceback:
     """A traceback in a log.
 
     Args:
-        stream: its lines, the heading first.
         code: file name in the traceback → code record.
 
     Attributes:
-        stream: as given.
-        raw: the texts of the lines that are part of it.
         renamed: the lines in which hashes were replaced by names, by their place in ``raw``.
         frames: the frames; raw lines after the last one aren't part of the traceback.
-        is_too_long: whether reading was given up.
-        is_torn: whether a frame of serialized code breaks off.
         cut: the line, counted from the heading, at which the traceback breaks off; 0 where it is whole.
     """
 

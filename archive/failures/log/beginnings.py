@@ -76,9 +76,6 @@ def is_own_message(line: bytes) -> bool:
 class Above:
     """The lines above a line of a log.
 
-    Args:
-        lines: the first lines.
-
     Attributes:
         opening: those that may open a text of several lines.
         passed: the lines above these.
@@ -156,7 +153,6 @@ class Beginning(NamedTuple):
     Attributes:
         plain: the log from this line on.
         quotes: the strings around the failure's text, the outermost first.
-        text: the failure's text in the line.
         has_end: whether a line end follows the text in the innermost string.
         document: how the text of several lines that holds the line is written; None where none is known.
     """
@@ -169,12 +165,7 @@ class Beginning(NamedTuple):
 
     @classmethod
     def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
-        """The beginning of a failure; None if it stands in a text of several lines, or not in JSON.
-
-        Args:
-            first: the line.
-            lines: those after it.
-        """
+        """The beginning of a failure; None if it stands in a text of several lines, or not in JSON."""
         plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
         while strings := [string for string in LITERAL.finditer(text) if has_failure(string[0])]:
@@ -226,8 +217,6 @@ class Beginning(NamedTuple):
         Args:
             prefix: what stands before the text. Only the first line may have it.
             is_second: whether a text may be the second line.
-            tail: what stands after the text.
-            is_patient: whether to wait for that line, however long the log pauses.
         """
         cells = self._cells(prefix, tail) if tail.startswith(b'"') else None
         exact, line = cells or self._exact(prefix, tail), self.plain.text(1, is_patient=is_patient)
@@ -246,7 +235,6 @@ class Beginning(NamedTuple):
 
         Args:
             stream: the document's lines, without what stands around each of them.
-            above: the lines above.
         """
         passed = above.passed if stream is self.plain else Passed()
         own = stream.form.mark if isinstance(stream, InnerStream) else b""
@@ -299,8 +287,6 @@ class Beginning(NamedTuple):
 
         Args:
             prefix: what stands before its heading. Only the first line may have it.
-            tail: what stands after it.
-            above: the lines above.
         """
         line, exact = self.plain.text(1), self._exact(prefix, tail)
         held = () if tail.strip(b" ") else self._held(prefix, above)
@@ -343,8 +329,6 @@ class Beginning(NamedTuple):
 
         Args:
             prefix: what stands before the text. Only the first line may have it.
-            tail: what stands after it.
-            above: the lines above.
         """
         for stream in self._ended(prefix, tail):
             for lines in preceding(stream, above):
@@ -378,7 +362,6 @@ class Preceding(NamedTuple):
     """Lines above a failure of the lite interpreter that may belong to its stream.
 
     Attributes:
-        stream: the stream.
         texts: their texts, the nearest first.
         is_near: whether the line directly above is the same logger's.
     """
@@ -410,13 +393,7 @@ def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
 
 
 def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
-    """The texts of the strings in the same place of lines above.
-
-    Args:
-        head: what stands before the string in a line.
-        tail: what stands after it.
-        above: the lines above.
-    """
+    """The texts of the strings in the same place of lines above."""
     exact, numbered = preceding(InnerStream(NOTHING, Quoted(head, tail)), above)
     return Above(reversed(exact.texts or numbered.texts))
 

@@ -56,9 +56,6 @@ class Piece(NamedTuple):
 
     Attributes:
         head: what stands before the text of a whole line.
-        text: the text, as it is written.
-        tail: what stands after it.
-        is_last: whether the process's line ends here.
     """
 
     head: bytes
@@ -86,18 +83,7 @@ class Piece(NamedTuple):
 
 
 class CutLine:
-    """A line of which some pieces have been read.
-
-    Args:
-        first: its first piece, as a line of the log.
-        piece: the same.
-        stream: what all pieces have in common.
-
-    Attributes:
-        lines: its pieces, as lines of the log.
-        stream: as given.
-        is_open: whether the next piece is waited for.
-    """
+    """A line of which some pieces have been read."""
 
     def __init__(self, first: LogLine, piece: Piece, stream: tuple[bytes, ...]) -> None:
         self.lines = [first]
@@ -135,9 +121,6 @@ def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
 
     A cut line is given up, and its pieces stay as they are, if the log ends, if it pauses after lines of
     others, or if too much stands between the pieces.
-
-    Args:
-        lines: the lines; quiet ones may be together.
     """
     waiting = CutLines()
     for read in lines:

@@ -27,7 +27,6 @@ class Dialect(NamedTuple):
     Attributes:
         escape: an escape: its letter, or its number in hexadecimal digits.
         letters: the characters that letters stand for; others stand for themselves.
-        numbered: the escape of a character by its number.
     """
 
     escape: re.Pattern[str]

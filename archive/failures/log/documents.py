@@ -198,11 +198,7 @@ def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Encodin
 
 
 def _text_of_element(end: bytes) -> Encoding:
-    """The text of an element, in which each ``<`` that doesn't begin a tag is an entity.
-
-    Args:
-        end: what ends it.
-    """
+    """The text of an element, in which each ``<`` that doesn't begin a tag is an entity."""
     read, write, ends = entities(end)
     return Encoding(
         lambda line: read(line) if all(tag["name"] for tag in TAG.finditer(line)) else None, write, ends

@@ -32,12 +32,7 @@ SPACES = (b"&nbsp; ", b"&nbsp;&nbsp;", b" &nbsp;")
 
 
 class InlineText(NamedTuple):
-    """A text, and how it was written.
-
-    Attributes:
-        text: the text.
-        write: writes a text in the same way.
-    """
+    """A text, and how it was written."""
 
     text: bytes
     write: Callable[[bytes], bytes]
@@ -52,7 +47,6 @@ class Encoding(NamedTuple):
 
     Attributes:
         read: the text of a line or string; None where it is written in another way.
-        write: writes a text.
         ends: whether a line ends the text, so that no line below belongs to it.
     """
 
@@ -80,7 +74,6 @@ def unescaped(data: bytes, *, is_text: bool = True) -> bytes:
     r"""A text without its backslashes.
 
     Args:
-        data: the text.
         is_text: whether ``\xfc`` is a character rather than a byte.
     """
 

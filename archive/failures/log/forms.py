@@ -83,7 +83,6 @@ class LinePart:
         at: its number in the parent.
         start: the byte at which its text, or the string with the text, begins.
         stop: the byte after it.
-        text: the text.
         end: the line end within the string; b"" where there is none.
     """
 
@@ -113,12 +112,7 @@ class Form(Protocol):
 
 
 class Prefixed:
-    """A prefix in front of the text.
-
-    Args:
-        prefix: the first line's.
-        varying: what may differ in it.
-    """
+    """A prefix in front of the text."""
 
     def __init__(self, prefix: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
         self._prefix = prefix
@@ -153,9 +147,7 @@ class Ended:
     """A prefix in front of the text, and an end after it: colours that are reset, the border of a panel.
 
     Args:
-        prefix: the first line's.
         tail: what stands after the first line's text, with blanks that pad the line.
-        varying: what may differ in the prefix.
     """
 
     def __init__(self, prefix: bytes, tail: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
@@ -231,13 +223,7 @@ class Recoded:
 
 
 class Quoted:
-    """A quoted string with escapes, as in JSON, whose text is one line; or its bytes as numbers.
-
-    Args:
-        head: what stands before the string in the first line.
-        tail: what stands after it.
-        varying: what may differ in both.
-    """
+    """A quoted string with escapes, as in JSON, whose text is one line; or its bytes as numbers."""
 
     def __init__(self, head: bytes, tail: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
         self._around = head, tail

@@ -64,7 +64,6 @@ class LogStream(Protocol):
         """A line with another text in its place.
 
         Args:
-            at: its number.
             text: one line or several, without the last line's end; each becomes a line like this one.
             is_open: whether the last line has no end, where the form of lines allows that.
         """
@@ -74,12 +73,7 @@ class LogStream(Protocol):
 
 
 class PlainStream:
-    """All lines of a log, from one on.
-
-    Args:
-        first: the line.
-        lines: those after it.
-    """
+    """All lines of a log, from one on."""
 
     def __init__(self, first: LogLine, lines: Lines) -> None:
         self._lines = [first]
@@ -143,8 +137,6 @@ class InnerStream:
     """A stream within another.
 
     Args:
-        parent: the other stream.
-        form: takes its lines apart.
         is_numbered: whether its lines differ in numbers, so that only consecutive ones belong to it.
     """
 

@@ -143,12 +143,7 @@ def _is_of_others(line: bytes, string: re.Match[bytes]) -> bool:
 
 
 def _of_json(before: bytes, literal: bytes) -> InlineText | None:
-    """The text of a JSON string, or of one that JSON would write so; None where it is neither.
-
-    Args:
-        before: what stands before it.
-        literal: the string.
-    """
+    """The text of a JSON string, or of one that JSON would write so; None where it is neither."""
     text = unquoted(literal)
     if text is None:
         return None
@@ -170,13 +165,7 @@ def _is_ascii(literal: bytes, text: bytes) -> bool:
 
 
 class Region(NamedTuple):
-    """A part of a line that holds an encoded text.
-
-    Attributes:
-        start: its first byte.
-        stop: the byte after its last.
-        encoded: the text.
-    """
+    """A part of a line that holds an encoded text."""
 
     start: int
     stop: int

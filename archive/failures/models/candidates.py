@@ -76,7 +76,6 @@ class Survey(NamedTuple):
     """What models say about a failure.
 
     Attributes:
-        candidates: those that may have failed so, in order.
         problem: why not all were asked; "" if they were.
     """
 
@@ -85,17 +84,7 @@ class Survey(NamedTuple):
 
 
 class FleetAnswers:
-    """The answers of many models.
-
-    Args:
-        models: the models.
-        style: the release whose wording explains the lite interpreter's failures.
-        spending: counts the steps of all explanations.
-        naming: finds the models that lines of the log name.
-
-    Attributes:
-        models: the same.
-    """
+    """The answers of many models."""
 
     def __init__(self, models: Models, style: Style, spending: Spending, naming: Naming) -> None:
         self.models = models
@@ -135,8 +124,6 @@ class FleetAnswers:
         """The answer of the only model that nothing contradicts.
 
         Args:
-            failure: the failure.
-            what: the failure in words.
             known: the models that the failure itself names, if it does.
         """
         naming = None if known else self._naming.named(failure.stream)
@@ -244,9 +231,6 @@ class FleetAnswers:
         """The answers of the models that can be read, and have one; one twin answers for all.
 
         Args:
-            models: the models.
-            failure: the failure.
-            steps: counts the models.
             differ: whether two explanations differ already: then those of others don't count.
         """
         of_twins: dict[bytes, Answer] = {}

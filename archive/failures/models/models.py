@@ -50,14 +50,7 @@ def why_unread(file: str, error: ArchiveError | OSError) -> str:
 class Model:
     """A model by its file, an archive or a companion.
 
-    Args:
-        file: the file's path.
-        companion: the path of its companion, where it was split off.
-        limits: what the file may cost.
-        mapped: whether the file is mapped.
-
     Attributes:
-        file: as given.
         handle_digest: of all that it says about its handles, once they have been read: see
             :func:`~archive.reader.facts.handle_digest`; b"" until then.
         splitting_digest: likewise of all by which they are split.
@@ -161,12 +154,7 @@ class KeptModel(Model):
     """A model by its companion in a store, whose facts are known without opening it.
 
     Args:
-        entry: what the store knows of the companion.
-        opened: opens the companion.
         is_one_of_several: whether the store has others of its archive id.
-
-    Attributes:
-        entry: as given.
     """
 
     def __init__(
@@ -195,10 +183,8 @@ class OpenModel:
     """A model that is open, or about to be.
 
     Attributes:
-        lock: held by the thread that uses it.
         archive: its archive; None until it is opened.
         users: how many threads use it or wait for it.
-        bytes: memory that it took when it was last used.
         made: what each user has made of the archive, as long as it is open and the user exists.
     """
 
@@ -290,11 +276,7 @@ class OpenModels:
 class Models:
     """Models, found by what a log says about them; those used last stay open. Threads may share them.
 
-    Args:
-        models: the models, in the order in which they are listed.
-
     Attributes:
-        all: the models.
         unread: the files that could not be read, each with the reason.
     """
 
@@ -400,9 +382,7 @@ class Models:
         The archive stays open, and what was made of it is kept, until enough others were opened since.
 
         Args:
-            model: the model.
             user: it is made once for each.
-            make: makes it.
 
         Raises:
             LateError: other threads use it until the deadline.
@@ -441,11 +421,7 @@ class Models:
         return self._uses_here > 0
 
     def warm(self, make: Callable[[Archive], object]) -> None:
-        """Read all facts, and open as many models as may be open.
-
-        Args:
-            make: reads what must then be known of an archive.
-        """
+        """Read all facts, and open as many models as may be open."""
         _ = self.by_prefix, self.by_id, self.by_name, self.handle_owners
         for model in self.all[:MOST_OPEN]:
             with self.noting_unread(model), self.using(model, make, make):

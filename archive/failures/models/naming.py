@@ -143,9 +143,6 @@ class NamingLine(NamedTuple):
 
     Attributes:
         models: the models that it may mean; none where no model has that id or name.
-        text: the id or name.
-        line: the line's number.
-        data: the line.
     """
 
     models: Sequence[Model]
@@ -164,7 +161,6 @@ class Naming:
     around its text may be another process's; one that doesn't differ counts first.
 
     Args:
-        models: the models.
         ids: a pattern whose first group, or whole match, is an archive id, eight or more of its first digits,
             a prefix or a serialization id. A line where that is empty names none.
         names: the same for the name of a file or of the top module's class.
@@ -183,11 +179,7 @@ class Naming:
         self._number = 0
 
     def named(self, stream: LogStream) -> NamingLine | None:
-        """The line that names the model of a failure in the last line seen; None where none does.
-
-        Args:
-            stream: the failure's lines.
-        """
+        """The line that names the model of a failure in the last line seen; None where none does."""
         if self._by_pattern:
             return _latest(self._by_pattern, stream)
         near = [
@@ -212,8 +204,6 @@ class Naming:
         """Note a line.
 
         Args:
-            line: the line.
-            number: its number.
             is_failing: whether a failure may begin in it.
         """
         if number < self._number:  # another log
