@@ -13,7 +13,9 @@ message. If several are left whose explanations are the same to the byte, that e
 differ, the failure is ambiguous, and stays as it is; so it does if it may be of a model that can't be read.
 
 The outcome does not depend on how many models there are: each is asked, unless two have already differed.
-Steps bound what that takes (``Limits.work``); if they run out, a note says how many models were asked.
+Then only whether the others may have failed so counts, and one version of a model says that for all whose
+handles are split alike. Steps bound what asking takes (``Limits.work``); if they run out, a note says how
+many models were asked.
 """
 
 from __future__ import annotations

@@ -131,8 +131,9 @@ def ids_in(lines: bytes, models: Models) -> list[bytes]:
         return found
     words = OTHER + digits + OTHER
     start = words.find(ID_LIKE)
+    known = models.id_words if start >= 0 else ()
     while start >= 0:  # the blank before has the place of the word
-        if (word := lines[start : start + ID_DIGITS]) in models.id_words:
+        if (word := lines[start : start + ID_DIGITS]) in known:
             found.append(word)
         start = words.find(ID_LIKE, start + 1 + ID_DIGITS)
     return found
