@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_LINES = 10_000
 """Lines of a failure, or of an explanation that a log has already, that are read."""
+OTHER_TEXT = b""
+"""Stands for an explanation that wasn't made, since it doesn't count."""
 EXPLAINED_BY = ("output", "work")
 """The bounds beyond which a failure stays unexplained, while the log goes on."""
 
@@ -67,6 +69,10 @@ class Failure(ABC):
     @abstractmethod
     def answer(self, model: OneModel) -> Answer | None:
         """A model's answer; None where the log has its source, or the file has nothing of its kind."""
+
+    def possible(self, model: OneModel) -> Answer | None:
+        """The same, where the explanations of others differ already: its text may be :data:`OTHER_TEXT`."""
+        return self.answer(model)
 
     def shows_model(self) -> bool:
         """Whether it shows something of a model; else it stays, whatever the models are."""

@@ -13,7 +13,7 @@ from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT
 from archive.failures.code_records import FrameCode, ModelCode
-from archive.failures.failure import MAX_LINES, Answer, Failure, why_left
+from archive.failures.failure import MAX_LINES, OTHER_TEXT, Answer, Failure, why_left
 from archive.failures.printed import FRAME_HEADER, HEADED, HIERARCHY, is_source
 from archive.failures.redacted import Sign, is_as_it_was, sign_at
 from archive.failures.redacted_answers import RedactedAnswers
@@ -21,6 +21,8 @@ from archive.failures.tracebacks import CUT_NOTE, MAX_BYTES, Traceback
 from archive.reader.lacking import why_no_ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive.debuginfo.model import SourceRange
     from archive.failures.log.streams import LogStream
     from archive.failures.one_model import OneModel
@@ -66,6 +68,13 @@ class TracebackFailure(Failure):
 
     def answer(self, model: OneModel) -> Answer | None:
         """A model's answer; None where no frame is of serialized code, and none of redacted source."""
+        return self._answer(model, _of_code)
+
+    def possible(self, model: OneModel) -> Answer | None:
+        """The same without the explanation of the model's code."""
+        return self._answer(model, _of_possible_code)
+
+    def _answer(self, model: OneModel, of_code: Callable[[Traceback, OneModel], Answer]) -> Answer | None:
         traceback = Traceback(self.stream, model.made(ModelCode).of)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if traceback.is_too_long:
@@ -82,7 +91,7 @@ class TracebackFailure(Failure):
             why = why_no_ranges(model.archive)
             note = frames[0].first, why or frames[0].problem
             return Answer(traceback, None, (note,), is_possible=bool(why), is_split=bool(why))
-        return _of_code(traceback, model)
+        return of_code(traceback, model)
 
     def shows_model(self) -> bool:
         """Whether it has code, or signs of redacted source."""
@@ -157,6 +166,8 @@ class SerializedFailure(TracebackFailure):
             return replace(answer, notes=(*answer.notes, (0, UNCHECKED)), is_unproven=True)
         return answer
 
+    possible = answer
+
     def shows_model(self) -> bool:
         """Whether it has code, and signs that its original code is redacted."""
         if is_as_it_was(self.stream, ()) or not self.names:
@@ -175,6 +186,12 @@ class SerializedFailure(TracebackFailure):
     def may_be_of(self, facts: Facts) -> bool:
         """Whether a model may have this code."""
         return facts.may_have_code(self.names)
+
+
+def _of_possible_code(traceback: Traceback, model: OneModel) -> Answer:
+    """The same without its text."""
+    is_unproven = model.made(ModelCode).is_unchecked
+    return Answer(traceback, OTHER_TEXT, is_possible=True, is_unproven=is_unproven)
 
 
 def _of_code(traceback: Traceback, model: OneModel) -> Answer:

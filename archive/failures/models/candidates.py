@@ -28,7 +28,7 @@ from archive.base.errors import LimitError, counted, one_line, several
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.answers import ArchiveAnswers
-from archive.failures.failure import Answer, why_left
+from archive.failures.failure import OTHER_TEXT, Answer, why_left
 from archive.failures.traceback_failures import UNCHECKED
 from archive.reader.facts import handle_digest, splitting_digest
 from archive.reader.lacking import REMEDY
@@ -55,8 +55,6 @@ CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, in all."""
 SPLITS_KEPT = 1 << 16
 """Handles and versions of models of which it is kept whether they fit."""
-OTHER_TEXT = b""
-"""Stands for the explanation of a model that wasn't asked, since those of others differ."""
 TEXT_KEPT = 1 << 22
 """Bytes of the shared answers that are kept, in all."""
 KEY_BYTES = 16
@@ -255,7 +253,7 @@ class FleetAnswers:
                     self.models.noting_unread(model),
                     self.models.using(model, self, self._answers_of) as answers,
                 ):
-                    answer = answers.answer(failure)
+                    answer = failure.possible(answers) if differ() else answers.answer(failure)
                     if answer is not None and is_twice:
                         model.handle_digest = model.handle_digest or handle_digest(answers.archive)
                         if model.handle_digest:
