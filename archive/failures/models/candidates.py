@@ -164,7 +164,7 @@ class FleetAnswers:
         """Ask the models that may have failed so, up to the steps that may be taken."""
         candidates: list[Candidate] = []
         texts: dict[bytes | None, bytes | None] = {}
-        proven: dict[bytes, Model] = {}
+        proven: dict[bytes | None, Model] = {}
         with self._spending.one_failure() as steps:
             try:
                 for candidate in self._asked(possible, failure, steps, lambda: len(proven) > 1):
@@ -176,7 +176,7 @@ class FleetAnswers:
                     if text is not answer.text:
                         candidate = candidate._replace(answer=replace(answer, text=text))  # noqa: PLW2901
                     candidates.append(candidate)
-                    if text and not answer.is_unproven:
+                    if text not in {None, OTHER_TEXT} and not answer.is_unproven:
                         proven.setdefault(text, candidate.model)
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(model.file) for model in proven.values())
@@ -241,14 +241,13 @@ class FleetAnswers:
                 continue
             answer = of_twins.get(model.handle_digest)
             if answer is None:
-                if steps is not None:
+                if steps is not None:  # else the model's own reason is wanted
                     steps.take(STEPS_ASKED)
-                is_possible = self._possible_splits.get((model.splitting_digest, key))
-                if is_possible is False:
-                    continue
-                if is_possible and differ():
-                    yield Candidate(model, other)
-                    continue
+                    is_possible = self._possible_splits.get((model.splitting_digest, key))
+                    if is_possible and differ():
+                        yield Candidate(model, other)
+                    if is_possible is False or (is_possible and differ()):
+                        continue
                 with (
                     self.models.noting_unread(model),
                     self.models.using(model, self, self._answers_of) as answers,
