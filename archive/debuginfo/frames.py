@@ -16,14 +16,16 @@ BEGINNING = 'File "'
 NAME = r'[^"\n\0]++'
 FILE = rf'File "(?P<file>{NAME})"'
 """A file within a text. From one place a search goes no further than to the next quote."""
+ANY_FILE = r'File "(?P<file>[^"\n\0]*+)"'
+"""The same, or no name: PyTorch prints ``File "", line 5`` of a source without one."""
 FILE_OF_LINE = r'File "(?P<file>[^\n]*)"'
 """The same in a line that nothing else stands in: the name may have quotes."""
-LINE = r", line (?P<line>\d{1,9})"
+LINE = r", line (?P<line>\d++)"
 FUNCTION = r", in (?P<function>[^\n\0]*+)"
 CODE = r"(?P<code>(?:\n {4}[^\n\0]*+)*+)"
 """The lines below a frame's heading."""
 FRAME_IN_TEXT = re.compile((FILE + LINE + FUNCTION + CODE).encode())
-HEADING = FILE_OF_LINE + LINE + r"(?:, in (?P<function>[^\n]*))?"
+HEADING = FILE_OF_LINE + r", line (?P<line>\d{1,9})(?:, in (?P<function>[^\n]*))?"
 """The first line of a frame, without its indentation."""
 
 CALL_TEXT = r"(?P<file>[^\n]+)\((?P<line>[0-9]{1,18})\): (?P<function>[^\n]*)"

@@ -225,7 +225,8 @@ def splitting_digest(opened: Archive) -> bytes:
         return b""
     from archive.base.digests import digest_of  # noqa: PLC0415 (only where several may have failed so)
 
-    parts = [repr((form.tabled, form.prefix > 0, methods is None)).encode(), _bytes(table.handle)]
+    form_of_all = repr((form.tabled, form.prefix > 0, methods is None)).encode()
+    parts: list[bytes | memoryview] = [form_of_all, _bytes(table.handle)]
     parts += _named(table.op, table.strings)
     if methods is not None:
         parts += [_bytes(methods.first), _bytes(methods.value), *_named(methods.name, methods.strings)]

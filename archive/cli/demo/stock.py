@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.cli.demo import stock_program
 from archive.cli.demo.claims import check, handles_in
-from archive.debuginfo.frames import FILE, LINE
+from archive.debuginfo.frames import ANY_FILE, LINE
 from archive.debuginfo.sites import GENERATED_FILE
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING
 from archive.failures.printed import ORIGINAL
@@ -23,7 +23,7 @@ TOLERANCE = 1e-5
 # A frame's heading, then lines up to the marking, of which the last one is the marked line. A range in a
 # traceback has lines of context before it, and may have more lines than one.
 MARKED_LINE = re.compile(
-    rf"^  {FILE}{LINE}, in [^\n]*\n"
+    rf"^  {ANY_FILE}{LINE}, in [^\n]*\n"
     r"(?:(?!  File )[^\n]*\n)*?"
     r"(?P<text>[^\n]*)\n *~+ <--- HERE",
     re.MULTILINE,

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from archive.io.mapped import Mapped
     from archive.reader.archive import Archive
 
-TRACED = re.compile((frames.FILE + frames.LINE).encode() + rb", in [^\n\0]{0,300}\n[ \t]+(?P<code>[^\n\0]+)")
+TRACED = re.compile(
+    (frames.ANY_FILE + frames.LINE).encode() + rb", in [^\n\0]{0,300}\n[ \t]+(?P<code>[^\n\0]+)"
+)
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
 DEFINED = re.compile(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
 STATEMENT = re.compile(

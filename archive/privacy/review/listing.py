@@ -83,7 +83,7 @@ LONG_NUMBER = re.compile(r"(?:\d[ ./()+_-]{0,3}){7}|(?<!\d)\d\d([./_-])\d\d\1\d\
 SERIALIZATION_ID, PYTHON_ID = re.compile(rb"[0-9]{40}"), re.compile(rb"[0-9]{1,20}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
-FRAME = re.compile(rf"\s*+{frames.FILE}{frames.LINE}(?:, in (?P<function>\S++))?\s*+")
+FRAME = re.compile(rf"\s*+{frames.ANY_FILE}{frames.LINE}(?:, in (?P<function>\S++))?\s*+")
 PRINTED_FUNCTION = re.compile(
     r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
     r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
