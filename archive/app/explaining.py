@@ -23,6 +23,7 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.log.quiet import has_failure, is_quiet
 from archive.failures.log.recoding import utf_16
 from archive.failures.models.candidates import FleetAnswers
+from archive.failures.models.models import renew_locks_in_children
 from archive.failures.models.naming import Naming
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Explainer(Closing):
     ) -> None:
         sources = [models] if isinstance(models, str | PathLike) else models
         self._models = models_in(sources, limits=limits)
-        self._models.survive_forks()
+        renew_locks_in_children()
         self._new = partial(explainer_of, self._models, ids=ids, names=names, style=style, limits=limits)
         self._new()  # patterns are refused here
         self._seconds = seconds
@@ -152,7 +153,7 @@ class Explainer(Closing):
     @property
     def stats(self) -> ExplainerStats:
         """What it has made of errors and events so far."""
-        with self._models.lock:
+        with self._models.opened.lock:
             return ExplainerStats(**self._counts, last_problem=self._problem)
 
     # Logs
@@ -292,7 +293,7 @@ class Explainer(Closing):
         return explained.decode("utf-8", "surrogatepass") if causes else text, causes
 
     def _count(self, **more: int) -> None:
-        with self._models.lock:
+        with self._models.opened.lock:
             self._counts.update(more)
 
 

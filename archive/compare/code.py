@@ -22,6 +22,7 @@ from archive.compare.debug import SourceTexts
 from archive.compare.generated_code import canonical, constants_sorted
 from archive.compare.pairing import code_in_terms_of, is_allowed
 from archive.compare.sameness import Level
+from archive.debuginfo.frames import CALL
 from archive.debuginfo.model import Inert
 from archive.formats.record_kinds import DATA, RecordKind, is_code, module_of, range_records_of
 from archive.reader.recognition.kinds import kind_in
@@ -70,8 +71,6 @@ def differ_in_numbers(old: str, new: str, allowance: Allowance, *, keeps_argumen
 
 HEAD = re.compile(rb"^(?:(class|def) (\w+)|  def (\w+))", re.MULTILINE)
 WORDS = {"class": "class", "def": "function"}
-TRACE = re.compile(r"\s*\S[^\n]*\(\d+\): ")
-"""The first line of a stack trace, which traced models have in place of source."""
 RENAMABLE = ("function", "method")
 LINE_BYTES = 200
 """Bytes of memory that a line takes while texts are compared."""
@@ -181,7 +180,7 @@ class UnitSources:
             if sources.filename[number] >= 0 and not sources.is_null[number]:
                 file, line, data = self._texts[number]
                 text = data.decode("utf-8", "surrogateescape")
-                if file and text and not TRACE.match(text):
+                if file and text and not CALL.match(text.lstrip()):
                     self._read[number] = UnitSource(file, line, text)
         return self._read[number]
 

@@ -104,7 +104,6 @@ def excerpt(span: SourceRange, function: bytes, whole: bytes | None = None) -> b
     """A range with its context, as PyTorch prints a frame of a traceback.
 
     Args:
-        span: the range.
         function: the name after "in"; left out if empty.
         whole: the source's text, from callers that have it in one piece.
     """
@@ -159,14 +158,7 @@ def cost_of(span: SourceRange, function: bytes) -> ExcerptCost:
 
 
 def bounded_excerpt(span: SourceRange, function: bytes, limits: Limits, steps: Steps) -> bytes:
-    """An excerpt that is cut only if its cost is allowed.
-
-    Args:
-        span: the range.
-        function: the name after "in".
-        limits: ``output`` bounds its length.
-        steps: what counts its steps.
-    """
+    """An excerpt that is cut only if its cost is allowed."""
     cost = cost_of(span, function)
     steps.take(cost.steps)
     if cost.size > limits.output:

@@ -43,8 +43,6 @@ class Span:
     """A range of a source.
 
     Attributes:
-        text: the source's text.
-        filename: its file.
         line: the 1-based line of the file on which the text begins.
         start: first byte in the text.
         end: the byte after the last one.
@@ -75,7 +73,6 @@ class CallStep:
     """One call leading to an operation.
 
     Attributes:
-        function: the called function's name.
         type_name: qualified class name of the module whose method it is; None for functions.
         instance: attribute that holds the module; None for functions.
         span: the range of the call, in the caller; None if unknown.
@@ -92,7 +89,6 @@ class Site:
     """The origin of an operation.
 
     Attributes:
-        op: the operator's name.
         span: its own range; None if unknown.
         steps: the calls leading to it, outermost first.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from archive.formats.record_kinds import RANGES_SUFFIX
 
 if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
+    from archive.failures.one_model import OneModel
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
     from archive.reader.line_digests import LineDigests
@@ -98,12 +99,7 @@ class CodeLines:
 
 
 class RenamedLines(CodeLines):
-    """The lines of code, to be compared with lines in which names may be hashes.
-
-    Args:
-        text: the code, not empty.
-        salt: the key of the hashes.
-    """
+    """The lines of code, to be compared with lines in which names may be hashes."""
 
     def __init__(self, text: memoryview, salt: bytes) -> None:
         super().__init__(text)
@@ -151,12 +147,7 @@ class RenamedLines(CodeLines):
 class FrameCode:
     """The generated code that a frame names.
 
-    Args:
-        archive: the archive whose record it may be.
-        file: the file's name as printed.
-
     Attributes:
-        name: the record's name.
         lines: its lines; None where the archive has no such record, or they are not known.
     """
 
@@ -179,13 +170,7 @@ class FrameCode:
         return all(map(self.lines.is_line, range(number - len(shown) + 1, number + 1), shown))
 
     def columns(self, number: int, shown: bytes, marking: bytes) -> tuple[int, int]:  # noqa: ARG002 (of renamed code)
-        """The first and the last column of the code that a marking is below.
-
-        Args:
-            number: of the line, from 1.
-            shown: the line as the log has it.
-            marking: the line below.
-        """
+        """The first and the last column of the code that a marking is below."""
         return marking.index(b"~"), marking.rindex(b"~")
 
     def function(self, number: int, shown: bytes) -> bytes:  # noqa: ARG002 (of renamed code)
@@ -247,10 +232,7 @@ class RenamedCode(FrameCode):
     """A code record whose names may be hashes.
 
     Args:
-        archive: the archive that has the code, or its companion.
-        companion: the companion of the redacted one.
         name: the record's name before.
-        salt: the key of the hashes.
     """
 
     lines: RenamedLines
@@ -293,6 +275,33 @@ class RenamedCode(FrameCode):
             if self.lines.is_same(definition[1], shown):
                 return definition[1]
         return shown
+
+
+class ModelCode:
+    """The code records of a model, as tracebacks name them.
+
+    Attributes:
+        is_unchecked: whether there is no code to compare a traceback with.
+        of: the code record of a file name; a traceback names the same ones again and again.
+    """
+
+    def __init__(self, model: OneModel) -> None:
+        self._archive, companion = model.archive, model.archive.companion
+        self._companion = companion
+        self._digests = model.archive.line_digests if companion and not companion.salt else {}
+        self.is_unchecked = not model.archive.has_code and not self._digests
+        self.of = lru_cache(maxsize=256)(self._of)
+
+    def _of(self, file: bytes) -> FrameCode:
+        companion = self._companion
+        if companion and companion.salt:
+            name = companion.replaced.get(decoded(file), decoded(file))
+            if name.encode().startswith(CODE_FOLDERS) and name in self._archive.records:
+                return RenamedCode(self._archive, companion, name, companion.salt)
+        if companion and not self._archive.has_code:
+            lines = self._digests.get(decoded(file))
+            return CompanionCode(companion, file) if lines is None else DigestedCode(companion, file, lines)
+        return FrameCode(self._archive, file)
 
 
 def problem_of(code: FrameCode, number: int, *, fits: bool) -> str:

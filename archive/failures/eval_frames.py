@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from archive.failures.log.streams import LogStream
     from archive.failures.nodes import ExecutedNode
+    from archive.failures.one_model import OneModel
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
@@ -100,17 +101,14 @@ class EvalFailure(Failure):
     """The frames of a traceback from the first one on that is of a graph module.
 
     Args:
-        stream: their lines, the first frame's heading first.
         above: the lines above in the log, the nearest first.
 
     Attributes:
         statements: those of graph modules, the outermost first.
-        length: how many lines belong to frames.
         is_whole: whether each frame shows its statement.
         is_held: whether the outermost statement is of a graph that a node holds, which no frame shows.
         holder: that node, as the interpreter prints it; None where the log doesn't show it.
         said: the error's message, as far as it is in the lines below.
-        is_explained: whether the source of the failing node follows the frames.
     """
 
     def __init__(self, stream: LogStream, above: Iterable[bytes] = ()) -> None:
@@ -170,6 +168,14 @@ class EvalFailure(Failure):
         """Whether it stays as it is: it has its source, or failed in no node of a program."""
         return self.is_explained or not self.statements
 
+    def shows_model(self) -> bool:
+        """Whether it doesn't stay as it is."""
+        return not self.is_left
+
+    def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (its own lines say so)
+        """Whether it stays as it is."""
+        return self.is_left
+
     @property
     def what(self) -> str:
         """The innermost statement."""
@@ -193,8 +199,11 @@ class EvalFailure(Failure):
         if self.is_explained:
             leave_source(self.stream, self.length + 1)
 
-    def answer(self, archive: Archive) -> Answer:
-        """An archive's answer."""
+    def answer(self, model: OneModel) -> Answer | None:
+        """An archive's answer; None where the failure stays as it is, or the archive has no programs."""
+        archive = model.archive
+        if self.is_left or not archive.programs:
+            return None
         innermost, outermost = self.statements[-1], self.statements[0]
         possible = self._nodes(archive, self.statements)
         against = {
@@ -285,9 +294,7 @@ def fit(code: str, line: int, node: ProgramNode, *, is_traced: bool) -> Fit:
     inputs keep their order.
 
     Args:
-        code: the statement's, from the operator on.
         line: its line in the generated code, from 1.
-        node: the node.
         is_traced: whether the code is known to be of a graph that was traced again.
     """
     site = node.site
@@ -305,8 +312,6 @@ def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None
     """Whether a statement has a node's operator and arguments.
 
     Args:
-        code: the statement's.
-        site: the node.
         name: gives the expression for a value's name; by default the value's own name.
     """
     parts = pieces((site.record or {}).get("inputs", ()), Notation.CODE)
@@ -382,7 +387,6 @@ class NodeStatement(NamedTuple):
         code: what the node calls, with its arguments; "" likewise.
         line: its line in the generated code, from 1.
         is_traced: whether the frame says that PyTorch traced the code's graph.
-        call: how the code was called.
     """
 
     name: str

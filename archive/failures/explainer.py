@@ -17,15 +17,13 @@ from archive.base.facts import dataclass
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.failures.answers import ArchiveAnswers
-from archive.failures.eval_frames import EvalFailure
 from archive.failures.kinds import failure_at
 from archive.failures.log.beginnings import (
     MOST_NESTED,
     Above,
     Beginning,
-    begins_failure,
-    begins_in_graph,
     is_escaped,
+    is_noted,
     is_own_message,
     texts_above,
 )
@@ -35,9 +33,7 @@ from archive.failures.log.quiet import has_failure, is_quiet
 from archive.failures.log.recoding import in_latin, in_utf8
 from archive.failures.log.strings import explained_strings
 from archive.failures.log.times import LogTime, LogTimes, TimeCounts
-from archive.failures.nodes import NodeFailure
 from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
-from archive.failures.tracebacks import TracebackFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -69,8 +65,6 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: what may be a whole failure
             is then explained.
-        archive: the model that failed.
-        style: the release whose wording explains the lite interpreter's failures.
 
     ``output`` of ``archive.limits`` bounds the bytes of one explanation, and ``work`` its steps. Those of a
     log together may have four times the bytes, and 256 more for each byte of the log, and sixteen times the
@@ -86,16 +80,9 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
 class LogExplainer:
     """Explains the failures in one log, and counts them.
 
-    Args:
-        answers: the model or models that failures are explained by.
-        spending: counts the steps and bytes of all explanations.
-
     Attributes:
-        explained: the number of failures that were explained.
         named: the number of these that name the archive.
-        unknown: the number of failures that stay unexplained.
         ambiguous: the number of these that some model may have, though nothing says which or how.
-        causes: the explained failures by their causes.
     """
 
     def __init__(self, answers: Answers, spending: Spending) -> None:
@@ -111,12 +98,7 @@ class LogExplainer:
 
     @classmethod
     def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> LogExplainer:
-        """An explainer of one model's failures.
-
-        Args:
-            archive: the model that failed.
-            style: the release whose wording explains the lite interpreter's failures.
-        """
+        """An explainer of one model's failures."""
         spending = Spending(archive.limits)
         return cls(ArchiveAnswers(archive, style, spending), spending)
 
@@ -149,7 +131,7 @@ class LogExplainer:
 
     def _is_quiet(self, lines: bytes) -> bool:
         """Whether each of some lines stays as it is, and says nothing about others; false if unsure."""
-        return is_quiet(lines) and self.answers.is_quiet(lines)
+        return is_quiet(lines) and self.answers.names_nothing(lines)
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.
@@ -190,7 +172,7 @@ class LogExplainer:
         if written is None and line.is_whole:
             if beginning is None:
                 written = self._failure(Beginning.plainly(line, lines), above)
-            if written is None and (begins_failure(line.data) or begins_in_graph(line.data)):
+            if written is None and is_noted(line.data):
                 return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written
 
@@ -224,16 +206,11 @@ class LogExplainer:
         failure = failure_at(beginning, above)
         if failure is None:
             return None
-        is_left = isinstance(failure, EvalFailure) and failure.is_left
-        answer = None if is_left else self.answers.answer(failure)
-        if answer is None and (is_left or (isinstance(failure, NodeFailure) and failure.is_explained)):
-            return failure.stream.line(0).data
-        if isinstance(failure, TracebackFailure):
-            first = failure.stream.line(0)
-            if answer is None and failure.shows_source(next(above.nearest(), b"")):
-                return first.data
-            if beginning.quotes and failure.lacks_frame:
-                return self._left(first, SPREAD_NOTE)
+        answer, first = self.answers.answer(failure), failure.stream.line(0)
+        if answer is None and failure.has_source(next(above.nearest(), b"")):
+            return first.data
+        if beginning.quotes and failure.lacks_frame:
+            return self._left(first, SPREAD_NOTE)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:
@@ -272,11 +249,7 @@ class LogExplainer:
 
 
 class FailureNotes:
-    """The notes about a log's failures: each once, with the number of its first line.
-
-    Args:
-        spending: counts the bytes of all explanations.
-    """
+    """The notes about a log's failures: each once, with the number of its first line."""
 
     def __init__(self, spending: Spending) -> None:
         self._spending = spending
@@ -321,14 +294,10 @@ class CauseGroup:
 
     Attributes:
         models: the files of the models that explain them; () if only one model was given.
-        cause: what failed.
-        count: how many failures there are.
         first: the number of the line in which the first one begins.
-        last: the same of the last one.
         text: the explanation of the first one; None where it is not kept.
         times: how many there are in each interval of the log's time; None where no line has a time.
         first_time: the earliest time of one; None likewise.
-        last_time: the latest.
     """
 
     models: tuple[str, ...]
@@ -348,7 +317,6 @@ class Causes:
     Attributes:
         others: the number of failures with further causes.
         room: bytes of explanations to keep, one for each cause; 0 unless the caller sets it.
-        times: counts in intervals of the log's time.
     """
 
     def __init__(self) -> None:

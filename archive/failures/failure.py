@@ -10,15 +10,18 @@ from archive.base.source_files import is_pytorchs
 from archive.debuginfo.profiles.places import stack_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.base.errors import LimitError
     from archive.debuginfo.model import SourceRange
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.facts import Facts
 
 MAX_LINES = 10_000
 """Lines of a failure, or of an explanation that a log has already, that are read."""
+OTHER_TEXT = b"\0"
+"""Stands for an explanation that wasn't made, since it doesn't count."""
 EXPLAINED_BY = ("output", "work")
 """The bounds beyond which a failure stays unexplained, while the log goes on."""
 
@@ -43,16 +46,41 @@ class LoggedLines(Protocol):
 class Failure(ABC):
     """A failure in a log, as far as the log shows it. Its explanation stands below its lines.
 
-    Attributes:
-        stream: its lines, from the first one on.
-        last: the line above the explanation.
+    **Where a failure ends, its kind says**: in ``last``, the line above the explanation, or in ``explained``,
+    which takes the lines that the failure has. Its stream ends before that where another form of lines, or
+    too much of other processes, follows: :class:`~archive.failures.log.streams.InnerStream`. Lines that are
+    no failure's, but a source that the log has already, are passed by :func:`leave`.
     """
 
     is_proof = False
     last = 0
+    is_row = False
+    """Whether it isn't a failure, but a row of a profile."""
+    lacks_frame = False
+    """Whether a frame should stand below its first line, and doesn't."""
+    digits = ""
+    """Its debug handles as printed; "" where it has none. With them its ``key`` decides the answer."""
+    problem = ""
+    """Why no model can explain it; "" where one may."""
 
     def __init__(self, stream: LogStream) -> None:
         self.stream = stream
+
+    @abstractmethod
+    def answer(self, model: OneModel) -> Answer | None:
+        """A model's answer; None where the log has its source, or the file has nothing of its kind."""
+
+    def possible(self, model: OneModel) -> Answer | None:
+        """The same, where the explanations of others differ already: its text may be :data:`OTHER_TEXT`."""
+        return self.answer(model)
+
+    def shows_model(self) -> bool:
+        """Whether it shows something of a model; else it stays, whatever the models are."""
+        return True
+
+    def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (of most kinds no line above says so)
+        """Whether the log has its source already, given the line above it."""
+        return False
 
     @property
     @abstractmethod
@@ -77,6 +105,20 @@ class Failure(ABC):
         for at in range(self.last):
             yield self.stream.line(at).data
         yield self.stream.written(self.last, (self.stream.text(self.last) or b"") + b"\n" + text)
+
+
+def leave(stream: LogStream, first: int, belongs: Callable[[bytes], bool]) -> None:
+    """Leave the lines from one on as they are, as long as they belong together: none begins a failure."""
+    for at in range(first, first + MAX_LINES):
+        text = stream.text(at, is_patient=False)
+        if text is None or not belongs(text):
+            return
+        stream.line(at).output = stream.line(at).data
+
+
+def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
+    """A line of a log, or another text in its place."""
+    return stream.written(at, others[at]) if at in others else stream.line(at).data
 
 
 class Cause(NamedTuple):
@@ -123,7 +165,6 @@ class Answer:
     """The answer to a failure, of one model or of several.
 
     Attributes:
-        failure: the lines of the failure.
         text: its explanation; None where there is none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the model.
@@ -151,7 +192,7 @@ class Answers(Protocol):
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, and whether a failure may begin in it."""
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether lines have nothing to note, and nothing to name; false if unsure."""
 
     def named(self, line: bytes) -> bytes:

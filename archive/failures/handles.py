@@ -82,9 +82,7 @@ class Digits(NamedTuple):
     """The digits of a failure.
 
     Attributes:
-        text: all of them.
         plain: how many there are in front of the unique handles.
-        form: the handles' form.
     """
 
     text: str
@@ -101,11 +99,7 @@ class HandleSplits:
     """Splits the joined handles of an archive, by the rules of this module.
 
     Args:
-        archive: the archive.
         logged: gives the form of unique handles in a log; by default the archive's own.
-
-    Attributes:
-        operations: the archive's operations by their handles.
     """
 
     def __init__(self, archive: Archive, logged: Callable[[], HandleForm] | None = None) -> None:
@@ -138,7 +132,6 @@ class HandleSplits:
 
         Args:
             digits: the text between the braces.
-            steps: counts the steps of the search.
 
         Returns:
             Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes

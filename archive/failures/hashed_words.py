@@ -18,12 +18,19 @@ from archive.formats.record_kinds import is_code
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from archive.failures.one_model import OneModel
     from archive.reader.companion import Companion
 
 WORD, QUOTED = re.compile(r"\w+"), re.compile(r'"([^"\n]+)"')
 """Names; attributes that aren't identifiers stand in quotes."""
 WORD_BYTES = 400
 """Bytes of memory that a word takes while its hash is looked for."""
+
+
+def names_of(model: OneModel) -> dict[bytes, bytes]:
+    """The words of a model by their hashes; none where its names are known as they are."""
+    companion = model.archive.companion
+    return {} if companion is None else names_by_hash(companion)
 
 
 def names_by_hash(companion: Companion) -> dict[bytes, bytes]:

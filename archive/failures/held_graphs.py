@@ -63,7 +63,6 @@ class GraphCall(NamedTuple):
     """How the code of a graph was called.
 
     Attributes:
-        caller: what called it.
         branch: which graph of ``cond`` it is, ``true`` or ``false``; "" where no line shows it.
     """
 
@@ -111,7 +110,6 @@ def holder_below(stream: LogStream, at: int) -> ExecutedNode | None:
     """The node that the interpreter executed when a traceback ended, if it holds graphs.
 
     Args:
-        stream: the traceback's lines.
         at: the number of the line after its frames.
     """
     for number in range(at, at + MOST_MESSAGE):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.formats.exported.inputs import ProgramInput
     from archive.reader.archive import Archive
 
@@ -93,7 +94,6 @@ class InputFailure(Failure):
     """A line of ExecuTorch's runtime that refuses an input, or a method.
 
     Args:
-        stream: the lines, the refusal first.
         above: the texts above it, the nearest first.
     """
 
@@ -135,6 +135,10 @@ class InputFailure(Failure):
                 return named[0] if named[1] == status else ""
         return ""
 
+    def answer(self, model: OneModel) -> Answer | None:
+        """An ETRecord's answer; None where the file isn't one."""
+        return answer(model.archive, self) if model.archive.instructions else None
+
     @property
     def what(self) -> str:
         """The failure in words."""
@@ -156,11 +160,7 @@ class InputFailure(Failure):
         return digest(repr(self._line), repr(self._resized), self.method)
 
     def contradiction(self, inputs: tuple[ProgramInput, ...]) -> str:
-        """What is so instead of what the line says; "" where the inputs agree with it.
-
-        Args:
-            inputs: a method's.
-        """
+        """What is so instead of what the line says; "" where the inputs agree with it."""
         line = self._line
         for key in ("count", "taken"):
             if key in line and int(line[key]) != len(inputs):

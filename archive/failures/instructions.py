@@ -34,9 +34,9 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from archive.base.errors import one_line
+from archive.base.errors import LimitError, one_line
 from archive.base.strings import decoded
-from archive.failures.failure import Answer, Failure
+from archive.failures.failure import Answer, Failure, why_left
 from archive.failures.nodes import answer_of, digest
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Steps
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.lookups.instructions import InstructionNodes
     from archive.reader.lookups.nodes import ProgramNode
 
@@ -108,14 +109,11 @@ class InstructionFailure(Failure):
     """A line of ExecuTorch's runtime that names an instruction.
 
     Attributes:
-        chain: the number of the instruction's chain.
-        number: the instruction's in its chain.
         operator: the one it ran; "" for a call of a backend.
         status: the failure's, as hexadecimal digits.
         said: what the kernel said in the lines directly above, the nearest first.
 
     Args:
-        stream: the lines, from the first one on.
         above: the lines above in the log, the nearest first.
     """
 
@@ -170,6 +168,16 @@ class InstructionFailure(Failure):
         """The same for failures of the same instruction."""
         return digest(self.what, self.method, str(self.types), *self.said)
 
+    def answer(self, model: OneModel) -> Answer | None:
+        """An ETRecord's answer; None where the file isn't one."""
+        if not model.archive.instructions:
+            return None
+        with model.spending.one_failure() as steps:
+            try:
+                return answer(model.made(_nodes), self, steps)
+            except LimitError as error:
+                return Answer(self, None, ((0, why_left(error)),), is_possible=True)
+
     def contradiction(self, node: ProgramNode) -> str:
         """What the log shows of the operands and the node contradicts, in words; "" for nothing."""
         inputs = (node.site.record or {}).get("inputs", ())
@@ -183,6 +191,12 @@ class InstructionFailure(Failure):
             if (is_none and was_tensor is True) or ("as_tensor" in given and was_tensor is False):
                 return f"arg {at} with type id {self.types[at]}"
         return contradiction(node.site, self.said, is_fixed=True)
+
+
+def _nodes(model: OneModel) -> InstructionNodes:
+    from archive.reader.lookups.instructions import InstructionNodes  # noqa: PLC0415 (few archives have some)
+
+    return InstructionNodes(model.archive)
 
 
 def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:

@@ -19,19 +19,21 @@ If several places call the kernel, the explanation shows all of them. Source: Py
 from __future__ import annotations
 
 import re
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
-from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
+from archive.failures.failure import Answer, Cause, Failure, leave
 from archive.failures.nodes import digest
 from archive.reader.lookups.kernels import CalledKernel, why_unrecorded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.compiled import CompiledModel
 
     Named: TypeAlias = "FailedCall | FailedKernel | ProfiledKernel"
@@ -56,8 +58,8 @@ HASH = re.compile(r"c[a-z2-7]{51}\..*")
 """A name of a code file that contains the code's digest."""
 EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
-FURTHER = re.compile(rb'Original traceback:|None|File ".*|  .*')
-"""Other lines of an explanation."""
+OF_EXPLANATION = re.compile(EXPLAINED.pattern + rb'|Original traceback:|None|File ".*|  .*')
+"""A line of an explanation."""
 OTHER = "this archive has none: the line is of another model"
 NO_CODE = "this archive has no C++ code to find the line in; its companion may have it"
 
@@ -69,7 +71,6 @@ class FoundKernels(NamedTuple):
     """What a package knows of a line.
 
     Attributes:
-        kernels: those that it may name.
         why: why there is none or no source, in words; "" where the package has nothing like it.
     """
 
@@ -164,7 +165,6 @@ class NamedLine(NamedTuple):
 
     Attributes:
         prefix: what a logger put before its text.
-        named: what it names.
     """
 
     prefix: bytes
@@ -206,14 +206,7 @@ def named_line(text: bytes) -> NamedLine | None:
 
 
 class KernelFailure(Failure):
-    """A line of a log that names code or a kernel.
-
-    Args:
-        stream: the line, and those below it.
-
-    Attributes:
-        named: what the line names.
-    """
+    """A line of a log that names code or a kernel."""
 
     def __init__(self, stream: LogStream) -> None:
         super().__init__(stream)
@@ -238,19 +231,18 @@ class KernelFailure(Failure):
 
     def leave(self) -> None:
         """Leave the source that the log has as it is: its frames aren't another failure's."""
-        for at in range(1, MAX_LINES):
-            text = self.stream.text(at, is_patient=False)
-            if text is None or not (EXPLAINED.fullmatch(text) or FURTHER.fullmatch(text)) or named_line(text):
-                return
-            self.stream.line(at).output = self.stream.line(at).data
+        leave(self.stream, 1, lambda text: bool(OF_EXPLANATION.fullmatch(text)) and not named_line(text))
 
     @property
-    def is_row(self) -> bool:
+    def is_row(self) -> bool:  # type: ignore[override]
         """Whether it isn't a failure, but a row of a profile."""
         return isinstance(self.named, ProfiledKernel)
 
-    def answer(self, source: KernelSource) -> Answer:
-        """The archive's answer, from what it knows of the line."""
+    def answer(self, model: OneModel) -> Answer | None:
+        """An archive's answer; None where it has no kernels."""
+        if not model.archive.compiled:
+            return None
+        source = model.made(_sources)(self.named)
         is_named = self.named.is_digest and source.is_possible
         notes = ((0, f"{self.named}: {source.why}"),) if source.text is None else ()
         return Answer(self, source.text, notes, is_named, source.is_possible, source.cause)
@@ -261,8 +253,6 @@ class KernelSource(NamedTuple):
 
     Attributes:
         text: its explanation; None where the archive has none.
-        why: the reason that there is none.
-        is_possible: whether the line may be of the archive.
         cause: what failed; None where it is not explained.
     """
 
@@ -270,6 +260,11 @@ class KernelSource(NamedTuple):
     why: str
     is_possible: bool
     cause: Cause | None = None
+
+
+def _sources(model: OneModel) -> Callable[[Named], KernelSource]:
+    """What a model knows of such lines: a profile has a row of the same kernel for each call."""
+    return lru_cache(maxsize=256)(partial(source_of, model.archive.compiled))
 
 
 def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource:

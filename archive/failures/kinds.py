@@ -1,7 +1,4 @@
-"""The kinds of failures in logs: how each begins, and what reads it. A kind is a row.
-
-The words that a kind's first line has stand in ``log.quiet``, where every line is searched for them.
-"""
+"""The kinds of failures in logs: how each begins, and what reads it. A kind is a row."""
 
 from __future__ import annotations
 
@@ -12,11 +9,12 @@ from archive.failures.inputs import InputFailure, refusal_in
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.failures.kernels import KernelFailure, named_line
 from archive.failures.lite import LiteFailure
+from archive.failures.log import marks
 from archive.failures.log.log_line import without_end
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
-from archive.failures.tracebacks import SerializedFailure, TracebackFailure
+from archive.failures.traceback_failures import SerializedFailure, TracebackFailure
 
 if TYPE_CHECKING:
     import re
@@ -25,21 +23,28 @@ if TYPE_CHECKING:
     from archive.failures.failure import Failure
     from archive.failures.kernels import NamedLine
     from archive.failures.log.beginnings import Above, Beginning
+    from archive.failures.log.marks import Mark
 
 
 class FailureKind(NamedTuple):
     """A kind of failures.
 
     Attributes:
+        mark: the words in its first line, for which every line of a log is searched.
         begins: what shows, in the text of a line, that such a failure begins there; None where none does.
         read: the failure, from its beginning, what ``begins`` found, and the lines above; None where it is
             none, or its source already stands below it.
         finds_document: whether ``read`` asks for the document that holds the line, by further lines.
     """
 
+    mark: Mark
     begins: Callable[[bytes], Any]
     read: Callable[[Beginning, Any, Above], Failure | None]
     finds_document: bool = False
+
+    def begun(self, text: bytes) -> Any:  # noqa: ANN401 (what ``read`` takes)
+        """What shows that such a failure begins in a text; None where none does."""
+        return self.begins(text) if self.mark.is_in(text) else None
 
 
 def failure_at(beginning: Beginning, above: Above) -> Failure | None:
@@ -47,11 +52,11 @@ def failure_at(beginning: Beginning, above: Above) -> Failure | None:
     held = beginning.within(above)
     for kind in KINDS:
         own = beginning if kind.finds_document else held
-        if found := kind.begins(own.text):
+        if found := kind.begun(own.text):
             return kind.read(own, found, above)
     for recoded in beginning.recoded():
         for kind in KINDS:
-            if not kind.finds_document and (found := kind.begins(recoded.text)):
+            if not kind.finds_document and (found := kind.begun(recoded.text)):
                 return kind.read(recoded, found, above)
     return None
 
@@ -106,13 +111,13 @@ def _refusal(beginning: Beginning, match: re.Match[bytes], above: Above) -> Inpu
 
 
 KINDS = (
-    FailureKind(HANDLES_NOT_FOUND.match, _handles, finds_document=True),
-    FailureKind(TRACEBACK_START.fullmatch, _traceback, finds_document=True),
-    FailureKind(SERIALIZED_START.fullmatch, _serialized),
-    FailureKind(EXECUTING.fullmatch, _node),
-    FailureKind(EVAL_FRAME.fullmatch, _frames),
-    FailureKind(named_line, _kernel),
-    FailureKind(INSTRUCTION.fullmatch, _instruction),
-    FailureKind(refusal_in, _refusal),
+    FailureKind(marks.HANDLES, HANDLES_NOT_FOUND.match, _handles, finds_document=True),
+    FailureKind(marks.TRACEBACK, TRACEBACK_START.fullmatch, _traceback, finds_document=True),
+    FailureKind(marks.TRACEBACK, SERIALIZED_START.fullmatch, _serialized),
+    FailureKind(marks.NODE, EXECUTING.fullmatch, _node),
+    FailureKind(marks.FRAME, EVAL_FRAME.fullmatch, _frames),
+    FailureKind(marks.KERNEL, named_line, _kernel),
+    FailureKind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
+    FailureKind(marks.INPUT, refusal_in, _refusal),
 )
 """Every kind. No line begins failures of two kinds; the first one counts."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
 
@@ -43,11 +44,9 @@ class LiteFailure(Failure):
     """A line of the lite interpreter that names debug handles.
 
     Args:
-        stream: the line.
         above: the texts of the lines above it, the nearest first.
 
     Attributes:
-        digits: the handles as they are printed.
         is_joined: whether they may be several, printed without a separator.
         message: the error message above them; "" where ``families.txt`` doesn't have it.
     """
@@ -62,6 +61,10 @@ class LiteFailure(Failure):
         self.is_joined = line["joined"] is not None
         nearest = next((text for text in above if text.strip()), b"")
         self.message = known_message(decoded(nearest).strip())
+
+    def answer(self, model: OneModel) -> Answer:
+        """A model's answer, by its handles."""
+        return model.made(lite_answers).answer(self)
 
     @property
     def what(self) -> str:
@@ -106,7 +109,6 @@ class Explanation(NamedTuple):
     """The explanation of some handles.
 
     Attributes:
-        text: as PyTorch prints it.
         place: file, line and module hierarchy of what failed.
     """
 
@@ -115,16 +117,7 @@ class Explanation(NamedTuple):
 
 
 class LiteAnswers:
-    """Explains failures of the lite interpreter by their handles.
-
-    Args:
-        archive: the model that failed.
-        style: the release whose wording explains them.
-        spending: counts the steps of all explanations.
-
-    Attributes:
-        splits: splits joined handles.
-    """
+    """Explains failures of the lite interpreter by their handles."""
 
     def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
         self._archive = archive
@@ -230,6 +223,11 @@ class LiteAnswers:
         is_own = self.splits.names_archive(failure.digits)
         foreign = "" if is_own else self._archive.handle_form.foreign(failure.digits)
         return f"not in this archive{': ' if foreign else ''}{foreign}"
+
+
+def lite_answers(model: OneModel) -> LiteAnswers:
+    """A model's answers to such failures."""
+    return LiteAnswers(model.archive, model.style, model.spending)
 
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:

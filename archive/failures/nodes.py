@@ -22,10 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import several
 from archive.base.strings import decoded
-from archive.failures.failure import MAX_LINES, Answer, Cause, Failure
+from archive.container.names import encoded
+from archive.debuginfo.frames import BEGINNING
+from archive.failures.failure import Answer, Cause, Failure, leave
+from archive.failures.hashed_words import names_of
 from archive.failures.operands import contradiction, not_so
 from archive.failures.printed import HIERARCHY
-from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
+from archive.failures.redacted import EXACTLY, HEADER, LooselyTraced, RedactedTraceback, found_at
 from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
 from archive.reader.lacking import why_no_traces
 from archive.reader.lookups.nodes import ProgramNode, loaded_nodes
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from archive.failures.failure import LoggedLines
     from archive.failures.log.streams import LogStream
+    from archive.failures.one_model import OneModel
     from archive.failures.redacted import Likeness
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
@@ -47,7 +51,7 @@ EXECUTING = re.compile(
     rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)(?P<tail>" + TAIL + rb")"
 )
 HEADING, UNKNOWN = b"Original traceback:", b"None"
-FRAME, INDENT = b'File "', b"  "
+FRAME, INDENT = BEGINNING.encode(), b"  "
 """How the lines of a source begin: the first frame may have no indentation."""
 FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
 UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion by itself doesn't show"
@@ -60,13 +64,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class ExecutedNode(NamedTuple):
-    """A node as the interpreter prints it.
-
-    Attributes:
-        name: the node's name.
-        target: what the node calls.
-        arguments: what it is called with, as printed.
-    """
+    """A node as the interpreter prints it."""
 
     name: str
     target: str
@@ -81,7 +79,6 @@ class ExecutedNode(NamedTuple):
         """Whether a node has this name, target and arguments; true if its arguments are not known.
 
         Args:
-            site: the node.
             is_in_module: whether it may be printed as part of a module inside of the program's, as
                 ``torch.export.unflatten`` makes one, where parameters have shorter names.
         """
@@ -107,11 +104,9 @@ class NodeFailure(Failure):
     """Three lines of the interpreter that name a node.
 
     Args:
-        stream: the lines, the one with the node's name first.
         above: the lines above in the log, the nearest first.
 
     Attributes:
-        node: the node.
         said: the error's own message, the last line first.
     """
 
@@ -132,6 +127,22 @@ class NodeFailure(Failure):
     def key(self) -> object:
         """The same for failures of the same node, target and arguments; a bare trace has its own."""
         return object() if self.is_bare else digest(*self.node, *self.said)
+
+    def answer(self, model: OneModel) -> Answer | None:
+        """An archive's answer; None where the log has the source."""
+        if self.is_explained and (redacted := redacted_answer(model, self)):
+            return redacted
+        self.leave()
+        return answer(model.archive, self) if self.is_unexplained and model.archive.programs else None
+
+    def shows_model(self) -> bool:
+        """Whether the log lacks its source, or has what may be left of one; whatever it has stays."""
+        self.leave()
+        return self.is_unexplained or self.is_bare
+
+    def has_source(self, above: bytes) -> bool:  # noqa: ARG002 (its own lines say so)
+        """Whether PyTorch printed a source."""
+        return self.is_explained
 
     def leave(self) -> None:
         """Leave the lines of the source as they are: none of its frames begins a traceback."""
@@ -208,17 +219,14 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
     return answer_of(archive, failure, what, nodes, lambda node: node.site.trace or "")
 
 
-def redacted_answer(
-    archive: Archive, bare: Archive | None, like: Likeness, failure: NodeFailure
-) -> Answer | None:
-    """The answer to a failure whose trace is redacted; None where the log shows no redacted trace.
-
-    Args:
-        archive: the archive as it was.
-        bare: the redacted archive, if it is at hand.
-        like: whether a line of another redaction stands for one of the original.
-        failure: the failure.
-    """
+def redacted_answer(model: OneModel, failure: NodeFailure) -> Answer | None:
+    """The answer to a failure that has a source; None where the log shows no redacted trace."""
+    archive = model.archive
+    if not archive.programs:
+        return None
+    bare, sites = archive.redacted, (site for one in archive.programs.values() for site in one.sites.values())
+    files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
+    like = LooselyTraced(files, model.made(names_of))
     nodes = [
         (ProgramNode(form, site), (name, number), path)
         for name, program in archive.programs.items()
@@ -266,16 +274,13 @@ def leave_source(stream: LogStream, at: int) -> None:
     """Leave the frames of a source as they are.
 
     Args:
-        stream: the lines.
         at: the line after the source's heading, or the heading itself.
     """
     first = at + (stream.text(at) == HEADING)
-    at = first
-    while at < first + MAX_LINES and (line := stream.text(at, is_patient=False)) is not None:
-        if not line.startswith(INDENT) and not (at == first and line.startswith(FRAME)):
-            return
-        stream.line(at).output = stream.line(at).data
-        at += 1
+    is_frame = (stream.text(first, is_patient=False) or b"").startswith(FRAME)
+    if is_frame:
+        stream.line(first).output = stream.line(first).data
+    leave(stream, first + is_frame, lambda line: line.startswith(INDENT))
 
 
 def answer_of(
@@ -288,10 +293,7 @@ def answer_of(
     """The answer to a failure by the nodes that it may be of.
 
     Args:
-        archive: the archive.
-        failure: the failure.
         what: its node in words.
-        nodes: those that it may be of.
         text: gives a node's explanation.
     """
     if not nodes:

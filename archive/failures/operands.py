@@ -135,8 +135,6 @@ def contradiction(site: NodeSite, messages: Iterable[str], *, is_fixed: bool) ->
     """What messages say that is true of none of a node's operands, in words; "" for nothing.
 
     Args:
-        site: the node.
-        messages: its operator's.
         is_fixed: whether all sizes that are recorded as numbers are those of each call.
     """
     if not site.tensors:
@@ -161,7 +159,6 @@ def claims(message: str, target: str = "") -> Iterator[Claim]:
     """What a message says about operands.
 
     Args:
-        message: the message.
         target: the node's: PyTorch transposes weights in ``linear``, and multiplies parts in ``matmul``.
     """
     text = CHECKED.sub("", message[:MOST_TEXT])

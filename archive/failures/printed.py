@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from archive.debuginfo import frames
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TRACEBACK_HEADING
 from archive.formats.record_kinds import CODE_FOLDERS as CODE_FOLDER_NAMES
 
@@ -33,16 +34,12 @@ ORIGINAL = HEADING + b", original code (most recent call last):"
 HEADED = 2
 """Lines between serialized and original code: an empty one, and a heading."""
 
-FRAME_HEADER = re.compile(
-    rb'  File "(?!"[^,])(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?'
-)
-"""A frame's first line."""
-FRAME = b'  File "'
-CALL = re.compile(rb"(?P<file>[^\n]+)\((?P<line>[0-9]{1,9})\): (?P<function>[^\n]*)")
-"""A line of a traced operation's Python stack: ``/home/ann/net.py(12): forward``."""
+FRAME = b"  " + frames.BEGINNING.encode()
+FRAME_HEADER = re.compile(rb'  (?!File ""[^,])' + frames.HEADING.encode())
+"""A frame's first line, but not of a cell of CSV, whose quotes are doubled."""
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(
-    rb'  File "|[\w.]*(?:Error|Exception)\b|(?!(?:  |def )[^"]*").*Traceback of TorchScript'
+    FRAME + rb'|[\w.]*(?:Error|Exception)\b|(?!(?:  |def )[^"]*").*Traceback of TorchScript'
 )
 """Begins a line of the log that isn't code; code may have a heading within a string."""
 CODE = re.compile(rb"  |def |class |[\w.]+ = ")
@@ -58,4 +55,4 @@ def is_source(line: bytes) -> bool:
     header = FRAME_HEADER.fullmatch(line)
     if header is not None:
         return not header["file"].startswith(CODE_FOLDERS)
-    return CALL.fullmatch(line) is not None or RETHROWN.fullmatch(line) is not None
+    return frames.BYTES_CALL.fullmatch(line) is not None or RETHROWN.fullmatch(line) is not None

@@ -19,17 +19,19 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from archive.companion.hashed_names import HASH
+from archive.debuginfo import frames
+from archive.debuginfo.frames import BYTES_CALL
 from archive.debuginfo.sites import FX_FILE, NO_FILE, last_part
+from archive.failures.failure import written
 from archive.failures.hashed_words import unhashed
-from archive.failures.printed import CALL, FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
-from archive.failures.tracebacks import written
+from archive.failures.printed import FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from archive.failures.log.streams import LogStream
 
-HEADER = re.compile(rb'(?:  )?File "(?P<file>[^\n]*)", line (?P<line>\d{1,9})(?:, in (?P<function>[^\n]*))?')
+HEADER = re.compile(b"(?:  )?" + frames.HEADING.encode())
 """A frame's first line; that of a trace of ``torch.export`` may have no indentation."""
 GENERATED = re.compile(rb"%b\.\d+" % FX_FILE.encode())
 MOST_SERIALIZED = 500
@@ -72,7 +74,6 @@ class Loosely(Likeness):
     """Lines of a log may stand for those of the original in some redaction.
 
     Args:
-        files: paths of the model's source files.
         names: names by their hashes; none where they are not known.
     """
 
@@ -134,7 +135,7 @@ class LooselyTraced(Loosely):
 
 def _header(line: bytes) -> re.Match[bytes] | None:
     """The parts of a line that names file, line and function; None for others."""
-    return HEADER.fullmatch(line) or CALL.fullmatch(line)
+    return HEADER.fullmatch(line) or BYTES_CALL.fullmatch(line)
 
 
 def _is_end(shown: bytes, path: bytes) -> bool:
@@ -192,10 +193,7 @@ def found_at(stream: LogStream, start: int, text: bytes, like: Likeness) -> Reda
     """The lines of a log that stand for a text; None where they do not.
 
     Args:
-        stream: the lines.
         start: the first one that may, from 0.
-        text: the text.
-        like: whether a line stands for another one.
     """
     at = start
     for line in text.removesuffix(b"\n").split(b"\n"):
@@ -211,11 +209,10 @@ def sign_at(stream: LogStream, at: int, files: Collection[bytes]) -> Sign:
     """The sign of redaction in the first frames of a traceback of original code.
 
     Args:
-        stream: the lines.
         at: the first frame's heading, from 0.
         files: paths of the model's source files; none where they are not known.
     """
-    call, sign = CALL.fullmatch(stream.text(at) or b""), Sign.NONE
+    call, sign = BYTES_CALL.fullmatch(stream.text(at) or b""), Sign.NONE
     if call and not ABSOLUTE.match(call["file"]):
         return Sign.PARTLY
     for _ in range(MOST_FRAMES):
@@ -246,7 +243,6 @@ def is_as_it_was(stream: LogStream, files: Collection[bytes]) -> bool:
     False where its heading isn't near: then the frames of serialized code lead there.
 
     Args:
-        stream: the traceback's lines, its heading first.
         files: paths of the model's source files; none where they are not known.
     """
     for at in range(1, MOST_SERIALIZED):

@@ -20,35 +20,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
-from archive.container.names import encoded
 from archive.debuginfo.sites import last_part
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
-from archive.failures import nodes
 from archive.failures.failure import Answer, Cause, place_of, why_left
 from archive.failures.handles import MAX_READINGS
+from archive.failures.hashed_words import names_of
+from archive.failures.lite import lite_answers
 from archive.failures.printed import HEADED
 from archive.failures.redacted import (
     EXACTLY,
     Loosely,
-    LooselyTraced,
     RedactedTraceback,
     Sign,
     file_at,
     found_at,
     sign_at,
 )
-from archive.failures.tracebacks import TracebackFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from archive.base.limits import Steps
-    from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style, Symbolication
     from archive.failures.handles import HandleOperations
-    from archive.failures.lite import LiteAnswers
     from archive.failures.log.streams import LogStream
-    from archive.failures.nodes import NodeFailure
+    from archive.failures.one_model import OneModel
     from archive.failures.redacted import Likeness
     from archive.failures.tracebacks import Traceback
     from archive.reader.archive import Archive
@@ -65,10 +61,8 @@ class RedactedMatch(NamedTuple):
     """What a log shows of redacted source.
 
     Attributes:
-        failure: its lines.
         original: the original in their place; None where there are several texts, or none.
         handles: the handles, inner ones first; the first of several readings.
-        note: why there is no original.
         is_shown: whether the log shows the original itself.
     """
 
@@ -83,10 +77,7 @@ class RedactedHandles:
     """The handles of an archive, by what the lite interpreter prints for them once it is redacted.
 
     Args:
-        archive: the archive as it was.
         bare: the archive whose text the log has: the redacted one, or the same if that isn't at hand.
-        operations: its operations.
-        style: the release whose wording the log has.
     """
 
     def __init__(self, archive: Archive, bare: Archive, operations: HandleOperations, style: Style) -> None:
@@ -97,14 +88,7 @@ class RedactedHandles:
         self._by_line: dict[bytes, list[int]] | None = None
 
     def of(self, stream: LogStream, hierarchy: bytes, like: Likeness, steps: Steps) -> RedactedMatch | None:
-        """What a log shows of redacted source; None where it shows none.
-
-        Args:
-            stream: the failure's lines, the heading first.
-            hierarchy: the module hierarchy above.
-            like: whether a line of the log stands for one of the text.
-            steps: counts the steps of the search.
-        """
+        """What a log shows of redacted source; None where it shows none."""
         choices, at = list[list[int]](), 1
         while stops := self._at(stream, at, like, steps):
             at = max(stops.values())
@@ -179,19 +163,11 @@ OTHER_REDACTION = "not as this redacted archive prints it, but as another redact
 
 
 class RedactedAnswers:
-    """The answers of an archive to failures whose source is redacted.
+    """The answers of a model to failures whose source is redacted."""
 
-    Args:
-        archive: the model that failed.
-        lite: answers failures of the lite interpreter.
-        spending: counts the steps of all explanations.
-        names: names by the hashes that stand for them.
-    """
-
-    def __init__(
-        self, archive: Archive, lite: LiteAnswers, spending: Spending, names: Mapping[bytes, bytes]
-    ) -> None:
-        self._archive, self._lite, self._spending, self._names = archive, lite, spending, names
+    def __init__(self, model: OneModel) -> None:
+        self._archive, self._spending = model.archive, model.spending
+        self._lite, self._names = model.made(lite_answers), model.made(names_of)
 
     # The lite interpreter
 
@@ -199,7 +175,6 @@ class RedactedAnswers:
         """The answer to a traceback of the lite interpreter; None where it shows no redacted source.
 
         Args:
-            stream: its lines, the heading first.
             hierarchy: the module hierarchy above; b"" where there is none.
         """
         if not self._archive.handles:
@@ -213,7 +188,9 @@ class RedactedAnswers:
                     return None
                 match = self._loose.of(stream, hierarchy, self._like, steps)
             except LimitError as error:
-                return Answer(TracebackFailure(stream), None, ((0, why_left(error)),), is_possible=True)
+                return Answer(
+                    RedactedTraceback(stream, 1, 1), None, ((0, why_left(error)),), is_possible=True
+                )
         if match:
             return self._answer(match, OTHER_REDACTION if self._exact else "")
         return self._not_here(stream, 1, sign)
@@ -224,7 +201,7 @@ class RedactedAnswers:
         if sign is Sign.PARTLY and not (self._exact and is_ours):
             return None
         return Answer(
-            TracebackFailure(stream), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),)
+            RedactedTraceback(stream, 1, 1), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),)
         )
 
     def _answer(self, match: RedactedMatch, note: str = "") -> Answer | None:
@@ -244,13 +221,7 @@ class RedactedAnswers:
     def of_serialized(
         self, stream: LogStream, traceback: Traceback, original: Callable[[], bytes]
     ) -> Answer | None:
-        """The answer to a traceback of serialized and original code; None where the latter isn't redacted.
-
-        Args:
-            stream: the lines.
-            traceback: the traceback of serialized code.
-            original: gives the traceback of the original code.
-        """
+        """The answer to a traceback of serialized and original code; None where the latter isn't redacted."""
         is_whole = traceback.frames and not traceback.is_too_long
         stop = traceback.frames[-1].stop if is_whole else 0
         sign = sign_at(stream, stop + HEADED, self.files) if is_whole else Sign.NONE
@@ -272,17 +243,6 @@ class RedactedAnswers:
             return self._not_here(stream, stop + HEADED, sign)
         failure.renamed = traceback.renamed
         return Answer(failure, text, is_possible=True, cause=traceback.cause)
-
-    # Exported programs
-
-    def of_node(self, failure: NodeFailure) -> Answer | None:
-        """The answer to a failure of the interpreter that has a source; None where that isn't redacted."""
-        if not self._archive.programs:
-            return None
-        sites = (site for program in self._archive.programs.values() for site in program.sites.values())
-        files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
-        like = LooselyTraced(files, self._names)
-        return nodes.redacted_answer(self._archive, self._archive.redacted, like, failure)
 
     # Facts
 

@@ -38,13 +38,10 @@ class MessageFilter:
     """Explains the failures in messages, each by itself.
 
     Args:
-        new: makes an explainer of one message.
         tell: takes the notes: why failures stay as they are, or that only one model is given and nothing
             names it. Each text comes once, at most 100 in all.
 
     Attributes:
-        explained: failures that were explained.
-        unknown: failures that weren't.
         unread: records that may have a failure, and couldn't be read.
     """
 

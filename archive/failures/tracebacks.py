@@ -15,47 +15,35 @@ PyTorch 1.4 and older print other tracebacks, which are not read here.
 
 from __future__ import annotations
 
-import re
-from functools import cached_property
-from hashlib import blake2b
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
-from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of
-from archive.failures.failure import MAX_LINES, Cause, Failure, place_of
+from archive.failures.failure import MAX_LINES, Cause, place_of, written
 from archive.failures.log.log_line import ending
 from archive.failures.printed import (
     CODE,
     CODE_FOLDERS,
     FRAME,
     FRAME_HEADER,
-    HIERARCHY,
     NOT_CODE,
     ORIGINAL,
     RANGE_MARKING,
-    is_source,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from archive.base.limits import Limits, Steps
     from archive.debuginfo.model import SourceRange
     from archive.failures.log.streams import LogStream
-    from archive.reader.facts import Facts
     from archive.reader.line_digests import LineDigests
 
 ORIGINAL_HEADING = b"\n" + ORIGINAL + b"\n"
-TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
-DIGEST = 16
-"""Bytes of a traceback's digest."""
-REDACTED = "traceback of redacted source"
-TOP = re.compile(rb"top\(([^)]*)\)")
-"""Begins a module hierarchy: the class of the top module."""
 BEHIND = CONTEXT - 1
 """Lines that PyTorch prints after a range, unless its source ends before."""
 CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
@@ -70,10 +58,8 @@ class LoggedFrame:
     Attributes:
         first: the frame's first line, counted from the heading.
         stop: the line after its last one.
-        file: the file's name as printed.
         function: the function's name as printed; empty where none is.
         original: the range that the code comes from; None where none is recorded.
-        problem: why there is no range.
         is_foreign: whether the archive's code differs from the frame's.
     """
 
@@ -95,16 +81,11 @@ class Traceback:
     """A traceback in a log.
 
     Args:
-        stream: its lines, the heading first.
         code: file name in the traceback → code record.
 
     Attributes:
-        stream: as given.
-        raw: the texts of the lines that are part of it.
         renamed: the lines in which hashes were replaced by names, by their place in ``raw``.
         frames: the frames; raw lines after the last one aren't part of the traceback.
-        is_too_long: whether reading was given up.
-        is_torn: whether a frame of serialized code breaks off.
         cut: the line, counted from the heading, at which the traceback breaks off; 0 where it is whole.
     """
 
@@ -186,42 +167,25 @@ class Traceback:
     def _take_rest(self, record: FrameCode, code: CodeLines | LineDigests | None, number: int) -> int:
         """Take the rest of a frame: further markings, and the lines between and after them.
 
-        Args:
-            record: the frame's.
-            code: its lines. If they are not known, lines are taken that look like code.
-            number: the marked line.
-
         Returns:
             The number of the record's line that the log shows differently; 0 where there is none.
         """
-        here, unmarked, size = False, 0, 0 if code is None else len(code)
+        rest = FrameRest(code, number)
         most = record.most_unmarked if code is None else CONTEXT
-
-        def lacks() -> bool:  # a range that ends before its last line's first word has no "HERE"
-            return number < size and unmarked < BEHIND
-
-        while unmarked < most and (line := self._peek(is_patient=lacks())) is not None:
-            marking = None if here else RANGE_MARKING.fullmatch(line)
-            if marking:
-                here, unmarked = bool(marking["here"]), 0
-            else:
-                ends_log = line and self.stream.line(len(self.raw)).data.endswith(line)
-                if code is not None and ends_log and _may_begin(code, number + 1, line):
-                    self.cut = len(self.raw)
-                    self._take(line)
-                    return 0
-                is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
-                if not is_code or (code is not None and not code.is_line(number + 1, line)):
-                    if not lacks():
-                        return 0
-                    if CODE.match(line) or NOT_CODE.match(line):
-                        return number + 1
-                    self.cut = len(self.raw) - 1  # something else of the log follows
-                    return 0
-                number += 1
-                unmarked += 1
+        while rest.unmarked < most and (line := self._peek(is_patient=rest.lacks_lines)) is not None:
+            ends_log = line != b"" and self.stream.line(len(self.raw)).data.endswith(line)
+            what = rest.add(line, ends_log=ends_log)
+            if what is Following.NOTHING:
+                return 0
+            if what is Following.OTHER_CODE:
+                return rest.number + 1
+            if what is Following.OTHER_TEXT:
+                break
             self._take(line)
-        if lacks():
+            if what is Following.TORN:
+                self.cut = len(self.raw) - 1
+                return 0
+        if rest.lacks_lines:
             self.cut = len(self.raw) - 1
         return 0
 
@@ -266,127 +230,58 @@ class Traceback:
         yield line + end + self.stream.written(last, original.removesuffix(b"\n"), is_open=is_open)
 
 
-def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
-    """Whether a line of the code may begin like this one; of digests, if this looks like code."""
-    if isinstance(code, CodeLines):
-        return code.begins(number, line)
-    is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
-    return number <= len(code) and is_code
+class Following(Enum):
+    """What a line after the marked line of a frame is."""
+
+    FRAMES_OWN = "a marking, or a line of its code"
+    TORN = "the beginning of such a line, at the end of the log"
+    NOTHING = "no line of the frame, which is whole"
+    OTHER_CODE = "code that the record doesn't have there"
+    OTHER_TEXT = "something else of the log, before the frame is whole"
 
 
-def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
-    """A line of a log, or another text in its place."""
-    return stream.written(at, others[at]) if at in others else stream.line(at).data
-
-
-# --- what a log shows without any model
-
-
-class AnyCode(FrameCode):
-    """A code record of which nothing is known: all lines are taken that may be code."""
-
-    most_unmarked = CONTEXT
-
-    def __init__(self, file: bytes) -> None:
-        self.name = decoded(file)
-        self.lines = None
-
-    def shows(self, shown: list[bytes], number: int) -> bool:  # noqa: ARG002 (nothing is known)
-        """False."""
-        return False
-
-    def original(self, line: int, column: int) -> SourceRange | None:  # noqa: ARG002 (the same)
-        """None."""
-        return None
-
-
-class TracebackFailure(Failure):
-    """A traceback of TorchScript. Its lines are read once they are needed.
+class FrameRest:
+    """The lines of a frame after its marked line.
 
     Args:
-        stream: the traceback's lines, its heading first.
-        hierarchy: the module hierarchy above, which the lite interpreter prints; b"" where there is none.
+        code: the record's lines; None where they aren't known, and lines are taken that look like code.
+        number: the marked line; then the last one that was added.
     """
 
-    def __init__(self, stream: LogStream, hierarchy: bytes = b"") -> None:
-        super().__init__(stream)
-        self.hierarchy = hierarchy
-
-    def shows_source(self, above: bytes) -> bool:
-        """Whether it already shows the model's own source, and no generated code.
-
-        Args:
-            above: the line above it; empty where there is none.
-        """
-        first = self.stream.text(1, is_patient=False)
-        return HIERARCHY in above or (first is not None and is_source(first))
+    def __init__(self, code: CodeLines | LineDigests | None, number: int) -> None:
+        self._code = code
+        self.number = number
+        self.unmarked = 0
+        self._has_here = False
 
     @property
-    def lacks_frame(self) -> bool:
-        """Whether the line below its heading doesn't begin a frame."""
-        return FRAME_HEADER.fullmatch(self.stream.text(1) or b"") is None
+    def lacks_lines(self) -> bool:
+        """Whether PyTorch prints more of the record: a range may end without a marking that says HERE."""
+        return self._code is not None and self.number < len(self._code) and self.unmarked < BEHIND
 
-    @cached_property
-    def _traceback(self) -> Traceback:
-        return Traceback(self.stream, AnyCode)
+    def add(self, line: bytes, *, ends_log: bool) -> Following:
+        """Add a line, if it is the frame's."""
+        marking = None if self._has_here else RANGE_MARKING.fullmatch(line)
+        if marking:
+            self._has_here, self.unmarked = bool(marking["here"]), 0
+            return Following.FRAMES_OWN
+        if ends_log and self._may_begin(line):
+            return Following.TORN
+        is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
+        if is_code and (self._code is None or self._code.is_line(self.number + 1, line)):
+            self.number += 1
+            self.unmarked += 1
+            return Following.FRAMES_OWN
+        if not self.lacks_lines:
+            return Following.NOTHING
+        is_other = CODE.match(line) or NOT_CODE.match(line)
+        return Following.OTHER_CODE if is_other else Following.OTHER_TEXT
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The code records that its frames name."""
-        return frozenset(decoded(frame.file) for frame in self._traceback.frames if frame.is_serialized)
-
-    @property
-    def has_code(self) -> bool:
-        """Whether there are any; true where it is too long to read."""
-        return bool(self.names) or self._traceback.is_too_long
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether a frame that names one breaks off."""
-        return self._traceback.is_torn
-
-    @property
-    def stop(self) -> int:
-        """The line after its last frame."""
-        return self._traceback.frames[-1].stop if self._traceback.frames else 1
-
-    @property
-    def what(self) -> str:
-        """Whether it has code, or source."""
-        return "traceback" if self.has_code else REDACTED
-
-    @property
-    def key(self) -> object:
-        """The same for tracebacks of the same lines of code, whatever a logger writes around them."""
-        if not self.has_code:
-            return object()  # only a model knows where its lines of source end
-        return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
-
-    def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have this code, or, where there is only source, the module hierarchy."""
-        if self.has_code:
-            return facts.may_have_code(self.names)
-        if not facts.handles:
+    def _may_begin(self, line: bytes) -> bool:
+        """Whether the next line of the record may begin so; of digests, whether this looks like code."""
+        if self._code is None:
             return False
-        top = TOP.match(self.hierarchy)  # a hash, in a redacted archive
-        return top is None or decoded(top[1]) == facts.top or HASH.fullmatch(top[1]) is not None
-
-
-class SerializedFailure(TracebackFailure):
-    """A traceback of TorchScript that goes on with its original code; its first heading says *serialized*."""
-
-    what = REDACTED
-    lacks_frame = False
-
-    def shows_source(self, above: bytes) -> bool:  # noqa: ARG002 (its source may be redacted)
-        """False."""
-        return False
-
-    @property
-    def key(self) -> object:
-        """Different for each failure."""
-        return object()
-
-    def may_be_of(self, facts: Facts) -> bool:
-        """Whether a model may have this code."""
-        return facts.may_have_code(self.names)
+        if isinstance(self._code, CodeLines):
+            return self._code.begins(self.number + 1, line)
+        is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
+        return self.number < len(self._code) and is_code

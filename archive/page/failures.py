@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
+from archive.debuginfo.frames import BEGINNING, CALL
 from archive.failures.models.models import Models
 from archive.page.bounding import MOST_BYTES, Facts
 from archive.page.document import document, packed
@@ -54,9 +55,7 @@ MOST_NOTES, LONGEST_NOTE = 200, 1_000
 FRAME_FILE = re.compile(rb'(\bFile ")[^\n]*[/\\](?=[^/\\\n]*", line \d)')
 CALL_FILE = re.compile(rb"(?m)^[^\n]*[/\\](?=[^/\\\n]+\(\d+\): )")
 """The folders in the two forms in which PyTorch prints a file, whose name may contain quotes."""
-FRAME = re.compile(r' *File "')
-PYTHON_CALL = re.compile(r"([^\n]+)\(([0-9]{1,9})\): [^\n]*")
-"""A frame of a Python stack."""
+FRAME = re.compile(f" *{BEGINNING}")
 MARK = re.compile(r"\s*~+ <--- HERE")
 UNDERLINE = re.compile(r"\s*~+")
 """Begins a frame; stands below its last line of code; stands below the others."""
@@ -182,7 +181,7 @@ def marked_lines(excerpt: str, file: str, line: int) -> list[int] | None:
     first = frames[-1]  # the innermost, as of a cause
     if not FRAME.match(lines[first]):  # of a Python stack, whose innermost frame is its first
         start = first
-        while start and PYTHON_CALL.fullmatch(lines[start - 1]):
+        while start and CALL.fullmatch(lines[start - 1]):
             start -= 1
         first = next(at for at in frames if at >= start)
         return [first, first]
@@ -224,7 +223,7 @@ class _Place:
         if not printed and len({line for _, line in starts}) > 1:
             return -1
         for at, line in starts:
-            call = PYTHON_CALL.fullmatch(line)
+            call = CALL.fullmatch(line)
             if (call is None or call[1] == name) and (not printed or line.strip() in printed):
                 return at
         return -1
@@ -354,7 +353,7 @@ def _stacks(files: Sequence[Facts], places: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in files:
         for line in file["text"].split("\n"):
-            call = PYTHON_CALL.fullmatch(line)
+            call = CALL.fullmatch(line)
             if call and (place := f"{call[1]}({call[2]})") in places:
                 found.setdefault(place, file["name"])
     return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from archive.base.strings import decoded
-from archive.failures.printed import CALL
+from archive.debuginfo.frames import BYTES_CALL
 from archive.formats.record_kinds import code_of
 from archive.page.shown import Shown
 from archive.page.units import Units, differences, plain
@@ -142,7 +142,7 @@ def stack_lines(text: bytes) -> list[tuple[int, int]]:
     """Where each frame of a Python stack begins, and its line; none for other texts."""
     lines, at = [], 0
     for line in text.removesuffix(b"\n").split(b"\n"):
-        call = CALL.fullmatch(line)
+        call = BYTES_CALL.fullmatch(line)
         if call is None:
             return []
         lines.append((at, int(call["line"])))

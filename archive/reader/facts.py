@@ -20,6 +20,7 @@ from archive.formats.record_kinds import CODE_FOLDERS, code_of, is_code
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from archive.base.strings import StringTable
     from archive.reader.archive import Archive
 
 OWNERS_KEPT = 1 << 12
@@ -209,6 +210,34 @@ def handle_digest(opened: Archive) -> bytes:
         digest_of(_bytes(strings.length)),
         *(digest_of(*strings.copies(slice(low, high))) for low, high in pairwise(ends)),
     )
+
+
+def splitting_digest(opened: Archive) -> bytes:
+    """A digest of all by which a companion's joined handles are split, and contradicted: see ``handles``.
+
+    Versions of a model that differ in their source only have equal ones.
+
+    Returns:
+        16 bytes; none for an archive with code, whose instructions matter, too, or without handles.
+    """
+    table, methods, form = opened.handle_table, opened.method_table, opened.handle_form
+    if table is None or opened.companion is None or opened.has_code:
+        return b""
+    from archive.base.digests import digest_of  # noqa: PLC0415 (only where several may have failed so)
+
+    form_of_all = repr((form.tabled, form.prefix > 0, methods is None)).encode()
+    parts: list[bytes | memoryview] = [form_of_all, _bytes(table.handle)]
+    parts += _named(table.op, table.strings)
+    if methods is not None:
+        parts += [_bytes(methods.first), _bytes(methods.value), *_named(methods.name, methods.strings)]
+    return digest_of(*(digest_of(part) for part in parts))
+
+
+def _named(column: np.ndarray, strings: StringTable) -> list[bytes | memoryview]:
+    """A column of strings, by what they are rather than by their numbers in a table."""
+    numbers, places = np.unique(column, return_inverse=True)
+    texts = [bytes(strings.data(number)) if number >= 0 else b"" for number in numbers.tolist()]
+    return [_bytes(places), repr((numbers.min(initial=0) < 0, texts)).encode()]
 
 
 def _bytes(column: np.ndarray) -> memoryview:

@@ -90,7 +90,7 @@ for _ in range(2):
 PROPERTY = """
 import os, sys, threading
 import archive
-from archive.failures import tracebacks
+from archive.failures import traceback_failures as tracebacks
 
 explainer, text = archive.Explainer(sys.argv[1], seconds=60).warm(), open(sys.argv[2]).read()
 entered, done, read = threading.Event(), threading.Event(), tracebacks.Traceback

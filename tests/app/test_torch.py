@@ -155,7 +155,7 @@ def test_many_models_fail_in_many_threads(
     assert all(kept.messages.count(one.full) == THREADS for one in served)
     assert set(kept.notes) == expected_notes(served)
     assert len(kept.notes) == THREADS * MODELS
-    assert len(hooks.explainer._models._open) == min(most, MODELS)
+    assert len(hooks.explainer._models.opened.by_model) == min(most, MODELS)
 
 
 def test_models_fail_in_tasks(hooks: archive.Hooks, kept: Kept, served: list[Served]) -> None:

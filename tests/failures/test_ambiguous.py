@@ -14,6 +14,7 @@ from archive.debuginfo.symbolicate import Style
 from archive.failures.answers import ArchiveAnswers
 from archive.failures.explainer import LogExplainer
 from archive.failures.handles import HandleSplits
+from archive.failures.lite import lite_answers
 from tests.support.corpus import FIXTURES
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -103,7 +104,7 @@ def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
         for stripped, full in failures(folder, name):
             spending = Spending(opened.limits)
             answers = ArchiveAnswers(opened, Style.CURRENT, spending)
-            answers.lite.splits = splits  # one archive: its instructions are found once
+            answers.made(lite_answers).splits = splits  # one archive: its instructions are found once
             explainer = LogExplainer(answers, spending)
             text = b"".join(explainer.explain([stripped.encode()]))
             found = [found[0] + explainer.explained, found[1] + explainer.unknown]

@@ -18,7 +18,7 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.failure import why_left
 from archive.failures.log.beginnings import MAX_ABOVE, MOST_ABOVE, Above
 from archive.failures.log.forms import Ended, Prefixed, Quoted
-from archive.failures.log.streams import MAX_BETWEEN
+from archive.failures.log.log_line import MOST_BETWEEN
 from tests.support.commands import well
 from tests.support.reports import case
 
@@ -193,7 +193,7 @@ def test_each_failure_looks_at_a_bounded_number_of_lines(
     line: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 20
-    monkeypatch.setattr("archive.failures.log.streams.MAX_BETWEEN", most)
+    monkeypatch.setattr("archive.failures.log.streams.MOST_BETWEEN", most)
     monkeypatch.setattr("archive.failures.log.beginnings.MOST_ABOVE", most)
     assert looks([line.replace(b"%d", b"%d" % number) for number in range(1_000)]) < 1_000 * 5 * most
 
@@ -205,7 +205,7 @@ def test_lines_of_other_processes_are_not_taken_apart(prefix: bytes, heading: by
     """A process' own next line is sought among them, by what its prefix has."""
     failure = [line for line in (heading, second) if line]
     log = [prefix % number + failure[number % len(failure)] for number in range(1_000)]
-    assert 1_000 < looks(log) < 1_000 * 20 < 1_000 * MAX_BETWEEN
+    assert 1_000 < looks(log) < 1_000 * 20 < 1_000 * MOST_BETWEEN
 
 
 PREFIX = st.lists(

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.failures.explainer import TORN_NOTE
-from archive.failures.log.cut_lines import MOST_BETWEEN, MOST_BYTES
+from archive.failures.log.cut_lines import MOST_BYTES
 from archive.failures.log.lines import Lines
+from archive.failures.log.log_line import MOST_BETWEEN
 from archive.failures.log.quiet import is_quiet
 from tests.support.reports import case, explained
 

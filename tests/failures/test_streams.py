@@ -15,7 +15,7 @@ from archive.failures.lite import LiteFailure
 from archive.failures.log.beginnings import Beginning
 from archive.failures.log.forms import NUMBERS, TIMES, shape_of
 from archive.failures.log.lines import Lines
-from archive.failures.log.streams import MAX_BETWEEN
+from archive.failures.log.log_line import MOST_BETWEEN
 from tests.failures.framings import FRAMINGS, Framing, compose, cri, docker, journal
 from tests.support.corpus import FIXTURES
 from tests.support.halves import halves
@@ -165,7 +165,7 @@ def test_the_message_is_that_of_the_failures_own_process(framing: Framing) -> No
     assert [line.rstrip() for line in found] == [line.rstrip() for line in lines(report.full)]
 
 
-@pytest.mark.parametrize(("between", "done"), [(MAX_BETWEEN, 1), (MAX_BETWEEN + 1, 0)])
+@pytest.mark.parametrize(("between", "done"), [(MOST_BETWEEN, 1), (MOST_BETWEEN + 1, 0)])
 def test_lines_that_are_very_far_apart_are_of_no_one_failure(between: int, done: int) -> None:
     heading, *rest = lines(JIT.stripped)[1:]
     log = framed(FRAMINGS["docker"], [heading])
@@ -224,7 +224,7 @@ def test_ordinary_lines_of_others_are_not_read_ahead_of_without_bound(frame: obj
     with archive.open(JIT.path) as opened:
         pieces = LogExplainer.of(opened).explain(log())
         next(iter(pieces))
-        assert taken <= MAX_BETWEEN + 3
+        assert taken <= MOST_BETWEEN + 3
 
 
 @pytest.mark.parametrize("files", [[JIT.path], [JIT.path, FIXTURES / "fleet"]], ids=["one model", "several"])

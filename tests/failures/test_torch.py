@@ -9,9 +9,9 @@ import pytest
 
 import archive
 from archive.base.limits import Steps
-from archive.failures.answers import UNCHECKED
 from archive.failures.handles import HandleSplits
 from archive.failures.operands import claims, contradiction
+from archive.failures.traceback_failures import UNCHECKED
 from archive.reader.lookups.nodes import loaded_nodes
 from tests.failures.ambiguous_models import without, without_debug_info
 from tests.support.corpus import KINDS, ORACLES

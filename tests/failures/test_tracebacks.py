@@ -18,7 +18,8 @@ from archive.debuginfo.model import Source, SourceRange
 from archive.failures.code_records import CodeLines, FrameCode
 from archive.failures.failure import place_of
 from archive.failures.printed import FRAME_HEADER, RANGE_MARKING
-from archive.failures.tracebacks import CUT_NOTE, Traceback, TracebackFailure
+from archive.failures.traceback_failures import TracebackFailure
+from archive.failures.tracebacks import CUT_NOTE, Traceback
 from archive.reader.lacking import why_no_ranges
 from tests.support.halves import halves
 from tests.support.reports import Report, case, explained, stream

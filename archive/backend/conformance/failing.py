@@ -17,6 +17,7 @@ from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE, BackendError
 from archive.backend.lower.lowering import lower
 from archive.base.errors import LoweringError
+from archive.debuginfo.frames import FILE, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 MAX_FAILURES = 128
 """Most operators that are made to fail; if there are more, every n-th one is."""
 REPORTED_HANDLE = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
-FILE_AND_LINE = re.compile(r'File ".+", line \d+')
+FILE_AND_LINE = re.compile(FILE + LINE)
 
 
 def raised(run: Callable[[], object]) -> Exception | None:

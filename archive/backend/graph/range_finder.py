@@ -16,12 +16,13 @@ from archive.backend.pytorch import shown, temporary_archive
 from archive.base.columns import table_of
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
+from archive.debuginfo.frames import ANY_FILE, LINE
 from archive.debuginfo.model import Source, SourceRange
 from archive.reader.opening import open as open_archive
 
 OF_LOADED_CODE = "Serialized   File "
 """PyTorch's words in front of a range in the code of an archive."""
-SHOWN = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+)\n(?P<lines>(?s:.*))')
+SHOWN = re.compile(rf"  {ANY_FILE}{LINE}\n(?P<lines>(?s:.*))")
 MARKING = re.compile(r"^( *)(~+) <--- HERE\n", re.MULTILINE)
 """PyTorch's mark under the one line of a range."""
 

@@ -29,6 +29,7 @@ from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.pytorch import shown
 from archive.base.errors import LoweringError
 from archive.container.write import member_from, new_member, write_archive
+from archive.debuginfo.frames import FILE, LINE
 from archive.formats.record_kinds import DATA, range_records_of
 from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
 from archive.pickles.ops import ValueKind
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.reader.archive import Archive
 
-GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
+GENERATED_FRAME = re.compile(rf'  (?=File "code/){FILE}{LINE}.*\n(?:(?! *~).*\n)*?( *)~'.encode())
 """A frame in generated code, as PyTorch shows it. Groups: record, line number, blanks before the ``~~~``."""
 
 

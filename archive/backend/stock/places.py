@@ -25,6 +25,7 @@ import numpy as np
 
 from archive.base.errors import one_line
 from archive.base.source_files import is_pytorchs
+from archive.debuginfo.frames import CALL
 from archive.debuginfo.profiles.places import (
     INSTANCES_WITHOUT_LEVEL,
     ModuleLevel,
@@ -188,7 +189,6 @@ def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
 
 # --- places
 
-STACK_ENTRY = re.compile(r"(?P<record>.+)\((?P<line>\d+)\): (?P<function>.*)")
 """An entry of a call stack in ``torch.profiler``: ``code/__torch__.py(14): forward``."""
 EITHER = "|"
 """Stands between the names of modules, any of which may be the one that is called."""
@@ -286,10 +286,10 @@ class StockPlaces:
 
     def _step(self, entry: str) -> StackStep | None:
         """The step of an entry of a call stack; None if it isn't in the archive's code."""
-        place = STACK_ENTRY.fullmatch(entry)
-        if place is None or not place["record"].startswith(CODE[0]):
+        place = CALL.fullmatch(entry)
+        if place is None or not place["file"].startswith(CODE[0]):
             return None
-        record = self._code.record(place["record"])
+        record = self._code.record(place["file"])
         if record is None:
             return None
         line = int(place["line"])

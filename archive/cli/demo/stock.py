@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.cli.demo import stock_program
 from archive.cli.demo.claims import check, handles_in
+from archive.debuginfo.frames import ANY_FILE, LINE
 from archive.debuginfo.sites import GENERATED_FILE
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING
 from archive.failures.printed import ORIGINAL
@@ -22,7 +23,7 @@ TOLERANCE = 1e-5
 # A frame's heading, then lines up to the marking, of which the last one is the marked line. A range in a
 # traceback has lines of context before it, and may have more lines than one.
 MARKED_LINE = re.compile(
-    r'^  File "(?P<file>[^"\n]*)", line (?P<number>\d+), in [^\n]*\n'
+    rf"^  {ANY_FILE}{LINE}, in [^\n]*\n"
     r"(?:(?!  File )[^\n]*\n)*?"
     r"(?P<text>[^\n]*)\n *~+ <--- HERE",
     re.MULTILINE,
@@ -107,7 +108,7 @@ def shown_lines(text: str) -> list[MarkedLine]:
     """The lines of the model's source that a traceback of PyTorch marks, outermost first."""
     _, _, original = text.rpartition(ORIGINAL.decode())
     lines = [
-        MarkedLine(match["file"], int(match["number"]), match["text"].strip())
+        MarkedLine(match["file"], int(match["line"]), match["text"].strip())
         for match in MARKED_LINE.finditer(original)
     ]
     return [line for line in lines if line.file != GENERATED_FILE]

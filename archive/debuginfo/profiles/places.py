@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +9,7 @@ from archive.base.errors import one_line, several
 from archive.base.facts import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
+from archive.debuginfo.frames import CALL
 from archive.debuginfo.sites import GENERATED_FILE, SELF
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
 """Instances in call stacks that aren't a step of a module's path."""
 MOST_LINES = 5
 """Most lines of one operation that are listed."""
-STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
 
 
 class ModuleLevel(NamedTuple):
@@ -190,8 +189,9 @@ def stack_of(span: SourceRange) -> list[SourceLine]:
     """The lines of the Python call stack that a traced operation has as its source; none of others."""
     source = bytes(span.source.text)
     whole = span.end - span.start == len(source)
-    stack = [STACK_LINE.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
-    return [SourceLine(line[1], int(line[2]), line[3]) for line in stack if line] if all(stack) else []
+    calls = [CALL.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
+    stack = [SourceLine(call["file"], int(call["line"]), call["function"]) for call in calls if call]
+    return stack if len(stack) == len(calls) and all(line.text for line in stack) else []
 
 
 def _lines(span: SourceRange) -> list[SourceLine]:

@@ -7,13 +7,13 @@ instructions reach to the next text, and are about the first source that uses th
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
+from archive.debuginfo.frames import BYTES_CALL
 from archive.debuginfo.model import RangeLayout
 from archive.describe.sizes.account import Part
 from archive.formats.record_kinds import KINDS_IN_COLUMNS
@@ -139,7 +139,6 @@ def _cells(tree: Tree, stretches: Stretches) -> RecordCells:
 
 TUPLE = CODE_OF["TUPLE"]
 UNNAMED_FILE = "(none)"
-TRACE_FRAME = re.compile(rb"([^\n]+)\([0-9]+\): ")
 FIRST_PIECES, FIRST_BYTES = 8, 4096
 """Pieces of a text, and bytes of each, that are searched for the text's first stack frame."""
 
@@ -218,7 +217,7 @@ def _files(sources: SourceTable) -> tuple[Ints, list[str | None]]:
     for source in np.flatnonzero(files == 0).tolist():
         first, stop = sources.first[source : source + 2].tolist()
         pieces = sources.piece[first : min(stop, first + FIRST_PIECES)].tolist()
-        frame = TRACE_FRAME.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
+        frame = BYTES_CALL.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
         files[source] = number(decoded(frame[1]) if frame else UNNAMED_FILE)
     return files, list(numbers)
 

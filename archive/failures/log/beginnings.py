@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.failures.log.documents import Passed, form_of, may_open
-from archive.failures.log.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
+from archive.failures.log.encodings import cells, entities, recodings
+from archive.failures.log.forms import LITERAL, Ended, Prefixed, Quoted, Recoded
 from archive.failures.log.lines import Lines
 from archive.failures.log.log_line import LogLine, without_end
-from archive.failures.log.quiet import BLANK, FRAME_MARK, NUMBER_MARK, has_failure
+from archive.failures.log.marks import NOTED
+from archive.failures.log.quiet import has_failure
 from archive.failures.log.streams import InnerStream, PlainStream
 from archive.failures.log.strings import ESCAPED, outer
 from archive.failures.messages import known_message
@@ -21,7 +23,7 @@ from archive.failures.printed import FRAME_HEADER, HIERARCHY, NOT_CODE, RANGE_MA
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.failures.log.forms import Form
+    from archive.failures.log.encodings import Encoding
     from archive.failures.log.streams import LogStream
 
 
@@ -33,24 +35,6 @@ MOST_ABOVE = 100
 """Lines above a failure that are looked at, whatever their streams."""
 MAX_ABOVE = 1 << 20
 """Bytes of these lines, together; the one directly above is always kept."""
-
-BEGINS = re.compile(
-    rb"(?:Traceback%bof%bTorchScript(?!,|%c)|debug_handles%d"
-    rb"|Debug%binfo%bfor%bhandle(?:,|%c|(?:\(|%e)s(?:\)|%f)%d)%b-?[0-9])|".replace(b"%b", BLANK)
-    .replace(b"%c", rb"%(?:25)*2C")
-    .replace(b"%d", rb"(?::|%(?:25)*3A)")
-    .replace(b"%e", rb"%(?:25)*28")
-    .replace(b"%f", rb"%(?:25)*29")
-    + NUMBER_MARK.pattern
-)
-"""A failure that TorchScript or the lite interpreter prints, but not a traceback of the original code.
-PyTorch 1.9 and 1.10 print single handles without ``debug_handles``."""
-IN_GRAPH = re.compile(
-    rb"While%bexecuting%b%|%bb.{1,200}?line.{1,6}[0-9]".replace(b"%bb", FRAME_MARK.pattern).replace(
-        b"%b", BLANK
-    )
-)
-"""A failure of ``torch.fx``: a node that its interpreter names, or a frame of generated code."""
 
 NOTHING = PlainStream(LogLine(b"", 0), Lines(()))
 SEPARATORS = (b",", b";", b"\t")
@@ -74,14 +58,9 @@ MAX_TEXTS = 5
 """Lines of a failure's stream above it in which its error message is looked for."""
 
 
-def begins_failure(line: bytes) -> bool:
-    """Whether a line has the words of a failure that is explained, or noted."""
-    return BEGINS.search(line) is not None
-
-
-def begins_in_graph(line: bytes) -> bool:
-    """Whether a line has the words of a failure of ``torch.fx``, in any form."""
-    return IN_GRAPH.search(line) is not None
+def is_noted(line: bytes) -> bool:
+    """Whether a line has the words of a failure that is noted where nothing explains it."""
+    return NOTED.search(line) is not None
 
 
 def is_escaped(line: bytes) -> bool:
@@ -96,9 +75,6 @@ def is_own_message(line: bytes) -> bool:
 
 class Above:
     """The lines above a line of a log.
-
-    Args:
-        lines: the first lines.
 
     Attributes:
         opening: those that may open a text of several lines.
@@ -177,7 +153,6 @@ class Beginning(NamedTuple):
     Attributes:
         plain: the log from this line on.
         quotes: the strings around the failure's text, the outermost first.
-        text: the failure's text in the line.
         has_end: whether a line end follows the text in the innermost string.
         document: how the text of several lines that holds the line is written; None where none is known.
     """
@@ -186,16 +161,11 @@ class Beginning(NamedTuple):
     quotes: tuple[Quoted, ...]
     text: bytes
     has_end: bool
-    document: Form | None = None
+    document: Encoding | None = None
 
     @classmethod
     def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
-        """The beginning of a failure; None if it stands in a text of several lines, or not in JSON.
-
-        Args:
-            first: the line.
-            lines: those after it.
-        """
+        """The beginning of a failure; None if it stands in a text of several lines, or not in JSON."""
         plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
         while strings := [string for string in LITERAL.finditer(text) if has_failure(string[0])]:
@@ -230,7 +200,7 @@ class Beginning(NamedTuple):
             prefix: what stands before the text in the innermost string; b"" for nothing.
         """
         stream: LogStream = self.plain
-        for form in (*self.quotes, *((self.document,) if self.document else ())):
+        for form in (*self.quotes, *((Recoded(self.document),) if self.document else ())):
             stream = InnerStream(stream, form)
         return InnerStream(stream, Prefixed(prefix)) if prefix else stream
 
@@ -247,8 +217,6 @@ class Beginning(NamedTuple):
         Args:
             prefix: what stands before the text. Only the first line may have it.
             is_second: whether a text may be the second line.
-            tail: what stands after the text.
-            is_patient: whether to wait for that line, however long the log pauses.
         """
         cells = self._cells(prefix, tail) if tail.startswith(b'"') else None
         exact, line = cells or self._exact(prefix, tail), self.plain.text(1, is_patient=is_patient)
@@ -262,12 +230,11 @@ class Beginning(NamedTuple):
             other = unprefixed
         return _own(exact, is_second, is_patient=is_patient) or other
 
-    def held(self, stream: LogStream, above: Above) -> Form | None:
+    def held(self, stream: LogStream, above: Above) -> Encoding | None:
         """How the text of several lines that holds the line is written; None where no document shows one.
 
         Args:
             stream: the document's lines, without what stands around each of them.
-            above: the lines above.
         """
         passed = above.passed if stream is self.plain else Passed()
         own = stream.form.mark if isinstance(stream, InnerStream) else b""
@@ -296,15 +263,15 @@ class Beginning(NamedTuple):
         if above.is_plain:
             return self
         document = self.held(self.stream(), above)
-        part = None if document is None else document.part(0, self.text)
-        return self if part is None else self._replace(text=part.text, document=document)
+        text = None if document is None else document.read(self.text)
+        return self if text is None else self._replace(text=text, document=document)
 
     def recoded(self) -> Iterator[Beginning]:
         """The same, with its text as other ways to write lines mean it."""
-        for form in recodings():
-            part = form.part(0, self.text)
-            if part is not None and part.text != self.text and b"\n" not in part.text:
-                yield self._replace(text=part.text, document=form)
+        for encoding in recodings():
+            text = encoding.read(self.text)
+            if text is not None and text != self.text and b"\n" not in text:
+                yield self._replace(text=text, document=encoding)
 
     def _held(self, prefix: bytes, above: Above) -> Iterator[LogStream]:
         """The streams that are the text of a document: each line with the prefix, or without it."""
@@ -313,15 +280,13 @@ class Beginning(NamedTuple):
         for around in dict.fromkeys((prefix, b"")):
             stream = self.stream(around)
             if document := self.held(stream, above):
-                yield InnerStream(stream, document)
+                yield InnerStream(stream, Recoded(document))
 
     def framed(self, prefix: bytes, tail: bytes, above: Above) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where no frame has its form.
 
         Args:
             prefix: what stands before its heading. Only the first line may have it.
-            tail: what stands after it.
-            above: the lines above.
         """
         line, exact = self.plain.text(1), self._exact(prefix, tail)
         held = () if tail.strip(b" ") else self._held(prefix, above)
@@ -342,8 +307,8 @@ class Beginning(NamedTuple):
         for exact in bases:
             for base in (exact, exact.loosened):
                 yield base
-                for form in recodings():
-                    yield InnerStream(base, form)
+                for encoding in recodings():
+                    yield InnerStream(base, Recoded(encoding))
         yield from (cells, cells.loosened) if cells else ()
 
     def _exact(self, prefix: bytes, tail: bytes) -> LogStream:
@@ -357,15 +322,13 @@ class Beginning(NamedTuple):
         if not prefix.endswith(SEPARATORS) or (tail and not tail.startswith(SEPARATORS)):
             return None
         around = Ended(prefix, tail) if tail else Prefixed(prefix)
-        return InnerStream(InnerStream(self.stream(), around), Cells())
+        return InnerStream(InnerStream(self.stream(), around), Recoded(cells()))
 
     def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
         """The failure's stream, as the lines above show it; None if they don't explain its tail.
 
         Args:
             prefix: what stands before the text. Only the first line may have it.
-            tail: what stands after it.
-            above: the lines above.
         """
         for stream in self._ended(prefix, tail):
             for lines in preceding(stream, above):
@@ -389,8 +352,8 @@ class Beginning(NamedTuple):
         if tail.startswith(b'"') and (cells := self._cells(prefix, tail)):
             yield cells
         if tail.lstrip(b" ").startswith(b"<br"):
-            entities, *_ = recodings()
-            yield InnerStream(InnerStream(self.stream(), Ended(BLANKS.sub(b"", prefix), tail)), entities)
+            lines = InnerStream(self.stream(), Ended(BLANKS.sub(b"", prefix), tail))
+            yield InnerStream(lines, Recoded(entities()))
         elif tail.strip(b" "):
             yield InnerStream(self.stream(), Ended(prefix, tail))
 
@@ -399,7 +362,6 @@ class Preceding(NamedTuple):
     """Lines above a failure of the lite interpreter that may belong to its stream.
 
     Attributes:
-        stream: the stream.
         texts: their texts, the nearest first.
         is_near: whether the line directly above is the same logger's.
     """
@@ -431,13 +393,7 @@ def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
 
 
 def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
-    """The texts of the strings in the same place of lines above.
-
-    Args:
-        head: what stands before the string in a line.
-        tail: what stands after it.
-        above: the lines above.
-    """
+    """The texts of the strings in the same place of lines above."""
     exact, numbered = preceding(InnerStream(NOTHING, Quoted(head, tail)), above)
     return Above(reversed(exact.texts or numbered.texts))
 

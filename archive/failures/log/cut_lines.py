@@ -22,6 +22,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.failures.log.log_line import MOST_BETWEEN, without_end
 from archive.failures.log.quiet import has_failure, may_be_cut
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from archive.failures.log.log_line import LogLine
 
-MOST_BETWEEN = 200
-"""Lines of others that may stand between a line's pieces."""
 MOST_BYTES = 1 << 20
 """Bytes of a line's pieces and the lines between them."""
 
@@ -57,9 +56,6 @@ class Piece(NamedTuple):
 
     Attributes:
         head: what stands before the text of a whole line.
-        text: the text, as it is written.
-        tail: what stands after it.
-        is_last: whether the process's line ends here.
     """
 
     head: bytes
@@ -70,7 +66,7 @@ class Piece(NamedTuple):
     @classmethod
     def of(cls, line: bytes) -> Piece | None:
         """A line of the log as such a piece; None if a container runtime didn't write it."""
-        data = line.removesuffix(b"\n").removesuffix(b"\r")
+        data = without_end(line)
         if LOG in data and (match := JSON_FILE.fullmatch(data)):
             is_last = ENDED.search(match["text"]) is not None
             return cls(match["head"], match["text"], match["tail"] + line[len(data) :], is_last)
@@ -87,18 +83,7 @@ class Piece(NamedTuple):
 
 
 class CutLine:
-    """A line of which some pieces have been read.
-
-    Args:
-        first: its first piece, as a line of the log.
-        piece: the same.
-        stream: what all pieces have in common.
-
-    Attributes:
-        lines: its pieces, as lines of the log.
-        stream: as given.
-        is_open: whether the next piece is waited for.
-    """
+    """A line of which some pieces have been read."""
 
     def __init__(self, first: LogLine, piece: Piece, stream: tuple[bytes, ...]) -> None:
         self.lines = [first]
@@ -136,11 +121,8 @@ def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
 
     A cut line is given up, and its pieces stay as they are, if the log ends, if it pauses after lines of
     others, or if too much stands between the pieces.
-
-    Args:
-        lines: the lines; quiet ones may be together.
     """
-    waiting = Waiting()
+    waiting = CutLines()
     for read in lines:
         if not read.data:
             if waiting.has_others:
@@ -158,8 +140,8 @@ def whole_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
     yield from waiting.released(is_over=True)
 
 
-class Waiting:
-    """Lines that wait for a cut line's pieces; the first is one, if there are any."""
+class CutLines:
+    """Lines of a log that wait for the pieces of a cut line; the first is one, if there are any."""
 
     def __init__(self) -> None:
         self._lines = deque["tuple[LogLine, CutLine | None]"]()

@@ -11,10 +11,12 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.failures.log.encodings import LETTERS, InlineText
+from archive.failures.log.encodings import LETTERS, Encoding, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from archive.failures.log.encodings import InlineText
 
 BLANK, DELETE, LAST_SHORT, LAST = 0x20, 0x7F, 0xFFFF, 0x10FFFF
 
@@ -25,15 +27,14 @@ class Dialect(NamedTuple):
     Attributes:
         escape: an escape: its letter, or its number in hexadecimal digits.
         letters: the characters that letters stand for; others stand for themselves.
-        numbered: the escape of a character by its number.
     """
 
     escape: re.Pattern[str]
     letters: Mapping[str, int]
     numbered: Callable[[int], str]
 
-    def read(self, body: str) -> str:
-        """A text without its escapes; those that are no character's stay."""
+    def read(self, literal: bytes) -> bytes:
+        """A string without its escapes; those that are no character's stay."""
 
         def meant(escape: re.Match[str]) -> str:
             letter, *digits = escape.groups()
@@ -42,15 +43,11 @@ class Dialect(NamedTuple):
             number = int(next(filter(None, digits)), 16)
             return chr(number) if number <= LAST else escape[0]
 
-        return self.escape.sub(meant, body)
+        body = literal[1:-1].decode("utf-8", "surrogateescape")
+        return self.escape.sub(meant, body).encode("utf-8", "surrogateescape")
 
     def write(self, text: bytes, *, is_ascii: bool) -> bytes:
-        """A text as a string.
-
-        Args:
-            text: the text.
-            is_ascii: whether other characters are written as numbers.
-        """
+        """A text as a string; in ASCII, other characters are numbers."""
         tokens = {number: "\\" + letter for letter, number in self.letters.items()}
         tokens |= {ord(one): "\\" + one for one in '"\\'}
 
@@ -85,11 +82,8 @@ RUST = Dialect(
 
 def of_dialect(literal: bytes) -> InlineText | None:
     """The text of a quoted string that Go or Rust wrote; None where neither would write it so."""
-    body = literal[1:-1].decode("utf-8", "surrogateescape")
-    for dialect in (GO, RUST):
-        text = dialect.read(body).encode("utf-8", "surrogateescape")
-        for is_ascii in (False, True):
-            write = partial(dialect.write, is_ascii=is_ascii)
-            if write(text) == literal:
-                return InlineText(text, write)
-    return None
+    ways = ((dialect, is_ascii) for dialect in (GO, RUST) for is_ascii in (False, True))
+    return first_of(
+        literal,
+        (Encoding(dialect.read, partial(dialect.write, is_ascii=is_ascii)) for dialect, is_ascii in ways),
+    )

@@ -12,13 +12,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.failures.log.encodings import Entities
-from archive.failures.log.forms import Recoded, Unwritable
+from archive.failures.log.encodings import Encoding, doubled, entities, is_bare
+from archive.failures.log.forms import Unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from archive.failures.log.forms import Form
 
 MOST_BELOW = 1_000
 """Lines below that are looked at."""
@@ -30,24 +28,10 @@ BASIC, LITERAL = b'"""', b"'''"
 # --- forms
 
 
-def _is_bare(line: bytes, mark: bytes) -> bool:
-    """Whether a line has a mark that isn't doubled: it opens or closes a text that doubles its marks."""
-    return mark in line and mark in line.replace(mark * 2, b"")
-
-
-def doubled(mark: bytes) -> Form:
-    """A text in which a mark is written twice."""
-    return Recoded(
-        lambda line: None if _is_bare(line, mark) else line.replace(mark * 2, mark),
-        lambda text: text.replace(mark, mark * 2),
-        lambda line: _is_bare(line, mark),
-    )
-
-
-def _cdata() -> Form:
+def _cdata() -> Encoding:
     """A section of XML that ends only with ``]]>``."""
     end, split = b"]]>", b"]]]]><![CDATA[>"
-    return Recoded(
+    return Encoding(
         lambda line: line.replace(split, end),
         lambda text: text.replace(end, split),
         lambda line: end in line.replace(split, b""),
@@ -57,7 +41,7 @@ def _cdata() -> Form:
 ESCAPE = re.compile(rb'\\(["\\])')
 
 
-def _basic() -> Form:
+def _basic() -> Encoding:
     """A multi-line string of TOML: backslashes are escaped, and all quotes or three in a row."""
     has_bare = False
 
@@ -71,10 +55,10 @@ def _basic() -> Form:
         text = text.replace(b"\\", b"\\\\")
         return text.replace(BASIC, rb'""\"') if has_bare else text.replace(b'"', rb"\"")
 
-    return Recoded(read, write, lambda line: BASIC in line)
+    return Encoding(read, write, lambda line: BASIC in line)
 
 
-def _literal() -> Form:
+def _literal() -> Encoding:
     """A literal string of TOML, which has no escapes."""
 
     def write(text: bytes) -> bytes:
@@ -82,7 +66,7 @@ def _literal() -> Form:
             raise Unwritable
         return text
 
-    return Recoded(lambda line: line, write, lambda line: LITERAL in line)
+    return Encoding(lambda line: line, write, lambda line: LITERAL in line)
 
 
 # --- kinds
@@ -96,14 +80,14 @@ class Held(NamedTuple):
         has_mark: whether a line has it, other than as part of the text.
         opened: whether the nearest such line above opens one.
         closed: matches the first such line below, where that closes one.
-        form: how the lines of the text are written.
+        encoding: how the lines of the text are written.
     """
 
     mark: bytes
     has_mark: Callable[[bytes], bool]
     opened: Callable[[bytes], object]
     closed: re.Pattern[bytes]
-    form: Callable[[], Form]
+    encoding: Callable[[], Encoding]
 
 
 KEY = rb"\s*[\w.\"'-]+\s*=\s*"
@@ -135,14 +119,14 @@ HELD = (
     ),
     Held(  # CSV
         b'"',
-        lambda line: _is_bare(line, b'"'),
+        lambda line: is_bare(line, b'"'),
         re.compile(rb'(?:^|[,;\t])"(?:[^"]|"")*+\Z').search,
         re.compile(rb'(?:[^"]|"")*+"(?:[,;\t]|\Z)'),
         lambda: doubled(b'"'),
     ),
     Held(  # SQL
         b"'",
-        lambda line: _is_bare(line, b"'"),
+        lambda line: is_bare(line, b"'"),
         _opens_sql,
         re.compile(rb"(?:[^']|'')*+'\s*(?:[,);]|::|(?i:AS\b)|\Z)"),
         lambda: doubled(b"'"),
@@ -152,7 +136,7 @@ HELD = (
 
 def form_of(
     above: Callable[[bytes], Iterator[bytes]], passed: Passed, below: Callable[[int], bytes | None]
-) -> Form | None:
+) -> Encoding | None:
     """How a line of such a document is written; None where nothing shows that it is in one.
 
     Args:
@@ -166,7 +150,7 @@ def form_of(
         if held.opened(opening):
             closing = next(filter(held.has_mark, _read(below)), None)
             if closing is None or held.closed.match(closing):
-                return held.form()
+                return held.encoding()
     return _in_element(next(filter(has_tag, above(b"<")), passed.last(b"<")), below)
 
 
@@ -192,7 +176,7 @@ EMPTY = {b"area", b"base", b"br", b"col", b"hr", b"img", b"input", b"link", b"me
 CDATA, CDATA_END = b"<![CDATA[", b"]]>"
 
 
-def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | None:
+def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Encoding | None:
     """How a text is written if the last tag above begins an element, or an attribute of it; else None."""
     if opening.rfind(CDATA) > opening.rfind(CDATA_END):
         return _cdata()
@@ -213,17 +197,11 @@ def _in_element(opening: bytes, below: Callable[[int], bytes | None]) -> Form | 
     return _text_of_element(end) if is_held else None
 
 
-def _text_of_element(end: bytes) -> Form:
-    """The text of an element, in which each ``<`` that doesn't begin a tag is an entity.
-
-    Args:
-        end: what ends it.
-    """
-    entities = Entities()
-    return Recoded(
-        lambda line: entities.read(line) if all(tag["name"] for tag in TAG.finditer(line)) else None,
-        entities.write,
-        lambda line: end in line,
+def _text_of_element(end: bytes) -> Encoding:
+    """The text of an element, in which each ``<`` that doesn't begin a tag is an entity."""
+    read, write, ends = entities(end)
+    return Encoding(
+        lambda line: read(line) if all(tag["name"] for tag in TAG.finditer(line)) else None, write, ends
     )
 
 

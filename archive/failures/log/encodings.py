@@ -8,8 +8,9 @@ r"""Texts of several lines in one line of a log, in an encoding that isn't JSON.
     tables          Traceback of TorchScript (most recent call last):\n  File "code/…, between tabs
     journald        [84,114,97,99,101,98,97,99,107,32,111,102,…
 
-An *encoded* text knows how it was written. One that would not become the same bytes again is not read: its
-writer's rules are unknown, so an explanation might break what reads the log.
+An :class:`Encoding` reads and writes such texts, or each line of a text that stands in several lines. A
+string that would not become the same bytes again is not read: its writer's rules are unknown, so an
+explanation might break what reads the log.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import html
 import json
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 MAX_NUMBER = 255
 SPACES = (b"&nbsp; ", b"&nbsp;&nbsp;", b" &nbsp;")
@@ -30,20 +32,36 @@ SPACES = (b"&nbsp; ", b"&nbsp;&nbsp;", b" &nbsp;")
 
 
 class InlineText(NamedTuple):
-    """A text, and how it was written.
-
-    Attributes:
-        text: the text.
-        write: writes a text in the same way.
-    """
+    """A text, and how it was written."""
 
     text: bytes
     write: Callable[[bytes], bytes]
 
 
-def _checked(data: bytes, text: bytes, write: Callable[[bytes], bytes]) -> InlineText | None:
-    """An encoded text, if writing it gives the same bytes."""
-    return InlineText(text, write) if write(text) == data else None
+def _never(_: bytes) -> bool:
+    return False
+
+
+class Encoding(NamedTuple):
+    """A way to write a text, line by line or in one string. Some remember what they read, and write alike.
+
+    Attributes:
+        read: the text of a line or string; None where it is written in another way.
+        ends: whether a line ends the text, so that no line below belongs to it.
+    """
+
+    read: Callable[[bytes], bytes | None]
+    write: Callable[[bytes], bytes]
+    ends: Callable[[bytes], bool] = _never
+
+
+def first_of(data: bytes, encodings: Iterable[Encoding]) -> InlineText | None:
+    """The text of a string in the first encoding that writes the same bytes again."""
+    for encoding in encodings:
+        text = encoding.read(data)
+        if text is not None and encoding.write(text) == data:
+            return InlineText(text, encoding.write)
+    return None
 
 
 BACKSLASHED = re.compile(
@@ -56,7 +74,6 @@ def unescaped(data: bytes, *, is_text: bool = True) -> bytes:
     r"""A text without its backslashes.
 
     Args:
-        data: the text.
         is_text: whether ``\xfc`` is a character rather than a byte.
     """
 
@@ -96,13 +113,12 @@ def of_python(literal: bytes) -> InlineText | None:
             body = ESCAPE_OR_QUOTE.sub(lambda match: {"\\'": "'", '"': '\\"'}.get(match[0], match[0]), body)
         return kind + quote + body.encode("utf-8", "surrogateescape") + quote
 
-    for shown in (repr, ascii):
-        try:
-            if encoded := _checked(literal, text, lambda text, shown=shown: write(text, shown)):  # type: ignore[misc]
-                return encoded
-        except UnicodeError:
-            return None
-    return None
+    try:
+        return first_of(
+            literal, [Encoding(lambda _: text, partial(write, shown=shown)) for shown in (repr, ascii)]
+        )
+    except UnicodeError:
+        return None
 
 
 def _escapes(tokens: Mapping[int, bytes]) -> Callable[[bytes], bytes]:
@@ -125,39 +141,29 @@ BACKSLASHES = (
 
 
 def of_backslashes(data: bytes, quote: bytes = b"") -> InlineText | None:
-    """The text of escapes without quotes, or in quotes that Python and JSON don't write so.
-
-    Args:
-        data: the text with escapes.
-        quote: the quote around it, which is escaped within.
-    """
-    text = unescaped(data, is_text=False)
+    """The text of escapes without quotes, or in quotes that Python and JSON don't write so."""
     own = dict.fromkeys(quote, b"\\" + quote)
-    return next(
-        (encoded for tokens in BACKSLASHES if (encoded := _checked(data, text, _escapes(own | tokens)))),
-        None,
-    )
+    read = partial(unescaped, is_text=False)
+    return first_of(data, (Encoding(read, _escapes(own | tokens)) for tokens in BACKSLASHES))
 
 
 OCTAL = re.compile(rb"#(0[0-3][0-7]|177)")
-"""A control character as rsyslog writes it."""
-
-
-def of_octal(data: bytes) -> InlineText | None:
-    """The text of rsyslog's escapes."""
-    text = OCTAL.sub(lambda match: bytes([int(match[1], 8)]), data)
-    return _checked(data, text, _escapes({number: b"#%03o" % number for number in (*range(32), 127)}))
-
-
+RSYSLOG = Encoding(
+    lambda data: OCTAL.sub(lambda match: bytes([int(match[1], 8)]), data),
+    _escapes({number: b"#%03o" % number for number in (*range(32), 127)}),
+)
+"""Control characters as rsyslog writes them."""
 COMMAND = re.compile(rb"%(0[AaDd]|25)")
-
-
-def of_command(data: bytes) -> InlineText | None:
-    """The text of a command of GitHub's runner, which escapes only line ends and percent signs."""
-    text = COMMAND.sub(lambda match: bytes([int(match[1], 16)]), data)
-    is_upper = b"%0a" not in data and b"%0d" not in data
-    tokens = {10: b"%0A", 13: b"%0D", 37: b"%25"} if is_upper else {10: b"%0a", 13: b"%0d", 37: b"%25"}
-    return _checked(data, text, _escapes(tokens))
+GITHUB = tuple(
+    Encoding(lambda data: COMMAND.sub(lambda match: bytes([int(match[1], 16)]), data), _escapes(tokens))
+    for tokens in ({10: b"%0A", 13: b"%0D", 37: b"%25"}, {10: b"%0a", 13: b"%0d", 37: b"%25"})
+)
+"""A command of GitHub's runner, which escapes only line ends and percent signs."""
+RETURNS = Encoding(
+    lambda data: None if b"\n" in data else data.replace(b"\r", b"\n"),
+    lambda text: text.replace(b"\n", b"\r"),
+)
+"""Lines that end with carriage returns."""
 
 
 URL = re.compile(rb"[^\s&\"'<>?=#\\]+")
@@ -169,11 +175,11 @@ ALWAYS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 def of_url(data: bytes) -> InlineText | None:
     """The text of a value in a URL, or in a form."""
     has_plus = b"+" in data
-    text = unquote_to_bytes(data.replace(b"+", b" ") if has_plus else data)
     raw = {*ALWAYS, *HEXADECIMAL.sub(b"", data)} - {*b" +"}
     form = b"%%%02x" if re.search(rb"%(?:[a-f].|.[a-f])", data) else b"%%%02X"
     tokens = {number: form % number for number in range(256) if number not in raw}
-    return _checked(data, text, _escapes(tokens | ({32: b"+"} if has_plus else {})))
+    write = _escapes(tokens | ({32: b"+"} if has_plus else {}))
+    return first_of(data, [Encoding(lambda data: unquote_to_bytes(data.replace(b"+", b" ")), write)])
 
 
 ENTITY = re.compile(rb"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});|<br ?/?>")
@@ -185,12 +191,13 @@ IN_ATTRIBUTES = {9: b"&#9;", 13: b"&#13;"}
 NO_BREAK_SPACE = "\xa0"
 
 
-class Entities:
+class _SeenEntities:
     """The entities of XML and HTML that a text was written with; each text that is read adds to them."""
 
-    def __init__(self) -> None:
+    def __init__(self, spaces: bytes) -> None:
         self._tokens: dict[bytes, bytes] = {}
         self._raw: set[int] = set()
+        self._spaces = spaces
 
     def read(self, data: bytes) -> bytes:
         """A text without entities."""
@@ -207,52 +214,105 @@ class Entities:
             self._tokens.setdefault(data, entity[0])
         return data
 
-    def write(self, text: bytes, spaces: bytes = b"  ") -> bytes:
-        """A text with the entities that were seen, and the usual ones for other characters.
-
-        Args:
-            text: the text.
-            spaces: what stands for two blanks.
-        """
+    def write(self, text: bytes) -> bytes:
+        """A text with the entities that were seen, and the usual ones for other characters."""
         usual = DEFAULTS | (IN_ATTRIBUTES if self._tokens.get(b"\n", b"").startswith(b"&") else {})
         tokens = {number: token for number, token in usual.items() if number not in self._raw}
         if 34 not in tokens or not self._tokens.get(b'"'):  # noqa: PLR2004 (a quote)
             tokens.pop(39, None)  # one kind of quotes is escaped only where the other is
         tokens |= {data[0]: token for data, token in self._tokens.items() if len(data) == 1}
-        return _escapes(tokens)(text).replace(b"  ", spaces)
+        return _escapes(tokens)(text).replace(b"  ", self._spaces)
+
+
+def entities(end: bytes = b"</", spaces: bytes = b"  ") -> Encoding:
+    """Entities of XML and HTML.
+
+    Args:
+        end: what ends a text of several lines.
+        spaces: what stands for two blanks.
+    """
+    seen = _SeenEntities(spaces)
+    return Encoding(seen.read, seen.write, lambda line: end in line)
 
 
 def of_entities(data: bytes) -> InlineText | None:
     """The text of a line with entities, or with breaks of HTML."""
-    known = Entities()
-    text = known.read(data)
-    for spaces in (b"  ", *SPACES):
-        if encoded := _checked(data, text, lambda text, spaces=spaces: known.write(text, spaces)):  # type: ignore[misc]
-            return encoded
-    return None
-
-
-def of_returns(data: bytes) -> InlineText | None:
-    """The text whose lines end with carriage returns."""
-    return (
-        None
-        if b"\n" in data
-        else InlineText(data.replace(b"\r", b"\n"), lambda text: text.replace(b"\n", b"\r"))
-    )
+    return first_of(data, (entities(spaces=spaces) for spaces in (b"  ", *SPACES)))
 
 
 NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
 
 
+def _numbered(data: bytes) -> bytes | None:
+    numbers = [int(number) for number in data[1:-1].split(b",")]
+    return None if max(numbers) > MAX_NUMBER else bytes(numbers)
+
+
+def _as_numbers(text: bytes, between: bytes) -> bytes:
+    return b"[" + between.join(b"%d" % byte for byte in text) + b"]"
+
+
 def of_numbers(data: bytes) -> InlineText | None:
     """The text whose bytes are listed as numbers, as journald writes what has control characters."""
-    numbers = [int(number) for number in data[1:-1].split(b",")]
-    if max(numbers) > MAX_NUMBER:
-        return None
-    between = b", " if b", " in data else b","
-    return _checked(
-        data, bytes(numbers), lambda text: b"[" + between.join(b"%d" % byte for byte in text) + b"]"
+    writers = (partial(_as_numbers, between=between) for between in (b",", b", "))
+    return first_of(data, (Encoding(_numbered, write) for write in writers))
+
+
+# --- texts of several lines, line by line
+
+SLASHED = re.compile(rb"\\(.)", re.DOTALL)
+NEEDS_QUOTES = re.compile(rb'[",\r\n;\t]')
+"""A character for which a cell of CSV needs quotes."""
+
+
+def is_bare(line: bytes, mark: bytes) -> bool:
+    """Whether a line has a mark that isn't doubled: it opens or closes a text that doubles its marks."""
+    return mark in line and mark in line.replace(mark * 2, b"")
+
+
+def doubled(mark: bytes) -> Encoding:
+    """A text in which a mark is written twice."""
+    return Encoding(
+        lambda line: None if is_bare(line, mark) else line.replace(mark * 2, mark),
+        lambda text: text.replace(mark, mark * 2),
+        lambda line: is_bare(line, mark),
     )
+
+
+def _has_bare_quote(line: bytes) -> bool:
+    return b'"' in SLASHED.sub(b"", line)
+
+
+BACKSLASHED_QUOTES = Encoding(
+    lambda line: None if _has_bare_quote(line) else SLASHED.sub(rb"\1", line),
+    lambda text: text.replace(b"\\", b"\\\\").replace(b'"', b'\\"'),
+    _has_bare_quote,
+)
+"""A text in which quotes and backslashes are escaped."""
+
+
+def recodings() -> Iterator[Encoding]:
+    """The ways in which each line may be written: as entities, with doubled quotes, or with backslashes."""
+    yield from (entities(), doubled(b'"'), BACKSLASHED_QUOTES)
+
+
+def cells() -> Encoding:
+    """Cells of a CSV table: all of them in quotes, or those that need quotes."""
+    has_bare, inner = False, doubled(b'"')
+
+    def read(line: bytes) -> bytes | None:
+        nonlocal has_bare
+        if line.startswith(b'"'):
+            is_whole = len(line) > 1 and line.endswith(b'"')
+            return inner.read(line[1:-1]) if is_whole else None
+        has_bare = True
+        return None if b'"' in line else line
+
+    def write(text: bytes) -> bytes:
+        is_bare_cell = has_bare and not NEEDS_QUOTES.search(text)
+        return text if is_bare_cell else b'"%b"' % inner.write(text)
+
+    return Encoding(read, write)
 
 
 # --- strings of JSON

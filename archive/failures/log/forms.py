@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.facts import dataclass
 from archive.failures.log.encodings import NUMBERS as LISTED
-from archive.failures.log.encodings import Entities, of_numbers, quoted, unquoted
+from archive.failures.log.encodings import of_numbers, quoted, unquoted
 from archive.failures.log.lines import STRING
 from archive.failures.log.log_line import without_end
+from archive.failures.log.times import MONTH, TIME_OF_DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from archive.failures.log.encodings import Encoding
 
 # --- what differs from line to line
 
-MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-CLOCK = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
+CLOCK = TIME_OF_DAY + rb"(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
 DATE = (
     rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d |(?<!\d)\d{4} |"
     + MONTH
@@ -73,9 +73,6 @@ def shape_of(text: bytes, varying: re.Pattern[bytes] = TIMES) -> LineShape:
 
 LITERAL = re.compile(STRING.pattern + b"|" + LISTED.pattern, re.DOTALL)
 """A string, or its bytes as numbers, as journald writes bytes that JSON has no form for."""
-SLASHED = re.compile(rb"\\(.)", re.DOTALL)
-NEEDS_QUOTES = re.compile(rb'[",\r\n;\t]')
-"""A character for which a cell of CSV needs quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,6 @@ class LinePart:
         at: its number in the parent.
         start: the byte at which its text, or the string with the text, begins.
         stop: the byte after it.
-        text: the text.
         end: the line end within the string; b"" where there is none.
     """
 
@@ -116,12 +112,7 @@ class Form(Protocol):
 
 
 class Prefixed:
-    """A prefix in front of the text.
-
-    Args:
-        prefix: the first line's.
-        varying: what may differ in it.
-    """
+    """A prefix in front of the text."""
 
     def __init__(self, prefix: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
         self._prefix = prefix
@@ -156,9 +147,7 @@ class Ended:
     """A prefix in front of the text, and an end after it: colours that are reset, the border of a panel.
 
     Args:
-        prefix: the first line's.
         tail: what stands after the first line's text, with blanks that pad the line.
-        varying: what may differ in the prefix.
     """
 
     def __init__(self, prefix: bytes, tail: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
@@ -204,21 +193,10 @@ class Unwritable(Exception):  # noqa: N818 (no error of the log, nor of the mode
 
 
 class Recoded:
-    """A text in which some characters are written as others.
+    """A text of which each line is in an encoding, and nothing stands around it."""
 
-    Args:
-        read: gives the text; None where it is written in another way.
-        write: writes a text.
-        ends: whether a line ends the text, so that no line below belongs to it. By default none does.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[bytes], bytes | None],
-        write: Callable[[bytes], bytes],
-        ends: Callable[[bytes], bool] = lambda _: False,
-    ) -> None:
-        self._read, self._write, self.ends = read, write, ends
+    def __init__(self, encoding: Encoding) -> None:
+        self._encoding = encoding
 
     @property
     def mark(self) -> bytes:
@@ -227,68 +205,25 @@ class Recoded:
 
     @property
     def loosened(self) -> Form:
-        """The same: nothing stands around its text."""
+        """The same."""
         return self
+
+    def ends(self, line: bytes) -> bool:
+        """Whether a line ends the text, so that no line below belongs to it."""
+        return self._encoding.ends(line)
 
     def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line."""
-        text = self._read(line)
+        text = self._encoding.read(line)
         return None if text is None else LinePart(at, 0, len(line), text)
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:  # noqa: ARG002 (one way for all lines)
         """The text as it is written."""
-        return self._write(text)
-
-
-def recodings() -> Iterator[Form]:
-    """The ways in which lines may be written: as entities, with doubled quotes, or with backslashes."""
-    entities = Entities()
-    yield Recoded(entities.read, entities.write, lambda line: b"</" in line)
-    yield Recoded(_undoubled, lambda text: text.replace(b'"', b'""'), lambda line: _undoubled(line) is None)
-    yield Recoded(
-        _unslashed,
-        lambda text: text.replace(b"\\", b"\\\\").replace(b'"', b'\\"'),
-        lambda line: _unslashed(line) is None,
-    )
-
-
-class Cells(Recoded):
-    """Cells of a CSV table: all of them in quotes, or those that need quotes."""
-
-    def __init__(self) -> None:
-        has_bare = False
-
-        def read(line: bytes) -> bytes | None:
-            nonlocal has_bare
-            if line.startswith(b'"'):
-                is_whole = len(line) > 1 and line.endswith(b'"')
-                return _undoubled(line[1:-1]) if is_whole else None
-            has_bare = True
-            return None if b'"' in line else line
-
-        def write(text: bytes) -> bytes:
-            is_bare = has_bare and not NEEDS_QUOTES.search(text)
-            return text if is_bare else b'"%b"' % text.replace(b'"', b'""')
-
-        super().__init__(read, write)
-
-
-def _undoubled(line: bytes) -> bytes | None:
-    return None if line.replace(b'""', b"").count(b'"') else line.replace(b'""', b'"')
-
-
-def _unslashed(line: bytes) -> bytes | None:
-    return None if SLASHED.sub(b"", line).count(b'"') else SLASHED.sub(rb"\1", line)
+        return self._encoding.write(text)
 
 
 class Quoted:
-    """A quoted string with escapes, as in JSON, whose text is one line; or its bytes as numbers.
-
-    Args:
-        head: what stands before the string in the first line.
-        tail: what stands after it.
-        varying: what may differ in both.
-    """
+    """A quoted string with escapes, as in JSON, whose text is one line; or its bytes as numbers."""
 
     def __init__(self, head: bytes, tail: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
         self._around = head, tail

@@ -47,7 +47,6 @@ class Lines:
 
         Args:
             at: how many lines after the next one it is.
-            is_patient: whether to wait for it, however long the log pauses.
 
         Returns:
             None past the last line, past too many bytes, or in a pause.
@@ -63,12 +62,7 @@ class Lines:
         return self._ahead[at] if at < len(self._ahead) else None
 
     def ahead(self, at: int, most: int) -> Iterator[LogLine]:
-        """Some lines of those that were read ahead.
-
-        Args:
-            at: how many lines after the next one the first is.
-            most: how many lines.
-        """
+        """Some lines of those that were read ahead."""
         return islice(self._ahead, at, at + most)
 
     def _next(self) -> LogLine | None:
@@ -123,11 +117,7 @@ class InnerLines(Lines):
 
 
 class Splitter:
-    """Splits a log into lines. A long one is cut in pieces, where possible not within a string.
-
-    Args:
-        is_quiet: whether lines may stay together.
-    """
+    """Splits a log into lines. A long one is cut in pieces, where possible not within a string."""
 
     def __init__(self, is_quiet: Callable[[bytes], bool] | None) -> None:
         self._number = 1

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from archive.base.facts import dataclass
 
+MOST_BETWEEN = 200
+"""Lines of others that may stand between two lines of a process, or between the pieces of a line."""
+
 
 @dataclass(slots=True)
 class LogLine:
@@ -12,7 +15,6 @@ class LogLine:
     Attributes:
         data: the line, with its line end; empty for a pause.
         number: its number, from 1; the first line's, of several.
-        is_whole: whether it isn't a piece.
         output: what is written in its place, where a failure above it has decided that.
         count: how many lines it is.
         cut_in: the pieces that a container runtime cut it into: the first one's bytes, and the others; None

@@ -86,7 +86,6 @@ def unpacked(
     """The pieces of a log, inflated where it begins as gzip does.
 
     Args:
-        log: the pieces.
         least: bytes that any log may have inflated.
         a_byte: bytes that each packed byte adds.
     """

@@ -20,14 +20,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from archive.failures.log.forms import Recoded
-from archive.failures.log.log_line import LogLine, ending, without_end
+from archive.failures.log.log_line import MOST_BETWEEN, LogLine, ending, without_end
 
 if TYPE_CHECKING:
     from archive.failures.log.forms import Form, LinePart
     from archive.failures.log.lines import Lines
-
-MAX_BETWEEN = 200
-"""Lines of others that may stand between two lines of a stream."""
 
 
 class LogStream(Protocol):
@@ -67,7 +64,6 @@ class LogStream(Protocol):
         """A line with another text in its place.
 
         Args:
-            at: its number.
             text: one line or several, without the last line's end; each becomes a line like this one.
             is_open: whether the last line has no end, where the form of lines allows that.
         """
@@ -77,12 +73,7 @@ class LogStream(Protocol):
 
 
 class PlainStream:
-    """All lines of a log, from one on.
-
-    Args:
-        first: the line.
-        lines: those after it.
-    """
+    """All lines of a log, from one on."""
 
     def __init__(self, first: LogLine, lines: Lines) -> None:
         self._lines = [first]
@@ -146,15 +137,13 @@ class InnerStream:
     """A stream within another.
 
     Args:
-        parent: the other stream.
-        form: takes its lines apart.
         is_numbered: whether its lines differ in numbers, so that only consecutive ones belong to it.
     """
 
     def __init__(self, parent: LogStream, form: Form, *, is_numbered: bool = False) -> None:
         self.parent = parent
         self.form = form
-        self._most_between = 0 if is_numbered else MAX_BETWEEN
+        self._most_between = 0 if is_numbered else MOST_BETWEEN
         self._ends = form.ends if isinstance(form, Recoded) else None
         self._is_over = False
         self._parts: list[LinePart] = []

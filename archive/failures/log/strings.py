@@ -18,24 +18,26 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.failures.log.dialects import of_dialect
 from archive.failures.log.encodings import (
     BREAK,
+    GITHUB,
     NUMBERS,
     PYTHON,
+    RETURNS,
+    RSYSLOG,
     URL,
     InlineText,
+    first_of,
     of_backslashes,
-    of_command,
     of_entities,
     of_numbers,
-    of_octal,
     of_python,
-    of_returns,
     of_url,
     quoted,
     unquoted,
 )
 from archive.failures.log.lines import STRING
 from archive.failures.log.log_line import without_end
-from archive.failures.log.quiet import BLANK, NUMBER_MARK, URL_MARK, has_failure
+from archive.failures.log.marks import AS_TEXT, ENDS, IN_NUMBERS, IN_URL
+from archive.failures.log.quiet import has_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,12 +45,6 @@ if TYPE_CHECKING:
     Explain = Callable[[bytes, bytes, bytes], bytes]
     Find = Callable[[bytes, int, re.Match[bytes]], "Region | None"]
 
-MARK = re.compile(
-    rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle|While%bexecuting%b|eval_with_key".replace(
-        b"%b", BLANK
-    )
-)
-"""Begins a failure of TorchScript or of the lite interpreter, also in a URL."""
 MOST_QUOTES = 16
 """Quotes before a failure that may begin its string."""
 MOST_UNREAD = 8
@@ -71,12 +67,12 @@ NUMBERED = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[0-9a-fA-F]{4}")
 
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
-ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
+ESCAPED = re.compile(ENDS + rb"(?:%b|%b)" % (LETTERS, OTHERS))
 """A failure whose newlines, as PyTorch printed them, became something else."""
-IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
+BRACKET_IN_URL = re.compile(rb"%(?:25)*3[cC]\Z")
 """Precedes the name of generated code."""
 AGAIN = re.compile(rb"[\n\r\\%]")
-TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
+TWICE = re.compile(ENDS + rb"\\\\+(?:n|r)")
 """A failure that was escaped twice."""
 
 
@@ -147,12 +143,7 @@ def _is_of_others(line: bytes, string: re.Match[bytes]) -> bool:
 
 
 def _of_json(before: bytes, literal: bytes) -> InlineText | None:
-    """The text of a JSON string, or of one that JSON would write so; None where it is neither.
-
-    Args:
-        before: what stands before it.
-        literal: the string.
-    """
+    """The text of a JSON string, or of one that JSON would write so; None where it is neither."""
     text = unquoted(literal)
     if text is None:
         return None
@@ -174,13 +165,7 @@ def _is_ascii(literal: bytes, text: bytes) -> bool:
 
 
 class Region(NamedTuple):
-    """A part of a line that holds an encoded text.
-
-    Attributes:
-        start: its first byte.
-        stop: the byte after its last.
-        encoded: the text.
-    """
+    """A part of a line that holds an encoded text."""
 
     start: int
     stop: int
@@ -213,7 +198,7 @@ def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
     """The parts of a line around failures that hold several lines, each found by one of several functions."""
     text, at, unread = without_end(line), 0, 0
     while unread < MOST_UNREAD:
-        marks = [mark for pattern in (MARK, NUMBER_MARK) if (mark := pattern.search(text, at))]
+        marks = [mark for pattern in (AS_TEXT, IN_NUMBERS) if (mark := pattern.search(text, at))]
         if not marks:
             return
         mark = min(marks, key=lambda mark: mark.start())
@@ -306,7 +291,7 @@ def _around_quotes(text: bytes, least: int, mark: re.Match[bytes]) -> Region | N
 
 
 def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
-    if URL_MARK.match(text, mark.start()) is None and not IN_URL.search(text, least, mark.start()):
+    if IN_URL.match(text, mark.start()) is None and not BRACKET_IN_URL.search(text, least, mark.start()):
         return None
     for value in URL.finditer(text, least):
         if value.end() >= mark.end():
@@ -316,11 +301,11 @@ def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 def _command(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     is_there = re.compile(rb"%0[aA]").search(text, least) is not None and b" " in mark[0]
-    return _made(text, least, len(text), of_command) if is_there else None
+    return _made(text, least, len(text), partial(first_of, encodings=GITHUB)) if is_there else None
 
 
 def _octal(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
-    return _made(text, least, len(text), of_octal) if b"#012" in text else None
+    return _made(text, least, len(text), partial(first_of, encodings=[RSYSLOG])) if b"#012" in text else None
 
 
 def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
@@ -339,7 +324,11 @@ def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 
 
 def _returns(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
-    return _made(text, least, len(text), of_returns) if b"\r" in text[least:] else None
+    return (
+        _made(text, least, len(text), partial(first_of, encodings=[RETURNS]))
+        if b"\r" in text[least:]
+        else None
+    )
 
 
 def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:

@@ -32,7 +32,9 @@ SECONDS_OF_YEAR = 366 * 86_400
 SECONDS_BACK = SECONDS_OF_YEAR // 3
 """How far a time without a year may be before the last one; one further back is in the next year."""
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
-CLOCK = rb"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+MONTH = b"(?:%b)" % b"|".join(MONTHS)
+TIME_OF_DAY = rb"\d\d:\d\d:\d\d"
+CLOCK = rb"(?P<clock>" + TIME_OF_DAY + rb")(?:[.,](?P<fraction>\d{1,9}))?"
 SOME_CLOCK = re.compile(rb"\d:\d\d:\d\d")
 WITH_YEAR = re.compile(
     rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]"
@@ -40,10 +42,7 @@ WITH_YEAR = re.compile(
     + rb"(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
 WITHOUT_YEAR = re.compile(
-    rb"(?<![\d/-])(?:(?P<month>\d\d)-(?P<day>\d\d)|(?P<name>"
-    + b"|".join(MONTHS)
-    + rb") (?P<of_name>[ \d]\d)) "
-    + CLOCK
+    rb"(?<![\d/-])(?:(?P<month>\d\d)-(?P<day>\d\d)|(?P<name>" + MONTH + rb") (?P<of_name>[ \d]\d)) " + CLOCK
 )
 
 

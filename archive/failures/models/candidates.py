@@ -13,7 +13,9 @@ message. If several are left whose explanations are the same to the byte, that e
 differ, the failure is ambiguous, and stays as it is; so it does if it may be of a model that can't be read.
 
 The outcome does not depend on how many models there are: each is asked, unless two have already differed.
-Steps bound what that takes (``Limits.work``); if they run out, a note says how many models were asked.
+Then only whether the others may have failed so counts, and one version of a model says that for all whose
+handles are split alike. Steps bound what asking takes (``Limits.work``); if they run out, a note says how
+many models were asked.
 """
 
 from __future__ import annotations
@@ -25,26 +27,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import LimitError, counted, one_line, several
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
-from archive.failures.answers import UNCHECKED, ArchiveAnswers
-from archive.failures.failure import Answer, why_left
-from archive.failures.kernels import KernelFailure
-from archive.failures.lite import LiteFailure
-from archive.failures.nodes import NodeFailure
-from archive.failures.printed import HEADED
-from archive.failures.redacted import Sign, is_as_it_was, sign_at
-from archive.failures.tracebacks import TORN_NOTE, SerializedFailure, TracebackFailure
-from archive.reader.facts import handle_digest
+from archive.failures.answers import ArchiveAnswers
+from archive.failures.failure import OTHER_TEXT, Answer, why_left
+from archive.failures.traceback_failures import UNCHECKED
+from archive.reader.facts import handle_digest, splitting_digest
 from archive.reader.lacking import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from archive.base.limits import Steps
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.failure import Failure, LoggedLines
+    from archive.failures.failure import Failure
     from archive.failures.models.models import Model, Models
     from archive.failures.models.naming import Naming, NamingLine
+    from archive.reader.archive import Archive
 
 
 UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
@@ -55,6 +53,8 @@ STEPS_ASKED = 16
 """Steps that asking a model counts for: it may have to be opened."""
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, in all."""
+SPLITS_KEPT = 1 << 16
+"""Handles and versions of models of which it is kept whether they fit."""
 TEXT_KEPT = 1 << 22
 """Bytes of the shared answers that are kept, in all."""
 KEY_BYTES = 16
@@ -76,7 +76,6 @@ class Survey(NamedTuple):
     """What models say about a failure.
 
     Attributes:
-        candidates: those that may have failed so, in order.
         problem: why not all were asked; "" if they were.
     """
 
@@ -85,17 +84,7 @@ class Survey(NamedTuple):
 
 
 class FleetAnswers:
-    """The answers of many models.
-
-    Args:
-        models: the models.
-        style: the release whose wording explains the lite interpreter's failures.
-        spending: counts the steps of all explanations.
-        naming: finds the models that lines of the log name.
-
-    Attributes:
-        models: the same.
-    """
+    """The answers of many models."""
 
     def __init__(self, models: Models, style: Style, spending: Spending, naming: Naming) -> None:
         self.models = models
@@ -103,15 +92,16 @@ class FleetAnswers:
         self._answers_of = partial(ArchiveAnswers, style=style, spending=spending)
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
+        self._possible_splits = Recent[tuple[bytes, object], bool](SPLITS_KEPT)
         self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
 
     def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Note a line of the log, which may name a model."""
         self._naming.saw(line, number, is_failing=is_failing)
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether nothing in lines may name a model."""
-        return self._naming.is_quiet(lines)
+        return self._naming.names_nothing(lines)
 
     def named(self, line: bytes) -> bytes:
         """The line: it isn't known which model its hashes belong to."""
@@ -119,40 +109,21 @@ class FleetAnswers:
 
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or the failure shows no model."""
-        if isinstance(failure, LiteFailure):
-            what, prefix = failure.what, prefix_at_end(failure.digits)
-            known = self.models.of_prefix(prefix)
-            if prefix and not known:
-                what += f", of the archive {prefix} if they are unique"
-            return self._answer(failure, what, known)
-        if isinstance(failure, TracebackFailure):
-            # Some tracebacks stay whatever the models are; some show none of their code.
-            stream = failure.stream
-            if isinstance(failure, SerializedFailure):
-                if is_as_it_was(stream, ()) or not failure.names:
-                    return None
-                if sign_at(stream, failure.stop + HEADED, ()) is Sign.NONE:
-                    return None
-            elif not failure.has_code:
-                if failure.is_torn:
-                    return Answer(failure, None, ((0, TORN_NOTE),))
-                if sign_at(stream, 1, ()) is Sign.NONE:
-                    return None
-        if isinstance(failure, NodeFailure):
-            failure.leave()
-            if not (failure.is_unexplained or failure.is_bare):
-                return None
-        answer = self._answer(failure, failure.what, ())
+        if failure.problem:
+            return Answer(failure, None, ((0, failure.problem),))
+        if not failure.shows_model():
+            return None
+        prefix = prefix_at_end(failure.digits) if failure.digits else 0
+        known = self.models.of_prefix(prefix) if failure.digits else ()
+        of = f", of the archive {prefix} if they are unique" if prefix and not known else ""
+        answer = self._answer(failure, failure.what + of, known)
         # A profile has rows of all models, those that are not at hand too: they are no failures.
-        is_row = isinstance(failure, KernelFailure) and failure.is_row
-        return None if is_row and not answer.is_possible else answer
+        return None if failure.is_row and not answer.is_possible else answer
 
     def _answer(self, failure: Failure, what: str, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.
 
         Args:
-            failure: the failure.
-            what: the failure in words.
             known: the models that the failure itself names, if it does.
         """
         naming = None if known else self._naming.named(failure.stream)
@@ -162,68 +133,50 @@ class FleetAnswers:
         shared = self._shared.get(key) if self._is_shared(failure, naming) else None
         if shared is not None:
             return Answer(failure, **shared)
-        if len(models) == 1:
-            for candidate in self._asked(models, failure):
-                is_named = candidate.answer.is_named or naming is not None
-                answer = replace(
-                    candidate.answer,
-                    notes=_with_remedy(candidate.answer),
-                    is_named=is_named,
-                    models=(candidate.model.file,),
-                )
-                return answer if answer.text is None else self._kept(key, answer, naming)
-        possible = self._possible(models, failure, key)
-        survey = self._survey(possible, failure)
+        if len(models) == 1 and (only := next(self._asked(models, failure), None)):
+            answer = _explained([only._replace(answer=_with_remedy(only.answer))], naming)
+            return answer if answer.text is None else self._kept(key, failure, answer, naming)
+        survey = self._survey(self._possible(models, failure, key), failure)
         if survey.problem:
-            return Answer(
-                failure, None, ((0, f"{what}: {survey.problem}"),), is_possible=bool(survey.candidates)
-            )
+            return _unexplained(failure, what, survey.problem, survey.candidates)
         left = _united(survey.candidates)
         # Whose code is the log's before those of which there is no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
-        # A model that cannot be read may have failed so, unless facts about it are known and say otherwise.
-        damaged = next(
-            (
-                model
-                for model in models
-                if model.file in self.models.unread
-                and (not model.has_facts or failure.may_be_of(model.facts))
-            ),
-            None,
-        )
-        if damaged and (left or damaged.has_facts):
-            why = "and its companion is damaged" if damaged.has_facts else "which cannot be read"
-            note = f"{what}: may be of {one_line(damaged.file)}, {why}"
-            return Answer(failure, None, ((0, note),), is_possible=True)
-        if left and left[0].answer.is_unproven and naming is None:
-            note = f"{what}: {_may_be(left)}, and {UNPROVEN}"
-            return Answer(failure, None, ((0, note),), is_possible=True)
+        why = self._why_damaged(models, failure, left) or ("" if naming else _why_unproven(left))
+        if why:
+            return _unexplained(failure, what, why, is_possible=True)
         texts = {candidate.answer.text for candidate in left}
         if len(texts) == 1 and None not in texts:
-            first = left[0].answer
-            files = tuple(candidate.model.file for candidate in left)
-            answer = replace(first, is_named=first.is_named or naming is not None, models=files)
-            return self._kept(key, answer, naming)
-        note = f"{what}: {self._why(models, left)}"
-        answer = Answer(failure, None, ((0, note),), is_possible=bool(left))
-        return self._kept(key, answer, naming) if left and None not in texts else answer
+            return self._kept(key, failure, _explained(left, naming), naming)
+        answer = _unexplained(failure, what, self._why(models, left), left)
+        return self._kept(key, failure, answer, naming) if left and None not in texts else answer
+
+    def _why_damaged(self, models: Sequence[Model], failure: Failure, left: Sequence[Candidate]) -> str:
+        """The model that may have failed so and can't be read; "" where facts rule out each such model."""
+        for model in models:
+            if model.file in self.models.unread and (not model.has_facts or failure.may_be_of(model.facts)):
+                why = "and its companion is damaged" if model.has_facts else "which cannot be read"
+                return f"may be of {one_line(model.file)}, {why}" if left or model.has_facts else ""
+        return ""
 
     def _survey(self, possible: Sequence[Model], failure: Failure) -> Survey:
         """Ask the models that may have failed so, up to the steps that may be taken."""
         candidates: list[Candidate] = []
         texts: dict[bytes | None, bytes | None] = {}
-        proven: dict[bytes, Model] = {}
+        proven: dict[bytes | None, Model] = {}
         with self._spending.one_failure() as steps:
             try:
-                for candidate in self._asked(possible, failure, steps):
+                for candidate in self._asked(possible, failure, steps, lambda: len(proven) > 1):
                     answer = candidate.answer
                     if not answer.is_possible:
                         continue
                     # Equal texts of many models are one object.
                     text = texts.setdefault(answer.text, answer.text)
-                    candidates.append(candidate._replace(answer=replace(answer, text=text)))
-                    if text is not None and not answer.is_unproven:
+                    if text is not answer.text:
+                        candidate = candidate._replace(answer=replace(answer, text=text))  # noqa: PLW2901
+                    candidates.append(candidate)
+                    if text not in {None, OTHER_TEXT} and not answer.is_unproven:
                         proven.setdefault(text, candidate.model)
                     if len(proven) > 1 and len(possible) > MOST_LISTED:
                         first, second = (one_line(model.file) for model in proven.values())
@@ -236,17 +189,19 @@ class FleetAnswers:
                 return Survey(candidates, f"{why_left(error)} ({so_far})")
         return Survey(candidates)
 
-    def _is_shared(self, failure: LoggedLines, naming: NamingLine | None) -> bool:
+    def _is_shared(self, failure: Failure, naming: NamingLine | None) -> bool:
         """Whether failures with the same key get the same answer: it depends on nothing else.
 
-        For failures other than handles more counts, and notes give the number of a line that names a model.
+        For failures without handles more counts, and notes give the number of a line that names a model.
         A model that could be read when an answer was kept, and can't now, may have failed so.
         """
-        return isinstance(failure, LiteFailure) and naming is None and not self.models.unread
+        return bool(failure.digits) and naming is None and not self.models.unread
 
-    def _kept(self, key: tuple[object, ...], answer: Answer, naming: NamingLine | None) -> Answer:
+    def _kept(
+        self, key: tuple[object, ...], failure: Failure, answer: Answer, naming: NamingLine | None
+    ) -> Answer:
         """The answer, kept for failures that get the same."""
-        if self._is_shared(answer.failure, naming):
+        if self._is_shared(failure, naming):
             size = len(answer.text or b"") + sum(len(note) for _, note in answer.notes) + KEY_BYTES * len(key)
             self._shared.keep(key, {name: getattr(answer, name) for name in OF_ANSWERS}, size)
         return answer
@@ -256,7 +211,7 @@ class FleetAnswers:
         chosen = self._choices.get(key)
         if chosen is not None:
             return chosen
-        if isinstance(failure, LiteFailure) and models is self.models.all:  # no prefix says which
+        if failure.digits and models is self.models.all:  # no prefix says which
             owners = [models[number] for number in self.models.handle_owners.of(failure.digits)]
             return [model for model in owners if model.file not in self.models.unread]
         found = []
@@ -267,30 +222,53 @@ class FleetAnswers:
         return found
 
     def _asked(
-        self, models: Sequence[Model], failure: Failure, steps: Steps | None = None
+        self,
+        models: Sequence[Model],
+        failure: Failure,
+        steps: Steps | None = None,
+        differ: Callable[[], bool] = lambda: False,
     ) -> Iterator[Candidate]:
-        """The answers of the models that can be read, and have one; one twin answers for all."""
+        """The answers of the models that can be read, and have one; one twin answers for all.
+
+        Args:
+            differ: whether two explanations differ already: then those of others don't count.
+        """
         of_twins: dict[bytes, Answer] = {}
-        is_twice = isinstance(failure, LiteFailure) and len(models) > 1
+        is_twice = bool(failure.digits) and len(models) > 1
+        key, other = failure.key, Answer(failure, OTHER_TEXT, is_possible=True)
         for model in models:
             if model.file in self.models.unread:
                 continue
             answer = of_twins.get(model.handle_digest)
             if answer is None:
-                if steps is not None:
+                if steps is not None:  # else the model's own reason is wanted
                     steps.take(STEPS_ASKED)
+                    is_possible = self._possible_splits.get((model.splitting_digest, key))
+                    if is_possible and differ():
+                        yield Candidate(model, other)
+                    if is_possible is False or (is_possible and differ()):
+                        continue
                 with (
                     self.models.noting_unread(model),
                     self.models.using(model, self, self._answers_of) as answers,
                 ):
-                    answer = answers.answer(failure)
+                    answer = failure.possible(answers) if differ() else answers.answer(failure)
                     if answer is not None and is_twice:
                         model.handle_digest = model.handle_digest or handle_digest(answers.archive)
                         if model.handle_digest:
                             of_twins[model.handle_digest] = answer
+                        self._note_splits(model, failure, answer, answers.archive)
             # After the block: a caller that takes only the first answer does not come back.
             if answer is not None:
                 yield Candidate(model, answer)
+
+    def _note_splits(self, model: Model, failure: Failure, answer: Answer, opened: Archive) -> None:
+        """Note whether models of the same handles may have failed so, if that is certain."""
+        if prefix_at_end(failure.digits) or (answer.is_possible and answer.text is None):
+            return
+        model.splitting_digest = model.splitting_digest or splitting_digest(opened)
+        if model.splitting_digest:
+            self._possible_splits.keep((model.splitting_digest, failure.key), answer.is_possible, 1)
 
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
         """The reason that a failure isn't explained."""
@@ -322,6 +300,8 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
 
     A companion that is at hand without its archive, as in a store, is proved by the code of the small file.
     """
+    if not any(one.answer.is_split for one in left):
+        return [*left]
     ids = {one: one.model.facts.archive_id for one in left}
     split = {ids[one] for one in left if one.answer.is_split}
     whole = {ids[one] for one in left if not one.answer.is_split}
@@ -337,9 +317,25 @@ def _united(left: Sequence[Candidate]) -> list[Candidate]:
     return united
 
 
-def _with_remedy(answer: Answer) -> tuple[tuple[int, str], ...]:
-    """The notes of one model's answer, worded for several models."""
-    return tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
+def _explained(candidates: Sequence[Candidate], naming: NamingLine | None) -> Answer:
+    """The answer of the first of some models that give the same."""
+    first, files = candidates[0].answer, tuple(candidate.model.file for candidate in candidates)
+    return replace(first, is_named=first.is_named or naming is not None, models=files)
+
+
+def _unexplained(failure: Failure, what: str, why: str, is_possible: object) -> Answer:
+    return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(is_possible))
+
+
+def _why_unproven(left: Sequence[Candidate]) -> str:
+    """The reason that models which nothing proves don't explain a failure; "" where there are none."""
+    return f"{_may_be(left)}, and {UNPROVEN}" if left and left[0].answer.is_unproven else ""
+
+
+def _with_remedy(answer: Answer) -> Answer:
+    """One model's answer, with its notes worded for several models."""
+    notes = tuple((line, note.replace(REMEDY, ": give it, too")) for line, note in answer.notes)
+    return replace(answer, notes=notes)
 
 
 def _may_be(left: Sequence[Candidate]) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import OrderedDict, defaultdict
-from contextlib import contextmanager, suppress
-from functools import cache, cached_property, partial
+from contextlib import contextmanager
+from functools import cache, cached_property
 from pathlib import Path
 from threading import TIMEOUT_MAX, RLock, local
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
-from archive.base.deadline import LateError, ending_in, seconds_left
+from archive.base.deadline import LateError, seconds_left
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
@@ -35,8 +35,6 @@ T = TypeVar("T")
 MOST_OPEN, BYTES_OPEN = 256, 1 << 27
 """Models that are open at a time; fewer where they take more bytes of memory together. Only facts are kept of
 the others."""
-FORK_WAITS = 1.0
-"""Seconds that a fork waits for a model that another thread uses; the child then opens it again."""
 PACKAGE = f"{__name__.partition('.')[0]}."
 """Begins the names of this project's modules."""
 BEGINNING = 8
@@ -52,16 +50,10 @@ def why_unread(file: str, error: ArchiveError | OSError) -> str:
 class Model:
     """A model by its file, an archive or a companion.
 
-    Args:
-        file: the file's path.
-        companion: the path of its companion, where it was split off.
-        limits: what the file may cost.
-        mapped: whether the file is mapped.
-
     Attributes:
-        file: as given.
         handle_digest: of all that it says about its handles, once they have been read: see
             :func:`~archive.reader.facts.handle_digest`; b"" until then.
+        splitting_digest: likewise of all by which they are split.
     """
 
     def __init__(
@@ -74,6 +66,7 @@ class Model:
     ) -> None:
         self.file = os.fspath(file)
         self.handle_digest = b""
+        self.splitting_digest = b""
         self._companion = companion
         self._limits = limits
         self._mapped = mapped
@@ -161,12 +154,7 @@ class KeptModel(Model):
     """A model by its companion in a store, whose facts are known without opening it.
 
     Args:
-        entry: what the store knows of the companion.
-        opened: opens the companion.
         is_one_of_several: whether the store has others of its archive id.
-
-    Attributes:
-        entry: as given.
     """
 
     def __init__(
@@ -195,18 +183,16 @@ class OpenModel:
     """A model that is open, or about to be.
 
     Attributes:
-        lock: held by the thread that uses it.
         archive: its archive; None until it is opened.
         users: how many threads use it or wait for it.
-        bytes: memory that it took when it was last used.
         made: what each user has made of the archive, as long as it is open and the user exists.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, archive: Archive | None = None, size: int = 0) -> None:
         self.lock = RLock()
-        self.archive: Archive | None = None
+        self.archive = archive
         self.users = 0
-        self.bytes = 0
+        self.bytes = size
         self.made: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
 
     def close(self) -> None:
@@ -216,27 +202,90 @@ class OpenModel:
             self.archive = None
 
 
+class OpenModels:
+    """The models that one process has open, the least recently used first.
+
+    Attributes:
+        lock: held by the thread that changes which they are.
+        bytes: memory that they take together.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.forked = dict[int, OpenModels]()
+        self.lock = RLock()
+        self.by_model: OrderedDict[Model, OpenModel] = OrderedDict()
+        self.bytes = 0
+
+    def of_this_process(self) -> OpenModels:
+        """These, or in a forked process those of them that no thread was using, without connections."""
+        pid = os.getpid()
+        if pid == self.pid:
+            return self
+        child = OpenModels()
+        for model, opened in self.by_model.items():
+            if opened.archive is not None and not opened.users and not is_elsewhere(model.file):
+                child.by_model[model] = OpenModel(opened.archive, opened.bytes)
+                child.bytes += opened.bytes
+        return self.forked.setdefault(pid, child)  # threads may ask at the same time
+
+    @property
+    def are_many(self) -> bool:
+        """Whether too many models are open."""
+        return len(self.by_model) > MOST_OPEN or self.bytes > BYTES_OPEN
+
+    def take(self, model: Model) -> OpenModel:
+        """A model for one more user."""
+        with self.lock:
+            opened = self.by_model.setdefault(model, OpenModel())
+            self.by_model.move_to_end(model)
+            opened.users += 1
+            return opened
+
+    def give_back(self, model: Model, opened: OpenModel) -> list[OpenModel]:
+        """What to close after a user is done with a model: the least recently used ones."""
+        with self.lock:
+            opened.users -= 1
+            if self.by_model.get(model) is not opened:  # all were closed meanwhile
+                return [] if opened.users else [opened]
+            if opened.archive is not None:
+                before, opened.bytes = opened.bytes, opened.archive.allowance.taken + model.unmapped
+                self.bytes += opened.bytes - before
+            elif not opened.users:
+                self._remove(model)
+            closing = list[OpenModel]()
+            unused = self.are_many and [one for one, other in self.by_model.items() if not other.users]
+            while unused and self.are_many:
+                closing.append(self._remove(unused.pop(0)))
+            return closing
+
+    def _remove(self, model: Model) -> OpenModel:
+        opened = self.by_model.pop(model)
+        self.bytes -= opened.bytes
+        return opened
+
+    def clear(self) -> list[OpenModel]:
+        """What to close of all; the last user of one that is in use closes it."""
+        with self.lock:
+            unused = [opened for opened in self.by_model.values() if not opened.users]
+            self.by_model.clear()
+            self.bytes = 0
+        return unused
+
+
 class Models:
     """Models, found by what a log says about them; those used last stay open. Threads may share them.
 
-    Args:
-        models: the models, in the order in which they are listed.
-
     Attributes:
-        all: the models.
         unread: the files that could not be read, each with the reason.
-        lock: held by the thread that changes which models are open.
     """
 
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
         self._false: frozenset[str] = frozenset()
-        self._open: OrderedDict[Model, OpenModel] = OrderedDict()
-        self._open_bytes = 0
-        self.lock = RLock()
+        self._opened = OpenModels()
         self._here = local()
-        self._held: dict[Model, OpenModel] = {}
 
     def __len__(self) -> int:
         """How many models there are, without files that aren't."""
@@ -272,6 +321,11 @@ class Models:
     def by_id(self) -> Mapping[str, Sequence[Model]]:
         """The models that an id stands for."""
         return self._grouped(lambda model: model.facts.ids)
+
+    @cached_property
+    def id_words(self) -> frozenset[bytes]:
+        """The ids as logs have them."""
+        return frozenset(map(str.encode, self.by_id))
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Model]]:
@@ -328,19 +382,15 @@ class Models:
         The archive stays open, and what was made of it is kept, until enough others were opened since.
 
         Args:
-            model: the model.
             user: it is made once for each.
-            make: makes it.
 
         Raises:
             LateError: other threads use it until the deadline.
         """
         self._here.uses = self._uses_here + 1
+        process = self.opened
         try:
-            with self.lock:
-                opened = self._open.setdefault(model, OpenModel())
-                self._open.move_to_end(model)
-                opened.users += 1
+            opened = process.take(model)
             try:
                 with _held(opened.lock):
                     if opened.archive is None:
@@ -349,10 +399,16 @@ class Models:
                         opened.made[user] = make(opened.archive)
                     yield opened.made[user]
             finally:
-                for closing in self._given_back(model, opened):
+                for closing in process.give_back(model, opened):
                     closing.close()
         finally:
             self._here.uses -= 1
+
+    @property
+    def opened(self) -> OpenModels:
+        """The models that this process has open."""
+        self._opened = self._opened.of_this_process()
+        return self._opened
 
     @property
     def _uses_here(self) -> int:
@@ -364,90 +420,19 @@ class Models:
         """Whether this thread uses one: a signal, or a call of the garbage collector, came between."""
         return self._uses_here > 0
 
-    def _given_back(self, model: Model, opened: OpenModel) -> list[OpenModel]:
-        """What to close after a thread has used a model: the least recently used ones."""
-        with self.lock:
-            opened.users -= 1
-            if self._open.get(model) is not opened:  # all were closed meanwhile
-                return [] if opened.users else [opened]
-            if opened.archive is not None:
-                before, opened.bytes = opened.bytes, opened.archive.allowance.taken + model.unmapped
-                self._open_bytes += opened.bytes - before
-            elif not opened.users:
-                self._take_out(model)
-            if not self._are_many:
-                return []
-            closing = []
-            for unused in [model for model, other in self._open.items() if not other.users]:
-                closing.append(self._take_out(unused))
-                if not self._are_many:
-                    break
-            return closing
-
-    @property
-    def _are_many(self) -> bool:
-        """Whether too many models are open."""
-        return len(self._open) > MOST_OPEN or self._open_bytes > BYTES_OPEN
-
-    def _take_out(self, model: Model) -> OpenModel:
-        opened = self._open.pop(model)
-        self._open_bytes -= opened.bytes
-        return opened
-
     def warm(self, make: Callable[[Archive], object]) -> None:
-        """Read all facts, and open as many models as may be open.
-
-        Args:
-            make: reads what must then be known of an archive.
-        """
+        """Read all facts, and open as many models as may be open."""
         _ = self.by_prefix, self.by_id, self.by_name, self.handle_owners
         for model in self.all[:MOST_OPEN]:
             with self.noting_unread(model), self.using(model, make, make):
                 pass
-            if self._open_bytes > BYTES_OPEN // 2:  # the next one may take as much as all so far
+            if self.opened.bytes > BYTES_OPEN // 2:  # the next one may take as much as all so far
                 break
 
     def close(self) -> None:
         """Close all models; one that is in use, by its last user."""
-        with self.lock:
-            unused = [opened for opened in self._open.values() if not opened.users]
-            self._open.clear()
-            self._open_bytes = 0
-        for opened in unused:
+        for opened in self.opened.clear():
             opened.close()
-
-    # Forks
-
-    def survive_forks(self) -> None:
-        """At a fork, leave no model half read, and no lock held by a thread that the child lacks."""
-        _forking().add(self)
-
-    def hold(self) -> None:
-        """Wait until no other thread uses a model, and let none begin."""
-        self.lock.acquire()
-        with suppress(LateError), ending_in(FORK_WAITS):
-            for model, opened in self._open.items():
-                if opened.lock.acquire(timeout=seconds_left(FORK_WAITS)):
-                    self._held[model] = opened
-
-    def let_go(self) -> None:
-        """Let the threads of the parent go on."""
-        for opened in self._held.values():
-            opened.lock.release()
-        self._held.clear()
-        self.lock.release()
-
-    def be_child(self) -> None:
-        """Keep what this child can use: no connections of its parent, and nothing half read."""
-        self.lock = RLock()
-        self._open.clear()
-        self._open_bytes = 0
-        for model, opened in self._held.items():
-            if opened.archive is not None and not is_elsewhere(model.file):
-                opened.lock, opened.users = RLock(), 0
-                self._open[model] = opened
-                self._open_bytes += opened.bytes
-        self._held.clear()
 
 
 @contextmanager
@@ -466,44 +451,18 @@ def _held(lock: RLock) -> Iterator[None]:
 
 
 @cache
-def _forking() -> WeakSet[Models]:
-    """The models that survive forks: their hooks are registered once."""
-    living = WeakSet[Models]()
-    held: list[Models] = []
+def renew_locks_in_children() -> None:
+    """Give the cached properties of our classes new locks in each forked child, if they have any.
 
-    def hold() -> None:
-        held[:] = living
-        for models in held:
-            models.hold()
-
-    def end(way: Callable[[Models], None]) -> None:
-        for models in held:
-            way(models)
-        held.clear()
-
-    def be_child() -> None:
-        _renew_locks_of_properties()
-        end(Models.be_child)
-
+    Before Python 3.12 each has one for all objects, which a thread that the child lacks may hold.
+    """
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=hold,
-            after_in_parent=partial(end, Models.let_go),
-            after_in_child=be_child,
-        )
-    return living
+        os.register_at_fork(after_in_child=_renew_locks_of_properties)
 
 
 def _renew_locks_of_properties() -> None:
-    """Give the cached properties of our classes new locks, which they have before Python 3.12.
-
-    Each has one for all objects, which a thread that this child lacks may hold while computing a value.
-    """
-    for name, module in [*sys.modules.items()]:
-        if not name.startswith(PACKAGE):
-            continue
-        for cls in [*vars(module).values()]:
-            if isinstance(cls, type) and cls.__module__ == name:
-                for member in vars(cls).values():
-                    if isinstance(member, cached_property) and "lock" in vars(member):
-                        vars(member)["lock"] = RLock()
+    ours = [module for name, module in [*sys.modules.items()] if name.startswith(PACKAGE)]
+    classes = {one for module in ours for one in [*vars(module).values()] if isinstance(one, type)}
+    for member in [member for cls in classes for member in vars(cls).values()]:
+        if isinstance(member, cached_property) and "lock" in vars(member):
+            vars(member)["lock"] = RLock()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
-from archive.formats.archive_id import ID_TEXT
+from archive.formats.archive_id import ID_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +111,12 @@ def _check_size(pattern: bytes, name: str) -> None:
 
 # --- naming
 
-ARCHIVE_ID = re.compile(rf"(?<![0-9a-fA-F]){ID_TEXT.pattern}(?![0-9a-fA-F])".encode())
+DIGIT, OTHER = b"0", b" "
+DIGITS = bytes(DIGIT[0] if byte in b"0123456789abcdefABCDEF" else OTHER[0] for byte in range(256))
+"""Translates each hexadecimal digit to one byte, and all else to another. Finding a run of digits in that
+takes a tenth of the time of a regular expression."""
+ID_DIGITS = 2 * ID_BYTES
+ID_LIKE = OTHER + DIGIT * ID_DIGITS + OTHER
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14
@@ -120,14 +125,26 @@ MOST_NAMED = 64
 """Lines that name a model and are remembered: those of other processes may stand between them."""
 
 
+def ids_in(lines: bytes, models: Models) -> list[bytes]:
+    """The models' ids among the words of as many hexadecimal digits as an archive id has."""
+    digits, found = lines.translate(DIGITS), list[bytes]()
+    if ID_LIKE.strip() not in digits:  # found in a fifth of the time
+        return found
+    words = OTHER + digits + OTHER
+    start = words.find(ID_LIKE)
+    known = models.id_words if start >= 0 else ()
+    while start >= 0:  # the blank before has the place of the word
+        if (word := lines[start : start + ID_DIGITS]) in known:
+            found.append(word)
+        start = words.find(ID_LIKE, start + 1 + ID_DIGITS)
+    return found
+
+
 class NamingLine(NamedTuple):
     """A line that names models.
 
     Attributes:
         models: the models that it may mean; none where no model has that id or name.
-        text: the id or name.
-        line: the line's number.
-        data: the line.
     """
 
     models: Sequence[Model]
@@ -146,7 +163,6 @@ class Naming:
     around its text may be another process's; one that doesn't differ counts first.
 
     Args:
-        models: the models.
         ids: a pattern whose first group, or whole match, is an archive id, eight or more of its first digits,
             a prefix or a serialization id. A line where that is empty names none.
         names: the same for the name of a file or of the top module's class.
@@ -165,11 +181,7 @@ class Naming:
         self._number = 0
 
     def named(self, stream: LogStream) -> NamingLine | None:
-        """The line that names the model of a failure in the last line seen; None where none does.
-
-        Args:
-            stream: the failure's lines.
-        """
+        """The line that names the model of a failure in the last line seen; None where none does."""
         if self._by_pattern:
             return _latest(self._by_pattern, stream)
         near = [
@@ -194,8 +206,6 @@ class Naming:
         """Note a line.
 
         Args:
-            line: the line.
-            number: its number.
             is_failing: whether a failure may begin in it.
         """
         if number < self._number:  # another log
@@ -212,16 +222,15 @@ class Naming:
                 self._by_pattern.append(NamingLine(meant(text), text, number, line[:MAX_SEARCHED]))
                 return
         # Archive ids count wherever they stand: a failure may be of each model.
-        hexadecimal = [decoded(word[0]) for word in ARCHIVE_ID.finditer(line)]
-        if ids := [word for word in hexadecimal if word in self._models.by_id]:
+        if ids := [*map(decoded, ids_in(line, self._models))]:
             models = [model for archive_id in ids for model in self._models.by_id[archive_id]]
             self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
         if is_failing:
             self._failed.append((number, line[:MAX_SEARCHED]))
 
-    def is_quiet(self, lines: bytes) -> bool:
+    def names_nothing(self, lines: bytes) -> bool:
         """Whether nothing in lines may name a model: patterns must see each line."""
-        return not self._patterns and ARCHIVE_ID.search(lines) is None
+        return not self._patterns and not ids_in(lines, self._models)
 
 
 def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:

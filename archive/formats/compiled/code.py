@@ -31,6 +31,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
+from archive.debuginfo.frames import FRAME_IN_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ RECORDED = re.compile(rb'\s*(?:\w+::)*RAIIAtenRecordFunctionHandle \w+\("(?P<nam
 PROXY = b"aoti_torch_proxy_executor_call_function"
 OPERATOR = re.compile(rb"aoti_torch_(?:cpu|cuda|mps|xpu)_\w+")
 """C functions of operators; others allocate memory or query properties."""
-UNREAD = re.compile(rb'(?m)^[ \t]*//.*$|^ *File "[^"\n]+", line \d{1,9}, in .*$(?:\n {4}.*$)*')
+UNREAD = re.compile(rb"(?m)^[ \t]*//.*$|^ *" + FRAME_IN_TEXT.pattern)
 """Lines that no compiler needs: comments, and frames of the stack traces that a kernel is run with."""
 BYTES_A_BYTE = 16
 """Bytes of memory that a byte of code takes at most: a call in a line of 35 bytes takes some 300."""

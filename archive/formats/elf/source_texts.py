@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.debuginfo.frames import FRAME_IN_TEXT
 from archive.formats.elf.model import DT_STRSZ, DT_STRTAB, PF_W, PF_X, PT_LOAD
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ STRING = re.compile(rb"(?<=\0)(?:[./\\]|[A-Za-z]:[/\\])[^\x00-\x1f\x7f\"*<>|]{8,
 """A text that may be a path, from the first byte of a string to the last."""
 SOURCE = re.compile(rb".*(?:\.(?:h|hh|hpp|hxx|inc|inl|ipp|c|cc|cpp|cxx|cu|cuh|py)|[/\\]\?)", re.DOTALL)
 """A path of a source file, or of one without its name: see :mod:`archive.privacy.redact.compiled`."""
-FRAME = re.compile(
-    rb'File "(?P<file>[^"\n\0]{1,4096}+)", line \d{1,9}, in [^\n\0]{0,4096}+(?P<code>(?:\n {4}[^\n\0]*+)*+)'
-)
-"""A frame of a stack trace, and its lines of code."""
 
 
 class ObjectText(NamedTuple):
@@ -53,7 +50,7 @@ def source_texts(data: memoryview, made: SharedObject) -> list[ObjectText]:
         return []
     texts: list[ObjectText] = []
     for start, end in _read_only(data, made):
-        for frame in FRAME.finditer(data, start, end):
+        for frame in FRAME_IN_TEXT.finditer(data, start, end):
             texts.append(ObjectText(*frame.span("file"), is_path=True))
             if frame["code"]:
                 texts.append(ObjectText(*frame.span("code"), is_path=False))

@@ -17,8 +17,9 @@ import re
 from typing import NamedTuple
 
 from archive.base.source_files import is_no_models
+from archive.debuginfo.frames import FILE_OF_LINE
 
-HEAD = re.compile(r'  File "(?P<file>[^\n]*)", line (?P<line>0|[1-9][0-9]{0,17}), in (?P<function>[^\n]*)')
+HEAD = re.compile(f"  {FILE_OF_LINE}, line (?P<line>0|[1-9][0-9]{{0,17}}), in (?P<function>[^\\n]*)")
 MARK = re.compile(r"    (?P<blank> *)(?P<before>~*)(?P<at>\^+)(?P<after>~*)")
 INDENT = "    "
 

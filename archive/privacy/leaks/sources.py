@@ -17,9 +17,10 @@ from archive.base.columns import firsts, windows
 from archive.base.errors import ArchiveError
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
+from archive.debuginfo import frames
 from archive.formats import mangling
 from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
-from archive.privacy.leaks.vocabulary import CALL, Detection, LeakKind, places_of
+from archive.privacy.leaks.vocabulary import Detection, LeakKind, places_of
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from archive.io.mapped import Mapped
     from archive.reader.archive import Archive
 
-TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
+TRACED = re.compile(
+    (frames.ANY_FILE + frames.LINE).encode() + rb", in [^\n\0]{0,300}\n[ \t]+(?P<code>[^\n\0]+)"
+)
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
 DEFINED = re.compile(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
 STATEMENT = re.compile(
@@ -101,10 +104,10 @@ def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None
     if kind not in HOLD_SOURCE:
         return
     for frame in TRACED.finditer(data):
-        if not is_pytorchs(decoded(frame[1])):
-            yield Detection(LeakKind.SOURCE, frame.start(2), frame[2])
+        if not is_pytorchs(decoded(frame["file"])):
+            yield Detection(LeakKind.SOURCE, frame.start("code"), frame["code"])
             if kind is RecordKind.PROGRAM:
-                yield from _comments(frame[2], frame.start(2))
+                yield from _comments(frame["code"], frame.start("code"))
     if kind is RecordKind.PROGRAM:
         return
     if known is not None and kind in HOLD_RANGES:
@@ -284,7 +287,7 @@ def lines_of(archive: Archive, kind: FileKind) -> SourceLines:
         own, model = _lines(table)
     except ArchiveError as problem:
         return _unread(problem)
-    telling = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
+    telling = {line for line in model if WORD.search(line) and not frames.BYTES_CALL.fullmatch(line)}
     return SourceLines(frozenset(own - model), frozenset(telling))
 
 

@@ -188,8 +188,6 @@ MOST_HOMES = 4
 IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
 PACKAGES = rb"(?:site|dist)-packages"
 IN_PACKAGES = re.compile(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
-CALL = re.compile(rb"(?P<path>[^\n]+)(?P<line>\([0-9]+\): )(?P<function>[^\n]*)")
-"""A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
 NOBODY = frozenset(
     b"Default Public Shared Administrator runneradmin runner ubuntu user jovyan circleci ec2-user vsts "
     b"jenkins root conda builder pytorch nobody linuxbrew vscode codespace gitpod azureuser sagemaker-user "

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.debuginfo import frames
 from archive.privacy.pieces.encoded import TENSORS, from_latin, in_latin, is_file, runs, ways_in
 from archive.privacy.pieces.framed import is_text
 from archive.privacy.pieces.joined import Joined
@@ -141,8 +142,8 @@ def layers_within(
 
 DEEPEST = 4
 """How deep strings within strings are read."""
-FRAME = b'File "'
-FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
+FRAME = frames.BEGINNING.encode()
+FRAMES = re.compile(rb"\n(?=[ \t]*%b)" % FRAME)
 LINE = 160
 """Bytes of memory that a line takes besides its text."""
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from archive.base.columns import firsts, spread, table_of
 from archive.base.errors import ArchiveError
+from archive.debuginfo.frames import BYTES_CALL
 from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import VALUE_BYTES
 from archive.normalform.records import DebugRecords
-from archive.privacy.leaks.vocabulary import CALL
 from archive.privacy.redact.sources import LINE_BYTES, texts_of
 from archive.privacy.redact.texts import comment_of, without_comments
 
@@ -99,15 +99,15 @@ def redacted(
     filenames = sorted({string for string in sources.filename.tolist() if string >= 0})
     files = dict(zip(filenames, sources.strings.copies(np.array(filenames, np.int64)), strict=True))
     calls = {line for lines in texts.lines if texts.are_calls(lines) for line in lines}
-    in_calls = {call["path"] for call in map(CALL.fullmatch, calls) if call}
+    in_calls = {call["file"] for call in map(BYTES_CALL.fullmatch, calls) if call}
     names = rules.renamed({*files.values(), *in_calls})
     removed.renamed(names)
     called = {}
     for line in calls:
         called[line] = line
-        if call := CALL.fullmatch(line):
+        if call := BYTES_CALL.fullmatch(line):
             function = call["function"] if renamed is None else renamed.function(call["function"])
-            called[line] = names[call["path"]] + call["line"] + function
+            called[line] = names[call["file"]] + line[call.end("file") : call.start("function")] + function
     strings, pieces = _LineStrings(), list[list[int]]()
     start, end = table.start.copy(), table.end.copy()
     rows_of = _by_text(table.source, texts.number, len(texts.lines))

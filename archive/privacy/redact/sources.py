@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.facts import dataclass
-from archive.privacy.leaks.vocabulary import CALL
+from archive.debuginfo.frames import BYTES_CALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def called(table: RangeTable, allowance: Allowance) -> set[tuple[bytes, bytes]]:
     with allowance.part() as part:
         texts = texts_of(table.sources, part)
         lines = {line for text in texts.lines if texts.are_calls(text) for line in text}
-        return {(call["path"], call["function"]) for call in map(CALL.fullmatch, lines) if call}
+        return {(call["file"], call["function"]) for call in map(BYTES_CALL.fullmatch, lines) if call}
 
 
 def texts_of(sources: SourceTable, allowance: Allowance) -> RangeTexts:
@@ -68,7 +68,8 @@ def texts_of(sources: SourceTable, allowance: Allowance) -> RangeTexts:
                 allowance.take(TEXT_BYTES + PLACE_BYTES * len(lines), "texts of sources")
             known[same] = numbers.setdefault(lines, len(numbers))
         number.append(known[same])
-    return RangeTexts(np.array(number, np.int64), list(numbers), set(filter(CALL.fullmatch, cutter.every)))
+    calls = set(filter(BYTES_CALL.fullmatch, cutter.every))
+    return RangeTexts(np.array(number, np.int64), list(numbers), calls)
 
 
 class _Cutter:

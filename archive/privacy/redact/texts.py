@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.debuginfo import frames
 from archive.formats.exported.traces import Trace, build_trace, parse_trace
 from archive.privacy.leaks.paths import DRIVE, POSIX, ROOTED, TRIMMED, UNC
 from archive.privacy.pieces.joined import Joined
@@ -25,13 +26,11 @@ if TYPE_CHECKING:
 PATH = re.compile(
     b"|".join(
         (
-            rb'(?<=File ")(?P<file>[^"\n\0]++)(?=", line \d)',
+            rf'(?<={frames.BEGINNING})(?P<file>{frames.NAME})(?=", line \d)'.encode(),
             *(pattern.pattern for pattern in (ROOTED, DRIVE, UNC, POSIX)),
         )
     )
 )
-FRAME = re.compile(rb'(File "[^"\n\0]++", line \d++, in [^\n\0]*+)((?:\n {4}[^\n\0]*+)+)')
-"""A frame of a stack trace, and its lines of code."""
 PATH_BYTES = 200
 """Bytes of memory that a path takes, with its names before and after."""
 LETTER = re.compile(rb"[^ \n]")
@@ -67,11 +66,11 @@ def without_code(text: bytes, note: Callable[[bytes], None]) -> bytes:
     """A text whose stack traces have hidden lines of code; ``note`` takes each of these lines."""
 
     def without(frame: re.Match[bytes]) -> bytes:
-        for line in frame[2].split(b"\n"):
+        for line in frame["code"].split(b"\n") if frame["code"] else ():
             note(line)
-        return frame[1] + hidden(frame[2])
+        return text[frame.start() : frame.start("code")] + hidden(frame["code"])
 
-    return FRAME.sub(without, text)
+    return frames.FRAME_IN_TEXT.sub(without, text)
 
 
 def _path(match: re.Match[bytes]) -> bytes:
@@ -115,7 +114,7 @@ def comment_of(line: bytes, bare: bytes) -> bytes:
 
 # --- stack traces of nodes and kernels
 
-FILE = re.compile(r'File "([^"\n]+)"')
+FILE = re.compile(frames.FILE)
 
 
 def encoded(text: str) -> bytes:

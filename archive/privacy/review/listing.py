@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.container.serialization_id import RECORD_NAME
+from archive.debuginfo import frames
 from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.pieces.walker import BETWEEN
 from archive.privacy.review.numbers import texts_of_numbers, whole_numbers
@@ -90,7 +91,7 @@ FIVE_DIGITS = re.compile(r"\d{5}")
 SERIALIZATION_ID, PYTHON_ID = re.compile(rb"[0-9]{40}"), re.compile(rb"[0-9]{1,20}")
 STORAGE = re.compile(r"(?:[^/]{1,400}/)?(?:data|constants)/\d{1,20}(?:\.storage)?")
 SOURCE_ENDING = re.compile(r"\.(?:py|cpp|h|cu|pyi)(?=\Z|\()")
-FRAME = re.compile(r'\s*+File "([^"\n]*+)", line \d++(?:, in (\S++))?\s*+')
+FRAME = re.compile(rf"\s*+{frames.ANY_FILE}{frames.LINE}(?:, in (?P<function>\S++))?\s*+")
 PRINTED_FUNCTION = re.compile(
     r"<(?:built-in )?(?:function|method|class) '?([\w.]{1,200})'?"
     r"(?: of type object)?(?: at 0x[0-9a-f]{1,16})?>"
@@ -247,7 +248,7 @@ class Listing:
         text = ADDRESS.sub("", text.strip())
         if (made := PRINTED_FUNCTION.fullmatch(text)) is not None:
             text = made[1]
-        if 'File "' in text:
+        if frames.BEGINNING in text:
             self._take_frames(text, count, record, at)
         elif PROSE.search(text) or _has_private_number(text):
             self._shown.add(text)
@@ -287,8 +288,8 @@ class Listing:
                 if is_telling(line):
                     self._add(self._values, line.strip(), count, record, at)
                 continue
-            for name in filter(None, frame.groups()):
-                self._take_name(name.replace('File "', ""), count, record, at)
+            for name in filter(None, frame.group("file", "function")):
+                self._take_name(name.replace(frames.BEGINNING, ""), count, record, at)
 
     def _rows_of_names(self) -> Iterator[ReviewRow]:
         for number, words in self._counted.items():

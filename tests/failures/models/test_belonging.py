@@ -14,6 +14,7 @@ from archive.app.explaining import explainer_of
 from archive.app.sources import models_in
 from archive.base.limits import Steps
 from archive.failures.explainer import LogExplainer
+from archive.failures.lite import lite_answers
 from archive.reader.split_handles import prefix_of
 from archive.store.store import Store
 from tests.support.commands import run
@@ -142,7 +143,7 @@ def test_the_untouched_archive_explains_the_handles_that_split_makes_unique(repo
     with archive.open(report.path) as opened:
         explainer = LogExplainer.of(opened)
         plain = b"".join(explainer.explain([report.stripped]))
-        splits = explainer.answers.lite.splits  # type: ignore[attr-defined]
+        splits = explainer.answers.made(lite_answers).splits  # type: ignore[attr-defined]
         prefix = prefix_of(opened)
         for reading in splits.fitting(digits, Steps(1 << 20)):
             inner = [str(handle) for handle in reading if splits.operations[handle].method < 0]

@@ -376,7 +376,7 @@ def test_a_deadline_is_of_its_block() -> None:
 
 def memory_of(explainer: archive.Explainer) -> dict[str, int]:
     """The memory that each open model takes."""
-    opened = explainer._models._open.items()
+    opened = explainer._models.opened.by_model.items()
     return {model.file: one.archive.allowance.taken for model, one in opened if one.archive}
 
 
@@ -410,7 +410,7 @@ def test_as_many_models_are_opened_at_start_as_have_room(
     monkeypatch.setattr("archive.app.explaining.SAMPLES", ())
     with archive.Explainer(ORACLES).warm() as explainer:
         models = explainer._models
-        assert list(models._open) == models.all[:kept]
+        assert list(models.opened.by_model) == models.all[:kept]
 
 
 def test_nothing_of_an_explainer_is_logged(

@@ -107,7 +107,7 @@ def test_an_explainer_keeps_nothing_of_a_log() -> None:
         for _ in range(3):
             explainer.explain(log)
             gc.collect()
-            assert [len(one.made) for one in explainer._models._open.values()] == [0] * len(NAMES)
+            assert [len(one.made) for one in explainer._models.opened.by_model.values()] == [0] * len(NAMES)
         models = explainer._models
         assert len(open_models(models)) == len(NAMES)
     assert open_models(models) == []

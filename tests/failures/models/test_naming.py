@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from archive.failures.models.naming import (
     NEAR,
     Naming,
     Pattern,
+    ids_in,
 )
 from tests.failures.models.test_three_models import FAILURES, FLEET, of_one, open_models
 from tests.support.corpus import ORACLES, RELEASES
@@ -280,6 +282,20 @@ def test_an_archive_id_counts_wherever_it_stands_in_a_line() -> None:
     naming.saw(id_of("Ranker").encode(), 1)
     naming.saw(b" " * MAX_SEARCHED + id_of("Encoder").encode(), 2)
     assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+
+
+WORDS = [
+    *(one.encode() for ids in IDS.values() for one in ids),
+    *(b"0123456789abcdef" * 2, b"AB" * 16, b"ab" * 32, b"e", b"A", b" ", b"-", b"x", b"\n", b"\xff", b"\0"),
+]
+
+
+@given(st.lists(st.sampled_from(WORDS)).map(b"".join))
+def test_ids_are_whole_words_of_hexadecimal_digits(lines: bytes) -> None:
+    words = re.findall(rb"(?<![0-9a-fA-F])[0-9a-f]{32}(?![0-9a-fA-F])", lines)
+    known = [word for word in words if word.decode() in MODELS.by_id]
+    assert ids_in(lines, MODELS) == known
+    assert Naming(MODELS).names_nothing(lines) == (not known)
 
 
 @pytest.mark.parametrize("names", [None, r"model=(\w+)"])

@@ -44,7 +44,7 @@ def companions(*names: str) -> LogExplainer:
 
 def open_models(models: Models) -> list[Model]:
     """The models that are open, the one that was used last at the end."""
-    return list(models._open)
+    return list(models.opened.by_model)
 
 
 def of_one(explainer: LogExplainer, text: str) -> str:

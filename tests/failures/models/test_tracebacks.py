@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import archive
 from archive.app.explaining import explainer_of
 from archive.app.sources import models_in
 from archive.failures.models.models import Models
+from archive.failures.traceback_failures import TracebackFailure
 from tests.support.corpus import ORACLES
 from tests.support.halves import halves
 from tests.support.reports import Report, case
@@ -44,6 +46,20 @@ def test_each_is_explained_by_its_own_archive_or_told() -> None:
         assert done or "and nothing says which" in notes[0]
         counts["explained" if done else "ambiguous"] += 1
     assert counts["explained"] > 10
+
+
+def test_versions_are_answered_as_if_each_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once two texts have differed, those of others aren't made."""
+    report = case("plain_free_functions.jit")
+    (tmp_path / "0.pt").write_bytes(report.path.read_bytes())
+    archive.redact(report.path, tmp_path / "1.pt", tmp_path / "1.taken", paths="basename")
+    archive.redact(report.path, tmp_path / "2.pt", tmp_path / "2.taken", paths="none")
+    models = [tmp_path / f"{number}.pt" for number in range(3)]
+    known = explained(report, models)
+    monkeypatch.setattr(TracebackFailure, "possible", TracebackFailure.answer)
+    assert explained(report, models) == known
+    assert known[1:3] == (0, 1)
+    assert all(f"{number}.pt" in known[3][0] for number in range(3))
 
 
 def halved(folder: Path, *reports: Report, small: bool = False) -> Path:

@@ -17,7 +17,7 @@ from archive.app.sources import models_in
 from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
-from archive.failures.answers import ArchiveAnswers
+from archive.failures.lite import LiteFailure
 from archive.failures.models import candidates
 from archive.reader.facts import HandleOwners, handle_digest
 from tests.failures.models.test_three_models import FAILURES, FLEET, facts, of_one
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from archive.failures.failure import Answer, Failure
+    from archive.failures.failure import Answer
+    from archive.failures.one_model import OneModel
     from archive.normalform.column_names import ColumnName
 
 SOME = [one.plain for one in FAILURES[::4]]
 
 
-def twin(number: int, name: str = "Ranker", change: ColumnName | None = None) -> bytes:
+def twin(number: int, name: str = "Ranker", change: ColumnName | None = None, by: int = 1) -> bytes:
     """The companion of a model that was trained anew; or of one of other code, where a column has changed."""
     contents = parse_companion(memoryview((FLEET / f"{name}.ptdbg").read_bytes()), unbounded())
     columns = {**contents.columns, "file.prefix": np.array([3_000_000_000 + number])}
     if change:
         columns[change] = columns[change].copy()
-        columns[change][-1] += 1
+        columns[change][-1] += by
     contents = replace(contents.with_columns(columns), archive_id=number.to_bytes(16, "big"))
     return build_companion(contents)
 
@@ -57,20 +58,29 @@ def outcome(folder: Path) -> tuple[object, ...]:
     models = models_in([folder])
     explainer = explainer_of(models)
     texts = [of_one(explainer, text) for text in SOME]
+    for model in models.all:  # named by the log, it is asked for its own reason
+        if model.file not in models.unread:
+            texts += [of_one(explainer, f"{model.facts.archive_id}\n{text}") for text in SOME[:9:4]]
     groups = [(group.models, group.cause, group.count) for group in explainer.causes.top()]
     counts = explainer.explained, explainer.named, explainer.unknown, explainer.ambiguous
     return texts, counts, explainer.notes, groups, models.unread
 
 
-def test_one_of_twins_answers_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files of the models that are asked from now on."""
     asked: list[str] = []
-    answer = ArchiveAnswers.answer
+    answer = LiteFailure.answer
 
-    def noted(self: ArchiveAnswers, failure: Failure) -> Answer | None:
-        asked.append(self.archive.file)
-        return answer(self, failure)
+    def note(failure: LiteFailure, model: OneModel) -> Answer:
+        asked.append(model.archive.file)
+        return answer(failure, model)
 
-    monkeypatch.setattr(ArchiveAnswers, "answer", noted)
+    monkeypatch.setattr(LiteFailure, "answer", note)
+    return asked
+
+
+def test_one_of_twins_answers_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = noted(monkeypatch)
     explainer = explainer_of(models_in([fleet(tmp_path, ["Ranker", "Encoder"], 5)]))
     of_one(explainer, SOME[0])
     assert len(asked) == len(set(asked)) == 10  # none is known yet
@@ -97,6 +107,26 @@ def test_twins_are_answered_as_if_each_was_asked(tmp_path: Path, monkeypatch: py
     assert outcome(tmp_path) == whole
     (tmp_path / "04-broken.ptdbg").write_bytes(broken)
     assert outcome(tmp_path) == shared
+
+
+EDITED: Sequence[ColumnName] = ("source.line", "range.end", "handle.op", "handle.tag", "instruction.handle")
+
+
+@pytest.mark.parametrize("change", [None, *EDITED])
+def test_versions_are_answered_as_if_each_was_asked(
+    change: ColumnName | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once two have differed, others of the same handles aren't asked."""
+    for number, name in enumerate(["Ranker", "Encoder", "Detector"] * 3):
+        (tmp_path / f"{number}-{name}.ptdbg").write_bytes(twin(number, name, change, by=number))
+    for text in ("plain_stack.ptl", "plain_unicode.ptl"):
+        (tmp_path / text).write_bytes((ORACLES / text).read_bytes())
+    asked = noted(monkeypatch)
+    known, few = outcome(tmp_path), len(asked)
+    asked.clear()
+    monkeypatch.setattr(candidates, "splitting_digest", lambda _: b"")
+    assert outcome(tmp_path) == known
+    assert 3 * few < 2 * len(asked) or change not in ("source.line", "range.end")
 
 
 def digest(data: bytes, limits: Limits = DEFAULT_LIMITS) -> bytes:

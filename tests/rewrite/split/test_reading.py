@@ -12,7 +12,7 @@ from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import MEMORY, MEMORY_PER_BYTE
 from archive.check.verify import verify
 from archive.container.write import new_member
-from archive.failures.answers import UNCHECKED
+from archive.failures.traceback_failures import UNCHECKED
 from archive.formats.record_kinds import EMBEDDED, RANGES_SUFFIX, code_of
 from tests.support.corpus import ARCHIVES, ORACLES, RELEASES
 from tests.support.halves import LAYOUTS, SOME_GROUPS, companion_of, group, halves

@@ -19,7 +19,7 @@ from archive.companion.layout import CompanionLayout
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import RangeLayout
-from archive.failures.answers import UNCHECKED
+from archive.failures.traceback_failures import UNCHECKED
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import build_source_ranges

@@ -1,0 +1,131 @@
+"""The words in the first line of each kind of failure, and the forms in which logs have them.
+
+Almost no line of a log has any, so each line is searched for them first. Whatever asks where a failure may
+begin asks for the patterns that are made here of the rows: a row for each kind, or two.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+URL_BLANK = rb"(?:%(?:25)*20|\+)"
+BLANK = rb"(?: |%(?:25)*20|\+)"
+"""A blank, also in a URL, whose escapes may be escaped again."""
+COMMA, COLON, OPENING, CLOSING = (rb"%%(?:25)*%b" % code for code in (b"2C", b"3A", b"28", b"29"))
+
+
+class Mark(NamedTuple):
+    """Words in the first line of a kind of failure.
+
+    Attributes:
+        printed: a line has one of these.
+        words: a line has one of these in any form. The longer a word is, the less time a search takes.
+        in_url: what URLs are searched for, blanks in any form; b"" for nothing.
+        listed: what lists of numbers are searched for.
+        pattern: what a line may have in place of ``printed``: a number stands before or between the words.
+        in_pattern: the literals of which each match of the pattern has one.
+        noted: matches a line that is noted though its form is unknown, with blanks as in ``printed``.
+        end: the end of a line as printed, if more lines of the failure follow.
+    """
+
+    printed: tuple[bytes, ...]
+    words: tuple[bytes, ...]
+    in_url: bytes = b""
+    listed: bytes = b""
+    pattern: bytes = b""
+    in_pattern: tuple[bytes, ...] = ()
+    noted: bytes = b""
+    end: bytes = b""
+
+    def is_in(self, text: bytes) -> bool:
+        """Whether such a failure may begin in a text, in any form."""
+        return any(word in text for word in self.words)
+
+
+HANDLES = Mark(
+    (b"Debug info for handle",),
+    (b"Debug",),
+    in_url=b"Debug info for handle",
+    listed=b"Debug info for handle",
+    # PyTorch 1.9 and 1.10 print single handles without "debug_handles".
+    noted=rb"debug_handles(?::|%b)|Debug info for handle(?:,|%b|(?:\(|%b)s(?:\)|%b)(?::|%b)) -?[0-9]"
+    % (COLON, COMMA, OPENING, CLOSING, COLON),
+    end=rb"not found\.",
+)
+TRACEBACK = Mark(
+    (b"Traceback of TorchScript",),
+    (b"TorchScript",),
+    in_url=b"Traceback of TorchScript",
+    listed=b"Traceback of TorchScript (",  # not of the original code
+    noted=rb"Traceback of TorchScript(?!,|%b)" % COMMA,  # with a comma, of the original code
+    end=rb"\(most recent call last\):",
+)
+NODE = Mark(
+    (b"While executing %",),
+    (b"executing",),
+    in_url=b"While executing ",
+    listed=b"While executing %",
+    noted=rb"While executing %",
+)
+IN_GENERATED = rb"File[^/.\n]{1,40}eval_with_key"
+"""A frame of generated code, however the quote and the bracket are written."""
+FRAME = Mark(
+    (b'm"<eval_with_key>', b'm\\"<eval_with_key>'),  # in colour
+    (b"eval_with_key",),
+    listed=b'  File "<eval_with_key>',
+    pattern=IN_GENERATED,
+    in_pattern=(b"eval_with_key",),
+    noted=IN_GENERATED + rb".{1,200}?line.{1,6}[0-9]",
+)
+KERNEL = Mark((b"cpp_", b"aoti_torch_"), (b"aoti_torch_", b"cpp_"))
+INSTRUCTION = Mark(
+    (b"KernelCall failed at instruction", b"CALL_DELEGATE execute failed at instruction"),
+    (b"failed at instruction",),
+)
+REFUSALS = (
+    b" input tensor's scalartype does not meet requirement",
+    b"Error resizing tensor at input ",
+    b"Invalid number of inputs provided. Expected ",
+    b") must be less than the number of inputs in method (",
+    b"No method named '",
+)
+NUMBERED_REFUSALS = (
+    b" has unexpected scalar type: expected ",
+    b" has not been set.",
+    b" was expected to have type ",
+)
+"""The same after the input's number."""
+INPUT = Mark(
+    REFUSALS,
+    (*REFUSALS, *NUMBERED_REFUSALS),
+    pattern=rb"Input [0-9]{1,6}(?:%b)" % b"|".join(map(re.escape, NUMBERED_REFUSALS)),
+    in_pattern=NUMBERED_REFUSALS,
+)
+MARKS = (HANDLES, TRACEBACK, NODE, FRAME, KERNEL, INSTRUCTION, INPUT)
+
+# --- what is made of the rows
+
+URL_TEXTS = tuple(mark.in_url for mark in MARKS if mark.in_url)
+LISTED = tuple(
+    separator.join(b"%d" % byte for byte in text)
+    for text in (mark.listed for mark in MARKS if mark.listed)
+    for separator in (b",", b", ")
+)
+IN_NUMBERS = re.compile(b"|".join(LISTED))
+"""The words as a list of numbers, as journald writes a text with control characters."""
+IN_URL = re.compile(b"|".join(text.replace(b" ", URL_BLANK) for text in URL_TEXTS))
+AS_TEXT = re.compile(b"|".join((*(text.replace(b" ", BLANK) for text in URL_TEXTS), *FRAME.words)))
+"""Begins a failure whose lines may stand in one string, also in a URL."""
+NOTED = re.compile(b"|".join((*(mark.noted.replace(b" ", BLANK) for mark in MARKS if mark.noted), *LISTED)))
+"""A line that is noted if no form is known in which it could be explained."""
+ENDS = b"(?:%b)" % b"|".join(mark.end for mark in MARKS if mark.end)
+PRINTED = tuple(text for mark in MARKS for text in mark.printed)
+WORDS = tuple(word for mark in MARKS for word in mark.words) + LISTED
+IN_PATTERNS = (
+    *(text.split(b" ")[0] + blank for text in URL_TEXTS for blank in (b"%", b"+")),
+    *LISTED,
+    *(literal for mark in MARKS for literal in mark.in_pattern),
+)
+"""Each match of the patterns has one of these, which are found ten times as fast."""
+PATTERNS = (IN_URL, IN_NUMBERS, *(re.compile(mark.pattern) for mark in MARKS if mark.pattern))
