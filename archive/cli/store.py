@@ -6,19 +6,20 @@ import sys
 from collections import Counter
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import click
 
 from archive.app.sources import own_store, store_at
 from archive.base.errors import ArchiveError, counted, one_line
+from archive.batches.outcome import Outcome, OutcomeKind, attempt
 from archive.cli import options, printing
 from archive.cli.files import Row, files_argument
 from archive.cli.forms import facts_options
 from archive.cli.reading import takes_reader
 from archive.cli.status import Cause, ExitStatus, status_of
 from archive.io.output import STANDARD_OUTPUT, replacing
-from archive.io.urls import is_server, is_url
+from archive.io.urls import is_server
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.store import (
     added_line,
@@ -28,7 +29,7 @@ from archive.render.store import (
     entries_total,
     entry_facts,
 )
-from archive.store.adding import NoDebugInfoError
+from archive.store.adding import MadeCompanion, NoDebugInfoError, made_of
 from archive.store.folder import MOST_SECONDS, Waiting
 from archive.store.store import Store
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.store.entries import Addition, AnyEntry, CompanionEntry
     from archive.store.kept import Given
+
+    _Result: TypeAlias = Addition[AnyEntry] | MadeCompanion | None
 
 
 @click.group("store")
@@ -147,15 +150,18 @@ def add(
       debug-archive store add build/ --store https://symbols.example.com
     """  # noqa: D301 (click reads the backspace)
     files_to_add, limits = reader.listing(files, FOLDER_KINDS["store"]), reader.limits
-    if not is_url(path):
-        with Store.open(path, create=True, limits=limits, waiting=waiting).folder.locked():
+    store = None if is_server(path) else own_store(path, create=True, limits=limits, waiting=waiting)
+    folder = store if isinstance(store, Store) else None
+    if folder is not None:
+        with folder.folder.locked():
             pass  # so that a lock that is held is waited for once, and not for each file
-    elif not is_server(path):
-        own_store(path, create=True, limits=limits)
     counts = Counter[str]()
 
-    def row(reading: Reading[Addition[AnyEntry] | None]) -> Row:
-        label, addition = reading.job.label, reading.facts
+    def row(reading: Reading[_Result]) -> Row:
+        if folder is not None and isinstance(reading.facts, MadeCompanion):
+            add_made = partial(_add_made, made=reading.facts, store=folder, replace=force)
+            reading = attempt(add_made, reading.job)
+        label, addition = reading.job.label, cast("Addition[AnyEntry] | None", reading.facts)
         outcome = FAILED if reading.has_failed else addition.outcome if addition else WITHOUT
         counts[outcome] += 1
         facts = {"file": label, "outcome": outcome}
@@ -169,13 +175,27 @@ def add(
         return Row(facts=added, lines=[added_line(label, addition)])
 
     add_one = partial(_add, adding=_Adding(path, limits, waiting.most, force))
-    status = reader.several(files_to_add, add_one, "adding", row)
-    if not is_server(path):
-        with own_store(path, limits=limits) as store:
+    do_one = add_one if folder is None else partial(_make, limits=limits)
+    status = reader.several(files_to_add, do_one, "adding", row)
+    if store is not None:
+        with store:
             store.entries()  # those of other processes are in the index, too
     if not reader.as_json:
         printing.write_line(added_total(counts))
     return status
+
+
+def _make(file: InputFile, *, limits: Limits) -> MadeCompanion | None:
+    """What is added of a file to a store's folder; None of an archive without debug info."""
+    try:
+        return made_of(file.name, "", limits)
+    except NoDebugInfoError:
+        return None
+
+
+def _add_made(file: InputFile, *, made: MadeCompanion, store: Store, replace: bool) -> Reading[_Result]:
+    """Add what was made of a file. One process does it for all: several would wait for each other."""
+    return Outcome(file, OutcomeKind.DONE, facts=store.add(made, replace=replace))
 
 
 def _add(file: InputFile, *, adding: _Adding) -> Addition[AnyEntry] | None:

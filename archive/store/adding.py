@@ -105,7 +105,7 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
     with opening.opened(file, allowance, SHRUNK_KINDS) as archive, in_file(archive.file):
         if data:
             _ = archive.records  # all of it is read and checked
-            return MadeCompanion(data, label, "", "", facts=facts_of(archive))
+            return MadeCompanion(data, label, "", "", {}, facts_of(archive))
         companion = _companion_of(archive)
         lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
         root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id

@@ -11,7 +11,7 @@ from archive.store.store import Store
 from tests.support.commands import process, run
 from tests.support.corpus import FIXTURES
 from tests.support.documents import file_of, files_of
-from tests.support.kin import id_of, kin
+from tests.support.kin import LEAST_PREFIX, id_of, kin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,3 +208,13 @@ def test_redacted_ids_are_listed_and_found(tmp_path: Path) -> None:
     removed = files_of("".join(lines("rm", "Stack", "--json")))
     assert removed == [{"archive_id": known["archive_id"], "outcome": "removed"}]
     assert len(files_of("".join(lines("ls", "--json")))) == 1
+
+
+def test_processes_read_many_files_and_one_adds_them(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(40):
+        (tmp_path / "many" / f"{number}.ptdbg").write_bytes(kin(number))
+    (tmp_path / "many" / "taken.ptdbg").write_bytes(kin(50, prefix=LEAST_PREFIX + 3))
+    found = lines("add", tmp_path / "many", "-j", "2", status=2, error="is the prefix of another archive")
+    assert found[-1] == "41 files: 40 added, 1 failed"
+    assert len(Store.open(path).entries()) == 40
