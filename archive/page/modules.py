@@ -17,10 +17,10 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import Steps
-from archive.debuginfo.model import Global, Inert
 from archive.formats.exported.modules import paths_in_model
 from archive.formats.record_kinds import label_in, module_of
 from archive.page.units import plain
+from archive.pickles.values import Global, Inert
 from archive.reader.recognition import ARCHIVE_KINDS
 from archive.reader.tensors import parts_of_program
 

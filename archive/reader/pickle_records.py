@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError, in_file
-from archive.debuginfo.model import Generation, Global, Inert
+from archive.debuginfo.model import Generation
 from archive.debuginfo.symbolicate import HandleLookup, TableLookup
 from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 from archive.formats import callstack_map, method_handles
@@ -24,6 +24,7 @@ from archive.formats.record_kinds import (
 from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
+from archive.pickles.values import Global, Inert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -241,7 +241,8 @@ def _legacy(data: Bytes, allowance: Allowance) -> TensorFile:
     """A file of ``torch.save`` with its tensors, each within its storage."""
     from archive.formats.tensor_files.described import take_tensor  # noqa: PLC0415 (as said)
     from archive.formats.tensor_files.legacy_save import read_legacy_save  # noqa: PLC0415 (as said)
-    from archive.reader.recognition.saved import object_words, tensors_in  # noqa: PLC0415 (as said)
+    from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (as said)
+    from archive.reader.recognition.saved import object_words  # noqa: PLC0415 (as said)
 
     with allowance.part() as values:
         file, value = read_legacy_save(data, values)

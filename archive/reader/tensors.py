@@ -44,7 +44,8 @@ from archive.formats.record_kinds import (
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
-from archive.formats.tensors.script import script_tensors
+from archive.formats.tensors.pickled import script_tensors, storages_of
+from archive.formats.tensors.tensor import NamedTensors
 from archive.io.mapped import Mapped
 from archive.reader.compiled import compiled_models
 from archive.reader.recognition import (
@@ -194,18 +195,13 @@ class Tensors(Mapping[str, "Tensor"]):
 
     @cached_property
     def _rows(self) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = {}
+        named = NamedTensors()
         with in_file(self._source.file):
             for part, rows in self._parts():
                 self._part_names.add(part)
                 for name, tensor in rows:
-                    path = whole = f"{part}:{name}" if part else name
-                    same = 1
-                    while path in tensors:  # {"a.b": …, "a": {"b": …}} has two
-                        same += 1
-                        path = f"{whole} ({same})"
-                    tensors[path] = tensor
-        return tensors
+                    named.add(f"{part}:{name}" if part else name, tensor)
+        return named
 
     def _parts(self) -> Iterator[Part]:
         """The tensors of each part, which has a name unless it is the only one."""
@@ -241,9 +237,16 @@ class Tensors(Mapping[str, "Tensor"]):
             part = name.rpartition("/")[0]
             if name == BYTECODE:
                 part = BYTECODE.removesuffix(".pkl")
-            rows = script_tensors(self._value(name), "", self._source.allowance)
+            folder = storages_of(name)
+            rows = script_tensors(self._value(name), self._source.allowance)
             prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
-            yield part, [(prefix + path, tensor.at(self.place(name, tensor.record))) for path, tensor in rows]
+            yield (
+                part,
+                [
+                    (prefix + path, tensor.at(self.place(name, tensor.record.removeprefix(folder))))
+                    for path, tensor in rows
+                ],
+            )
 
     def place(self, pickle: str, key: str) -> str:
         """The record of a storage that a pickle of TorchScript names by a key.
@@ -251,7 +254,7 @@ class Tensors(Mapping[str, "Tensor"]):
         PyTorch puts the storages of a pickle into a folder of its name; those of a lite archive's methods,
         from 1.9 on, are with the constants; a package has all of them in one folder.
         """
-        folders = (f"{pickle.removesuffix('.pkl')}/", "constants/", PACKAGED)
+        folders = (storages_of(pickle), "constants/", PACKAGED)
         places = [f"{folder}{key}" for folder in folders]
         return next((place for place in places if place in self._source.records), places[0])
 

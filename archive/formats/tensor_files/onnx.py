@@ -58,7 +58,14 @@ from archive.formats.tensor_files.onnx_messages import (
     TRAINING_INFO,
 )
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
-from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, check_shape, path_below, row_major
+from archive.formats.tensors.tensor import (
+    MOST_DIMENSIONS,
+    NamedTensors,
+    Tensor,
+    check_shape,
+    path_below,
+    row_major,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,11 +178,10 @@ class _Model:
 
     def __init__(self, data: Bytes, allowance: Allowance) -> None:
         self._message, self._size, self._allowance = MessageReader(data), len(data), allowance
-        self._tensors: dict[str, Tensor] = {}
+        self._tensors = NamedTensors()
         self._records: dict[str, FileRecord] = {}
         self._external: dict[str, External] = {}
         self._metadata: dict[str, Value] = {}
-        self._same = Counter[str]()
         self._nodes = 0
 
     def file(self) -> TensorFile:
@@ -308,10 +314,7 @@ class _Model:
     def _add(self, path: str, told: _Told) -> None:
         take_tensor(path, self._allowance)
         dtype, shape = told.dtype(), told.shape()
-        name, record = path, told.record(dtype, prod(shape))
-        while name in self._tensors:
-            self._same[path] += 1
-            name = f"{path} ({self._same[path] + 1})"
+        name, record = self._tensors.free(path), told.record(dtype, prod(shape))
         place = ""
         if record is not None:
             place = DATA_FOLDER + name

@@ -36,7 +36,7 @@ from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import Layout
 from archive.formats.tensor_files.described import HEADER, FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
-from archive.formats.tensors.tensor import Tensor, check_shape, row_major
+from archive.formats.tensors.tensor import MOST_ELEMENTS, Tensor, check_shape, row_major
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -51,7 +51,6 @@ METADATA = "__metadata__"
 MEMBERS = {"dtype", "shape", "data_offsets"}
 HALVES = re.compile("[\ud800-\udfff]")
 """Lone surrogates: JSON has escapes for them, but no encoding of texts has them."""
-LARGEST = (1 << 63) - 1
 """Most bytes of a file."""
 DTYPES = {
     "BOOL": "bool",
@@ -195,7 +194,7 @@ def _described(told: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN
 
 def _numbers(told: Any, what: str) -> tuple[int, ...]:  # noqa: ANN401 (any JSON)
     if not isinstance(told, list) or not all(
-        type(number) is int and 0 <= number <= LARGEST for number in told
+        type(number) is int and 0 <= number <= MOST_ELEMENTS for number in told
     ):
         raise ArchiveError(expected=f"{what} of numbers from 0 on", found=shown(told))
     return tuple(told)

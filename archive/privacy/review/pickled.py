@@ -15,12 +15,12 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.debuginfo.model import Global
-from archive.formats.python_pickle import DICTS, PyValue, plain_value
 from archive.formats.record_kinds import BYTECODE
+from archive.pickles.machine import plain_value
 from archive.pickles.ops import ValueKind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
+from archive.pickles.values import DICTS, Global, Inert
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, is_pickle
 
 if TYPE_CHECKING:
@@ -83,10 +83,13 @@ def _walk(top: object, roles: PickleRoles) -> None:
             roles.values.add(value)
         elif isinstance(value, Global):
             _add_global(value, roles)
-        if not isinstance(value, PyValue) or id(value) in seen:
+        if not isinstance(value, Inert | list | tuple) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value.what, Global | PyValue):
+        if isinstance(value, list | tuple):
+            stack += value
+            continue
+        if isinstance(value.what, Global | Inert):
             stack.append(value.what)
         if value.what == "persistent":
             _take_id(value.arguments, roles)
@@ -97,24 +100,21 @@ def _walk(top: object, roles: PickleRoles) -> None:
         _take_state(value, roles, stack)
 
 
-def _take_pairs(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
+def _take_pairs(value: Inert, roles: PickleRoles, stack: list[object]) -> None:
     for key, item in value.pairs:
         stack.append(item)
         if not isinstance(key, str):
             stack.append(key)
-        elif isinstance(item, PyValue) and isinstance(item.what, Global) and item.what not in DICTS:
+        elif isinstance(item, Inert) and isinstance(item.what, Global) and item.what not in DICTS:
             roles.names.add(key)
         else:
             roles.keys.add(key)
 
 
-def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
+def _take_state(value: Inert, roles: PickleRoles, stack: list[object]) -> None:
     """Take the attributes of an object, or any other state."""
-    states = [value.state]
-    if isinstance(value.state, PyValue) and value.state.what == "tuple":  # with the state of slots
-        states = list(value.state.items)
-    for state in states:
-        if isinstance(state, PyValue) and state.what == "dict":
+    for state in value.state if isinstance(value.state, tuple) else [value.state]:  # with the state of slots
+        if isinstance(state, Inert) and state.what == "dict":
             roles.names.update(key for key, _ in state.pairs if isinstance(key, str))
             stack += [item for _, item in state.pairs]
             stack += [key for key, _ in state.pairs if not isinstance(key, str)]
@@ -122,7 +122,7 @@ def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None
             stack.append(state)
 
 
-def _is_table(value: PyValue, roles: PickleRoles) -> bool:
+def _is_table(value: Inert, roles: PickleRoles) -> bool:
     """Note a dict that is a table; whether it is one."""
     pairs = value.pairs
     if len(pairs) < FEWEST_ENTRIES or not all(
@@ -169,5 +169,5 @@ def _take_id(arguments: Sequence[object], roles: PickleRoles) -> None:
             (roles.numbers if STORAGE_ID.fullmatch(value) else roles.names).add(value)
         elif isinstance(value, Global):
             _add_global(value, roles)
-        elif isinstance(value, PyValue) and value.what == "tuple":
-            stack += value.items
+        elif isinstance(value, tuple):
+            stack += value

@@ -368,7 +368,7 @@ def saved_tensors(container: Container) -> dict[str, Tensor]:
 
 def _tensors_of(container: Container, name: str) -> dict[str, Tensor]:
     """The tensors in a pickle of Python's, read once for all that open the zip's bytes."""
-    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save and torch.package)
+    from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (for torch.save and torch.package)
 
     key = TENSORS_OF + name
     if key not in container.found:
@@ -380,13 +380,14 @@ def _tensors_of(container: Container, name: str) -> dict[str, Tensor]:
 
 def _saved_object(container: Container) -> Recognised:
     """The kind of object in a zip by ``torch.save``; its tensors are found with it, while its values last."""
-    from archive.formats.python_pickle import PyValue  # noqa: PLC0415 (for torch.save only)
-    from archive.reader.recognition.saved import recognised, tensors_in  # noqa: PLC0415 (for torch.save only)
+    from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (for torch.save only)
+    from archive.pickles.values import Inert  # noqa: PLC0415 (for torch.save only)
+    from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (the same)
 
     with container.allowance.part() as values:
         value = unpickled(container, values)
         what = recognised(value)
-        container.found[IS_DICT] = isinstance(value, PyValue) and value.what == "dict"
+        container.found[IS_DICT] = isinstance(value, Inert) and value.what == "dict"
         with suppress(ArchiveError):  # whoever asks for them gets the error
             container.found[TENSORS_OF + DATA] = tensors_in(value)
     return what
@@ -416,7 +417,7 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
 
 def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
     """The value of a pickle that Python wrote, described rather than created."""
-    from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
+    from archive.pickles.machine import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]
     with in_file(container.file, name):

@@ -19,7 +19,7 @@ import zstandard
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
 from archive.formats.etdump import is_dump
-from archive.formats.python_pickle import plain_value
+from archive.pickles.machine import plain_value
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
 
