@@ -20,7 +20,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import charged
-from archive.formats.tensors.pickled import QUANTISED, REBUILT, made_by, storages_of
+from archive.formats.tensors.pickled import PLAIN, QUANTISED, call_of, made_by, storages_of
 from archive.formats.tensors.tensor import Tensor
 from archive.pickles.ops import HOLDERS, NEWTRUE, ValueKind, float_of
 from archive.pickles.values import Global, Inert, walked
@@ -184,9 +184,10 @@ def _made(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allo
     if kind == REDUCE and not state and isinstance(what, Global) and arguments:
         if what.name in BUILDERS and what.module == "torch.jit._pickle":
             return arguments[0]
-        if what in REBUILT:
+        call = call_of(made)
+        if call == PLAIN:
             return _tensor(tree, node, made, allowance.limits)
-        if what == QUANTISED:
+        if call == QUANTISED:
             made.made = made_by(made, storages_of(tree.tokens.place(node)[0]))
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
@@ -200,7 +201,7 @@ def _tensor(tree: Tree, node: int, call: Inert, limits: Limits) -> Tensor:
         if isinstance(size, tuple) and len(size) > limits.dimensions:
             raise LimitError("dimensions", limits.dimensions, len(size), record=name, place=f"byte {at}")
     tensor = made_by(call, storages_of(name))
-    if tensor is None or not _is_whole(call):
+    if tensor is None or not _is_whole(call) or tensor.strides != call.arguments[3]:
         raise ArchiveError(
             record=name,
             place=f"byte {at}",

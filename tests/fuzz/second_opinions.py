@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from archive.base.strings import decoded
 from archive.formats.inert_values import BUILDERS
 from archive.formats.tensors.dtypes import dtype_of_storage
-from archive.formats.tensors.pickled import REBUILT
+from archive.formats.tensors.pickled import CALLS, PLAIN
 from archive.formats.tensors.tensor import Tensor
 from archive.pickles.values import Global, Inert
 from tests.support import slow_reader
@@ -134,7 +134,7 @@ def _made(value: Made, inner: Callable[[object], object]) -> object:
     if value.how == "REDUCE" and value.state is NOTHING and isinstance(what, Global) and arguments:
         if what.module == "torch.jit._pickle" and what.name in BUILDERS:
             return arguments[0]
-        if what in REBUILT:
+        if CALLS.get((what.module, what.name)) == PLAIN:
             return _tensor(*arguments)
     if what == Global("collections", "OrderedDict") and not arguments and value.state is NOTHING:
         return {}
@@ -145,7 +145,7 @@ def _tensor(storage: Value, offset: int, shape: Value, strides: Value, *more: ob
     """A tensor by the arguments of ``_rebuild_tensor_v2``."""
     ((_, kind, key, device, *_),) = storage
     grad = more[0] if more and isinstance(more[0], bool) else None
-    return Tensor(dtype_of_storage(kind.name), shape, strides, offset, f"a/{key}", grad, device=device)
+    return Tensor(dtype_of_storage(kind.name), shape, strides, offset, f"data/{key}", grad, device=device)
 
 
 def check_by_zipfile(records: dict[str, bytes], root: str, data: bytes) -> None:

@@ -31,20 +31,23 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
-REBUILT = [Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", "tensor_v3", "tensor")]
-"""Functions in ``torch/_utils.py`` that are called with storage, offset, shape and strides."""
-WRAPPED = [Global("torch._utils", f"_rebuild_parameter{ending}") for ending in ("", "_with_state")]
-"""Functions whose first argument is a tensor."""
-FROM_TYPE = [
-    Global(module, f"_rebuild_from_type{ending}")
-    for module in ("torch._tensor", "torch.tensor")
-    for ending in ("_v2", "")
-]
-"""Functions that are called with a function that makes a tensor, a class, arguments and a state. The module
+PLAIN, PARAMETER, SUBCLASS = "plain", "parameter", "subclass"
+QUANTISED, META, SPARSE = "quantised", "meta", "sparse"
+CALLS = {
+    **{("torch._utils", f"_rebuild_{name}"): PLAIN for name in ("tensor", "tensor_v2", "tensor_v3")},
+    **{("torch._utils", f"_rebuild_parameter{ending}"): PARAMETER for ending in ("", "_with_state")},
+    **{
+        (module, f"_rebuild_from_type{ending}"): SUBCLASS
+        for module in ("torch._tensor", "torch.tensor")
+        for ending in ("_v2", "")
+    },
+    ("torch._utils", "_rebuild_qtensor"): QUANTISED,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): META,
+    ("torch._utils", "_rebuild_sparse_tensor"): SPARSE,
+}
+"""What PyTorch's functions make, by module and name. One that is called for a parameter takes a tensor first;
+one for a subclass takes a function that makes a tensor, a class, arguments and a state. The module of these
 was ``torch.tensor`` before PyTorch 1.9; ``torch.load`` still accepts that."""
-QUANTISED = Global("torch._utils", "_rebuild_qtensor")
-META = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
-SPARSE = Global("torch._utils", "_rebuild_sparse_tensor")
 SPARSE_PARTS = {
     "torch.sparse_coo": ("indices", "values"),
     **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
@@ -150,7 +153,7 @@ def walk(top: object, below: Callable[[str, str], str] = _short_path) -> Iterato
 
 
 def _is_sparse(value: object) -> bool:
-    return isinstance(value, Inert) and value.what == SPARSE
+    return call_of(value) == SPARSE
 
 
 def _parts(value: object) -> Iterator[tuple[Any, Callable[[Any], Iterable[tuple[object, object]]]]]:
@@ -174,7 +177,7 @@ def _parts_of_object(
         groups = (attribute_of(value.state, name) for name in GROUPS)
         yield from ((group.pairs, _last_of_each) for group in groups if isinstance(group, Inert))
         return
-    if value.what == SPARSE and len(value.arguments) > 1:
+    if _is_sparse(value) and len(value.arguments) > 1:
         layout, parts = value.arguments[:2]
         layout = layout.arguments[0] if isinstance(layout, Inert) and layout.arguments else layout
         names = SPARSE_PARTS.get(str(layout), ())
@@ -188,28 +191,29 @@ def _parts_of_object(
         yield [value.state], _unnamed
 
 
-def _quantiser(value: object) -> list[tuple[str, object]]:
-    """The tensors that hold a quantised tensor's scales, by name."""
-    value = _unwrapped(value)
-    if not isinstance(value, Inert) or value.what != QUANTISED or len(value.arguments) <= QUANTISER:
-        return []
-    quantiser = value.arguments[QUANTISER]
-    parts = zip(QUANTISER_PARTS, quantiser if isinstance(quantiser, tuple) else (), strict=False)
-    return [(name, part) for name, part in parts if name is not None and isinstance(part, Tensor | Inert)]
+def call_of(value: object) -> str:
+    """What a value makes, as a call of one of PyTorch's functions; "" for all others."""
+    what = value.what if isinstance(value, Inert) else None
+    return CALLS.get((what.module, what.name), "") if isinstance(what, Global) else ""
 
 
 def tensor_parts(value: object) -> dict[str, object]:
     """What belongs to a tensor besides its elements: scales, its class where it has one, its attributes."""
-    own = dict(_quantiser(value))
+    own: dict[str, object] = {}
+    inner = _unwrapped(value)
+    if call_of(inner) == QUANTISED and len(inner.arguments) > QUANTISER:
+        quantiser = inner.arguments[QUANTISER]
+        parts = zip(QUANTISER_PARTS, quantiser if isinstance(quantiser, tuple) else (), strict=False)
+        own = {name: part for name, part in parts if name is not None and isinstance(part, Tensor | Inert)}
     for _ in range(WRAPPERS):
-        if not isinstance(value, Inert) or not value.arguments:
+        call = call_of(value)
+        if not isinstance(value, Inert) or call not in {PARAMETER, SUBCLASS} or not value.arguments:
             break
-        if value.what in FROM_TYPE:
+        if call == SUBCLASS:
             own[CLASS] = value.arguments[1]
-        if value.what in FROM_TYPE or value.what in WRAPPED:
-            for state in value.arguments[3:]:
-                own[f"({len(own)})" if STATE in own else STATE] = state
-        if value.what not in WRAPPED:
+        for state in value.arguments[3:]:
+            own[f"({len(own)})" if STATE in own else STATE] = state
+        if call == SUBCLASS:
             break
         value = value.arguments[0]
     return own
@@ -251,15 +255,18 @@ def storages_of(pickle: str) -> str:
 def made_by(value: Inert, folder: str) -> Tensor | None:
     """The same, read anew, with a folder for its record."""
     made = _unwrapped(value)
-    if not isinstance(made, Inert):
-        return None
-    if made.what == META:
+    call = call_of(made)
+    if call == META:
         return _meta(*made.arguments[:META_ARGUMENTS])
-    if made.what == QUANTISED:
+    if call == QUANTISED:
         return _quantised(folder, made.arguments)
-    tensor = _tensor(folder, *made.arguments[:DTYPE]) if made.what in REBUILT else None
-    asks = value.arguments[1] if value.what in WRAPPED else None
-    return replace(tensor, requires_grad=asks) if tensor is not None and isinstance(asks, bool) else tensor
+    if call != PLAIN:
+        return None
+    tensor = _tensor(folder, *made.arguments[:DTYPE])
+    if tensor is not None and made is not value and call_of(value) == PARAMETER:
+        asks = value.arguments[1] if len(value.arguments) > 1 else None
+        return replace(tensor, requires_grad=asks) if isinstance(asks, bool) else tensor
+    return tensor
 
 
 def _quantised(folder: str, arguments: Sequence[object]) -> Tensor | None:
@@ -272,15 +279,14 @@ def _quantised(folder: str, arguments: Sequence[object]) -> Tensor | None:
     return None if tensor is None else replace(tensor, quantiser=quantiser)
 
 
-def _unwrapped(value: object) -> object:
+def _unwrapped(value: Any) -> Any:  # noqa: ANN401 (any value)
     """What a parameter or a tensor of a subclass wraps; any other value itself."""
     for _ in range(WRAPPERS):
-        if not isinstance(value, Inert) or not value.arguments:
-            return None
-        if value.what in FROM_TYPE and len(value.arguments) > 2:  # noqa: PLR2004 (function, class, arguments)
+        call = call_of(value)
+        if call == SUBCLASS and len(value.arguments) > 2:  # noqa: PLR2004 (function, class, arguments)
             inner = value.arguments[2]
             value = Inert(value.arguments[0], inner if isinstance(inner, tuple) else ())
-        elif value.what in WRAPPED:
+        elif call == PARAMETER and value.arguments:
             value = value.arguments[0]
         else:
             break
