@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.companion.codecs import zstd, zstd_bytes
 from archive.companion.encodings import EMPTY, Transform, encodings
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import VALUE_WIDTH
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -46,5 +46,5 @@ def weight(encoded: EncodedColumn) -> int:
 
 def shortest(values: Ints, allowance: Allowance, *, whole: bool = True) -> EncodedColumn:
     """The encoding that compresses best; unless ``whole``, one whose blocks can be read one by one."""
-    with allowance.lent(zstd_bytes(VALUE_BYTES * len(values), QUICK), "columns that are encoded"):
+    with allowance.lent(zstd_bytes(VALUE_WIDTH * len(values), QUICK), "columns that are encoded"):
         return min(encodings(values, whole=whole), key=lambda candidate: len(zstd(candidate.data, QUICK)))

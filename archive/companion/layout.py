@@ -20,7 +20,7 @@ from archive.base.errors import ArchiveError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.schema.binary import Layout, Row
 from archive.formats.schema.varints import VariableLayout
-from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_BYTES
+from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -166,7 +166,7 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     lines, end = _lines(data, header.sections, layout)
     unchecked = HEADER.pack(header._replace(checksum=0))
     check_crc(zlib.crc32(data[HEADER.size : end], zlib.crc32(unchecked)), header.checksum, "header")
-    wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
+    wanted = sum([line.inflated + VALUE_WIDTH * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
     places = _placed(len(data), lines, end, ALIGNMENT[layout])

@@ -31,7 +31,7 @@ from archive.companion.layout import (
 from archive.companion.lookup import inside
 from archive.formats.schema.binary import Layout
 from archive.normalform.check import CHECKED_BYTES, check
-from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
+from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_WIDTH
 from archive.normalform.form import NormalForm
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
         start, end = directory.places[number]
         check_crc(zlib.crc32(data[start:end]), section.checksum, f"section {number}, byte {start}")
         if number in BY_NUMBER:
-            allowance.take(VALUE_BYTES * section.rows, "values", place=BY_NUMBER[number].name)
+            allowance.take(VALUE_WIDTH * section.rows, "values", place=BY_NUMBER[number].name)
             columns[BY_NUMBER[number].name] = values(data[start:end], section).astype(np.int64)
     ends = columns.pop("string.end")
     start, end = directory.places[STRINGS]
@@ -141,7 +141,7 @@ def values(data: memoryview, section: SectionLine) -> np.ndarray:
         raise ArchiveError(
             place=f"section {section.number}", expected=f"{section.rows} values", found="others"
         )
-    kind = "i" if section.coding & SIGNED or width == VALUE_BYTES else "u"
+    kind = "i" if section.coding & SIGNED or width == VALUE_WIDTH else "u"
     return np.frombuffer(data, f"<{kind}{width}")
 
 

@@ -61,7 +61,7 @@ from archive.normalform.columns import (
     SOLID,
     STRINGS,
     TOGETHER,
-    VALUE_BYTES,
+    VALUE_WIDTH,
 )
 from archive.normalform.form import NormalForm
 
@@ -120,7 +120,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
     longest = max((len(column.data) for column in blocks.values()), default=0)
     if level < STRONGEST:  # at the strongest levels, whole columns are tried first
-        longest = min(longest, BLOCK_ROWS * VALUE_BYTES)
+        longest = min(longest, BLOCK_ROWS * VALUE_WIDTH)
     sizes = [len(body) + len(raw), len(texts), longest]
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
         sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level)]
@@ -242,7 +242,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         """All values of a column; those of blocks are not kept."""
         if name in self._lines:
             return self[name].all()
-        size = len(self[name]) * VALUE_BYTES
+        size = len(self[name]) * VALUE_WIDTH
         self.allowance.take(size, "values", place=name)
         with self.allowance.lent(size, "values", place=name):  # the blocks, before they are one column
             return self[name].all()
@@ -253,7 +253,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
             start, end = self._directory.places[number]
             return BlockColumn(self._directory.sections[number], self._data[start:end])
         line = self._lines[name]
-        size = line.rows * VALUE_BYTES
+        size = line.rows * VALUE_WIDTH
         self.allowance.take(size, "values")
         with self.allowance.lent(3 * size, "values"):  # its bytes, and the steps of the transform
             data = bytes(self._body[line.begin : line.end])
@@ -325,7 +325,7 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
     """Everything that a packed companion holds, checked."""
     packed = PackedColumns(data, directory, allowance)
     rows = {name: packed.rows(name) for name in packed}
-    again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
+    again = VALUE_WIDTH * sum(count for name, count in rows.items() if name in MODELLED)
     longest = max(rows, key=rows.__getitem__, default=None)
     most = 0 if longest is None else rows[longest]
     again += ORDERED_BYTES * rows.get("handle.handle", 0)

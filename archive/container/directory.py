@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 1_000
 """Bytes of memory that an entry takes, with its record and a name of ordinary length."""
-DESCRIPTOR_BYTES = 24
+DESCRIPTOR_WIDTH = 24
 """Bytes of the longest descriptor."""
 SEVERAL = (
     "torch.distributed.checkpoint writes .distcp files so, "
@@ -363,7 +363,7 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
     if path != entry.path:
         _refuse(start, "the same name in both headers", one_line(decoded(bytes(path))))
     if local.flags & FLAG_DESCRIPTOR:
-        end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], entry)
+        end += _descriptor_length(data[end : min(end + DESCRIPTOR_WIDTH, stop)], entry)
     _check_local(entry, local, data[after_name:begin])
     return StoredSpan(begin, end)
 

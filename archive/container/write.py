@@ -123,8 +123,8 @@ def alignment_of(records: Mapping[str, Record]) -> int:
     It is also 64 if the records are not aligned as ``.storage_alignment`` says.
     """
     record = records.get(STORAGE_ALIGNMENT)
-    told = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
-    alignment = int(told) if told.isdigit() else 0
+    text = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
+    alignment = int(text) if text.isdigit() else 0
     is_kept = 0 < alignment <= _MOST_ALIGNED and not any(
         each.place.data % alignment for each in records.values()
     )

@@ -23,7 +23,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.digests import DIGEST_BYTES
+from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -305,7 +305,7 @@ def _of_zip(container: Container) -> InventoryRow:
 
 def _contents(container: Container) -> str:
     """A digest of what the directory says of each record; "" where it says no CRC-32 of some bytes."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = hashlib.blake2b(digest_size=DIGEST_WIDTH)
     for name, record in sorted(container.records.items()):
         if record.size and not record.crc32:
             return ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_ROW = -1
 """The value of a reference that refers to nothing."""
-VALUE_BYTES = 8
+VALUE_WIDTH = 8
 """Bytes of a value: columns are arrays of int64."""
 
 RANGE_LAYOUTS = list(RangeLayout)

@@ -16,7 +16,7 @@ from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import VALUE_WIDTH
 from archive.normalform.records import DebugRecords
 from archive.reader.line_digests import digests_of
 from archive.reader.recognition import SHRUNK_KINDS
@@ -70,7 +70,7 @@ def collect(
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
     if fingerprints and (lines := line_digests_of(archive)):
-        form.allowance.take(VALUE_BYTES * sum(map(len, lines.values())), "columns")
+        form.allowance.take(VALUE_WIDTH * sum(map(len, lines.values())), "columns")
         form.columns["code.name"] = form.pool.numbers(map(encoded, lines))
         form.columns["code.lines"] = np.array([len(digests) for digests in lines.values()], np.int64)
         form.columns["digest.line"] = np.concatenate(list(lines.values()))

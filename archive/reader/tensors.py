@@ -325,11 +325,9 @@ class Slice:
 
     @property
     def crc32(self) -> int:
-        """Of its bytes."""
         return zlib.crc32(self.view())
 
     def view(self) -> memoryview:
-        """Its bytes."""
         return self._record.view()[self._start : self._start + self.size]
 
 

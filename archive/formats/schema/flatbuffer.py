@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 SIZE = 4
 """Bytes of a size, a length or a reference."""
-IDENTIFIER_BYTES = 4
+IDENTIFIER_WIDTH = 4
 VTABLE_HEAD = 4
 """Bytes of a vtable before the offsets of fields."""
 NOTHING = 0
@@ -209,7 +209,7 @@ def words(item: Construct) -> str:
 def identified_at(data: bytes | Bytes, identifier: bytes) -> int | None:
     """Where a FlatBuffer begins: 0, or after its size; None where it isn't one with this identifier."""
     for start in (0, SIZE):
-        if data[start + SIZE : start + SIZE + IDENTIFIER_BYTES] == identifier:
+        if data[start + SIZE : start + SIZE + IDENTIFIER_WIDTH] == identifier:
             return start
     return None
 
@@ -218,7 +218,7 @@ def bounds(data: Bytes, identifier: bytes) -> tuple[int, int]:
     """Where a FlatBuffer begins, and where it ends."""
     start = identified_at(data, identifier)
     if start is None:
-        found = shown(bytes(data[SIZE : SIZE + IDENTIFIER_BYTES]))
+        found = shown(bytes(data[SIZE : SIZE + IDENTIFIER_WIDTH]))
         raise ArchiveError(place=f"byte {SIZE}", expected=shown(identifier), found=found)
     end = SIZE + int.from_bytes(data[:SIZE], "little") if start else len(data)
     if end > len(data):

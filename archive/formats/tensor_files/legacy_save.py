@@ -40,6 +40,7 @@ from construct import Int64sb, Int64sl, Struct
 from archive.base.errors import ArchiveError, LimitError, counted, shown
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import Layout
+from archive.formats.tensor_files import LEGACY_MAGIC
 from archive.formats.tensor_files.described import (
     HEADER,
     ClassSource,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
-MAGIC_NUMBER, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+PROTOCOL = 1001
 STORAGE, BIG_ENDIAN_STORAGE = (
     Layout("storage" / Struct("numel" / number * "elements of the storage, whose bytes follow"))
     for number in (Int64sl, Int64sb)
@@ -138,7 +139,7 @@ def _pickles(head: memoryview, size: int, allowance: Allowance) -> _Pickles:
         values.append(value)
         ends.append(end)
     magic, protocol, system, saved, keys = values
-    for what, found, expected in (("magic number", magic, MAGIC_NUMBER), ("version", protocol, PROTOCOL)):
+    for what, found, expected in (("magic number", magic, LEGACY_MAGIC), ("version", protocol, PROTOCOL)):
         if found != expected:
             raise ArchiveError(place=f"the {what}", expected=f"{expected}", found=shown(found))
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):

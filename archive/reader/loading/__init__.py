@@ -85,7 +85,7 @@ class Check:
             if len(fault.numbers):
                 yield fault
 
-    def told(self, facts: ParsedRecords) -> str:
+    def refusal(self, facts: ParsedRecords) -> str:
         """PyTorch's refusal of an archive that fails the check, and how to mend it where that is possible."""
         way_out = "; `debug-archive migrate --to latest` mends it" if self.mended(facts) else ""
         return f'{self.loader} refuses it: "{self.message}"{way_out}'
@@ -96,12 +96,12 @@ class Refusal(NamedTuple):
 
     Attributes:
         check: the check.
-        told: PyTorch's refusal, and how to mend it where that is possible.
+        text: PyTorch's refusal, and how to mend it where that is possible.
         first: the first place that fails it.
     """
 
     check: Check
-    told: str
+    text: str
     first: Diagnostic
 
 
@@ -130,7 +130,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
         if fault is not None:
             place, problem = fault.describe(int(fault.numbers[0]))
             first = Diagnostic("error", fault.record, place, problem)
-            failed.append(Refusal(check, check.told(facts), first))
+            failed.append(Refusal(check, check.refusal(facts), first))
     return failed
 
 
@@ -148,7 +148,7 @@ def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool =
     for refusal in contradictions:
         if _about(refusal.check) not in known:
             first = refusal.first
-            what = f"{first.message}: {refusal.told}; nothing is written"
+            what = f"{first.message}: {refusal.text}; nothing is written"
             raise ArchiveError(what, record=first.record or None, place=first.place or None)
     return failed
 

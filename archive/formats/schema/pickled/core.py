@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Columns = TypeVar("Columns")
     Take = Callable[[Declared, Tree, Ints, Allowance], Columns]
 
-NUMBER_BYTES = 8
+NUMBER_WIDTH = 8
 """Bytes of a number in a column."""
 GATHER_BYTES = 24
 """Bytes of memory for each node while its children are found, gathered and read."""
