@@ -94,7 +94,6 @@ def check_values(data: bytes, most: int) -> None:
     """Refuse JSON with too many values, before any of them is made.
 
     Args:
-        data: the JSON.
         most: most values and commas. Each takes up to 100 bytes, plus the length of a string.
     """
     if next(islice(TOKEN.finditer(data), most, None), None) is not None:

@@ -85,7 +85,6 @@ def read_end(data: Bytes, size: int | None = None) -> Row:
     """The end record, with the zip64 end record's values if there is one.
 
     Args:
-        data: the file.
         size: bytes of the zip, where others follow it.
     """
     at = _find_end(data, size)
@@ -246,7 +245,6 @@ def read_directory(data: Bytes, allowance: Allowance, *, rooted: bool, placed: b
     """The directory of a zip.
 
     Args:
-        data: the zip.
         allowance: the memory and sizes that the file may ask for.
         rooted: whether all files must be in one folder, as PyTorch's are; otherwise the root is "" if they
             are not.
@@ -348,8 +346,6 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
     """Where a file of the archive is, by its local header, which must agree with the directory.
 
     Args:
-        data: the zip.
-        entry: the file's.
         stop: byte before which the file must end.
     """
     start = entry.start

@@ -63,7 +63,6 @@ class Member:
         data: the bytes to store: a raw deflate stream if ``deflated``.
         size: inflated size in bytes.
         crc32: of the inflated bytes.
-        deflated: whether ``data`` is a deflate stream.
         modified: MS-DOS time and date; 0 in all archives of PyTorch 1.4 and later that were seen.
         aligned: in a slim archive, whether its bytes are aligned; in others, all are.
     """
@@ -161,9 +160,7 @@ def write_archive(
     (:func:`member_from`) with its alignment (:func:`alignment_of`) rebuild the file to the byte.
 
     Args:
-        out: the file.
         root: the folder that all records are in; if "", the zip is written like Python's ``zipfile`` does.
-        members: the records.
         slim: leave out everything that PyTorch writes but doesn't need.
         alignment: the alignment of aligned members.
     """

@@ -45,7 +45,6 @@ def archive_id(
     """The archive id of some records, 16 bytes.
 
     Args:
-        records: by name.
         left: the exported programs without metadata, by the names of their records, where they are known;
             without programs whose whole record counts.
         allowance: the memory that values of programs may take; unneeded for records that were checked.

@@ -198,7 +198,6 @@ class InstructionTable:
     followed, however deep it is. Whatever is not as declared counts as missing rather than as an error.
 
     Args:
-        tree: values of pickles.
         pickle: the number of the bytecode among them.
         allowance: the memory that listing the methods may take.
     """

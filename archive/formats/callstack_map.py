@@ -119,8 +119,6 @@ def build_callstack_map(
     """The record as PyTorch writes it.
 
     Args:
-        table: the rows.
-        generation: the layout.
         allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
     """

@@ -69,8 +69,6 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node, described rather than created.
 
     Args:
-        tree: values of pickles.
-        root: the node.
         allowance: the memory that the value may take, its depth, and the dimensions of a tensor.
     """
     name = tree.tokens.place(root)[0]

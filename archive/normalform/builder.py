@@ -146,7 +146,6 @@ class FormBuilder:
     """The columns of a normal form and the pool of its strings; both may grow.
 
     Attributes:
-        columns: by name; to change a column, replace it.
         pool: the strings that columns refer to.
         allowance: the memory that the form may take.
     """

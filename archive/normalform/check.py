@@ -55,8 +55,6 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
     """Refuse columns that contradict one another: afterwards each reference leads to a row.
 
     Args:
-        columns: by name.
-        strings: number of strings.
         allowance: the memory and sizes that the file may ask for.
         unread: columns that are still modelled: their values are not checked.
     """

@@ -67,7 +67,6 @@ class RecordTexts:
     """The t texts of s sources, each source's in the layout of its record.
 
     Args:
-        columns: by name.
         record: of each source (s).
         source: the form's source that each one is (s).
         in_lines: whether its record has a string table (s).
@@ -186,7 +185,6 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
     """The sources of all records of some columns, ready to be written.
 
     Args:
-        columns: by name.
         strings: what columns of names refer to; "" among them.
         allowance: the memory that this may take.
     """
@@ -295,7 +293,6 @@ class RangeRecords:
     """The records of source ranges that some columns represent.
 
     Attributes:
-        columns: by name.
         strings: what columns of names refer to.
         allowance: the memory that records and their table may take.
     """

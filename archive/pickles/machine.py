@@ -72,10 +72,7 @@ def plain_value(
     """The value of a pickle, described rather than created; and the position after the pickle.
 
     Args:
-        data: the bytes.
-        at: where the pickle begins.
         allowance: the memory that values may take.
-        named: takes the values that are ``persistent``, in the pickle's order.
     """
     machine = Machine([] if named is None else named)
     end = machine.run(data, at, allowance)
@@ -120,7 +117,6 @@ class Machine:
         named: takes the values that are ``persistent``, in the pickle's order.
 
     Attributes:
-        stack: the values on it.
         at: the byte of the current instruction.
     """
 

@@ -184,7 +184,6 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
     """Find all instructions of some pickles, and the values that each one takes.
 
     Args:
-        pickles: records with their bytes.
         allowance: the memory that they may take, and the length of names.
     """
     base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))

@@ -101,7 +101,6 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
     """Read pickles into one tree.
 
     Args:
-        pickles: records with their bytes.
         borrowed: for each record, whether its bytes are in the mapped file.
         allowance: the memory that they may take, and the length of names.
     """

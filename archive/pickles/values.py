@@ -82,7 +82,6 @@ def walked(
     """A value and all values in it, outer ones first; what holds others comes once.
 
     Args:
-        top: the value.
         parts: what a value holds that is walked.
         seen: the ids of those that came before; added to.
     """

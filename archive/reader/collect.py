@@ -52,7 +52,6 @@ def collect(
     """The contents of an archive's companion. Records that its columns cannot rebuild are in it raw.
 
     Args:
-        archive: the archive.
         others: names of further records to add raw.
         fingerprints: add digests of the lines of its generated code.
         allowance: the memory that the contents may take; that of the archive if none is given.
@@ -108,7 +107,6 @@ def check_debug_info(
     """Refuse an archive without debug info.
 
     Args:
-        archive: the archive.
         kept: kinds of debug info that are to stay.
         kept_records: names of debug records that are to stay as they are.
 
@@ -232,7 +230,6 @@ def _members(
     """How a join gets each of the archive's records, in their order.
 
     Args:
-        records: by name.
         raw: those that the companion holds as a whole.
         packed: those that are exported programs.
         cuts: those that are shared objects, of which it holds a part.

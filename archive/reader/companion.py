@@ -76,13 +76,9 @@ class Companion(Closing):
     :class:`~.records.DebugTables` and :class:`~.records.ModuleClassNames`.
 
     Args:
-        mapped: the file.
         allowance: the memory and sizes that the file may ask for.
 
     Attributes:
-        file: name of the file, for messages.
-        root: the folder that records are in: none.
-        data: the file's bytes.
         allowance: as given.
         opened: its header, and what its sections hold.
     """
@@ -249,7 +245,6 @@ class Companion(Closing):
         """The original source of a place in a generated code record, without that record.
 
         Args:
-            name: of the code record.
             line: from 1.
             column: in bytes, from 0.
 

@@ -43,10 +43,7 @@ class StoredRecord:
     """A record of a file that isn't a zip.
 
     Args:
-        name: of the record.
         placed: where it lies.
-        data: the bytes of the file.
-        file: the file's name, for messages.
         allowance: the memory that it may take.
     """
 
@@ -108,8 +105,6 @@ class ModelFile:
 
     Args:
         mapped: the file; it is closed with this.
-        kind: of the file.
-        described: what it says of itself.
         allowance: the memory that it may take.
 
     Attributes:
@@ -200,7 +195,6 @@ def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -
     """Open a file of tensors.
 
     Args:
-        mapped: the file.
         kind: one of ``TENSOR_KINDS``, but not an index of shards.
         allowance: the memory that it may take.
     """

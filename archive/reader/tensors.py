@@ -90,8 +90,6 @@ class Tensors(Mapping[str, "Tensor"]):
     Each raises :class:`~archive.ArchiveError`, naming file and record, where a record is broken.
 
     Args:
-        source: the archive's records.
-        kind: of the file.
         container: the zip; None for a companion alone, which has no tensors.
         value: returns the inert values of a record that TorchScript pickled.
         tensor_file: the source, if it isn't a zip and names its tensors itself.
@@ -312,9 +310,7 @@ class Slice:
     """A part of a record: the storage of one constant.
 
     Args:
-        record: the record.
         start: the first byte in the record; its name contains it.
-        size: bytes.
     """
 
     def __init__(self, record: ReadableRecord, start: int, size: int) -> None:

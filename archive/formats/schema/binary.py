@@ -56,10 +56,6 @@ class FixedField(NamedTuple):
     """A field of a layout.
 
     Attributes:
-        name: as the declaration has it.
-        docs: what the declaration says of it.
-        offset: number of bytes before it.
-        size: number of its bytes.
         order: ``<`` or ``>``; "" for a single byte or ``Bytes``.
         form: the format of :mod:`struct`.
         constant: its fixed value; None for any value.
@@ -240,7 +236,6 @@ class Reader:
     """Bytes as construct reads them: only what is asked for is fetched or copied.
 
     Args:
-        data: of the file.
         at: where reading begins.
     """
 
@@ -280,9 +275,6 @@ def parse(declared: Construct, data: Bytes | bytes, at: int = 0, **parameters: o
     """The value at byte ``at``, as declared.
 
     Args:
-        declared: any construct.
-        data: the file.
-        at: where it begins.
         parameters: for expressions of the declaration: ``this._params.order``.
     """
     reader = Reader(data, at)

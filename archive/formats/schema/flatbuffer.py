@@ -67,7 +67,6 @@ class Table(Construct):  # type: ignore[misc]  # it has no types
     """A table.
 
     Args:
-        name: as the schema has it.
         declared: its fields, in the order of the schema.
     """
 
@@ -163,11 +162,7 @@ Text = _Text()
 
 
 class Unread(Construct):  # type: ignore[misc]  # it has no types
-    """Something that is referred to but not read: parsed, it is the byte where it begins.
-
-    Args:
-        name: of the table in the schema.
-    """
+    """Something that is referred to but not read: parsed, it is the byte where it begins."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -231,8 +226,6 @@ def parse(root: Table, data: Bytes, identifier: bytes, allowance: Allowance) -> 
     """The root table, with all others in it.
 
     Args:
-        root: its declaration.
-        data: the file.
         identifier: its four bytes.
         allowance: the memory and the sizes that the file may ask for.
     """

@@ -237,7 +237,6 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
     """Read the header of a file.
 
     Args:
-        data: the file; only the header of a remote one is fetched, in pieces of 1, 4, … MiB.
         allowance: the memory that it may take.
 
     Returns:

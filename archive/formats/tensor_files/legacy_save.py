@@ -101,7 +101,6 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
     """Read the pickles of a file, and find its storages.
 
     Args:
-        data: the file; only the pickles of a remote one are fetched, in pieces of 1, 4, … MiB.
         allowance: the memory that values may take; :class:`LegacyFile` has them.
 
     Returns:

@@ -172,7 +172,6 @@ class _Model:
     """A model, read once from beginning to end.
 
     Args:
-        data: the file.
         allowance: the memory that it may take.
     """
 
@@ -364,7 +363,6 @@ class _Described:
         allowance: the memory that it may take.
 
     Attributes:
-        name: of the tensor.
         external: where its elements are, if not in the model.
     """
 

@@ -43,7 +43,6 @@ def legacy_tensors(
     """The tensors of a model, with their names.
 
     Args:
-        data: ``model.json``.
         attributes: the value of ``attributes.pkl``, or None.
         allowance: the memory that it may take.
     """

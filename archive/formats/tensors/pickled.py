@@ -89,7 +89,6 @@ def script_tensors(root: object, allowance: Allowance) -> Iterator[tuple[str, Te
     """The tensors in a value of TorchScript, with their paths; "" if the value is itself a tensor.
 
     Args:
-        root: the value.
         allowance: the memory that rows may take.
     """
 
@@ -116,7 +115,6 @@ def walk(top: object, below: Callable[[str, str], str] = _short_path) -> Iterato
     Attributes of modules come last: a tensor there that is also a parameter is already listed.
 
     Args:
-        top: the value.
         below: the path of a part, by the path of what holds it and its name there.
     """
     seen: dict[int, object] = {}  # by id; held, so that nothing else gets its id

@@ -95,7 +95,6 @@ class Refusal(NamedTuple):
     """A check that an archive fails.
 
     Attributes:
-        check: the check.
         text: PyTorch's refusal, and how to mend it where that is possible.
         first: the first place that fails it.
     """
@@ -114,7 +113,6 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     """The checks that an archive fails; none for a file of a kind that has no checks (:func:`has_checks`).
 
     Args:
-        archive: the archive.
         like: another archive with the same bytecode, whose parsed bytecode is used.
     """
     if not has_checks(archive.recognised.kind):
@@ -138,8 +136,6 @@ def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool =
     """The checks that an archive fails; any contradiction among them was already in its source.
 
     Args:
-        after: the archive.
-        before: its source.
         same_bytecode: whether both have the same bytecode, which is then parsed once.
     """
     failed = refusals(after, before if same_bytecode else None)

@@ -213,11 +213,6 @@ def _is_worth_a_look(container: Container, kinds: Collection[FileKind]) -> bool:
 def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
     """The kind of a file that a folder lists.
 
-    Args:
-        file: its path.
-        limits: bounds on hostile input.
-        mapped: map the file.
-
     Returns:
         None for a file of unknown kind: it is cut short, broken or unreadable, as opening it will show.
     """
@@ -240,9 +235,7 @@ def opened_archive(
     """Open a mapped archive.
 
     Args:
-        mapped: the file.
         allowance: what it may take.
-        kinds: the kinds that are opened; others are refused.
     """
     container = opened_zip(mapped, allowance)
     recognised = recognise_zip(container, look=_is_worth_a_look(container, kinds))
@@ -302,7 +295,6 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
     """Recognise a zip, once for all that open its bytes.
 
     Args:
-        container: the zip.
         look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
     found = container.found

@@ -95,7 +95,6 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognis
     """Recognise a file that isn't a zip.
 
     Args:
-        data: the file.
         allowance: the memory and sizes that the file may ask for.
         look: look into compressed files and pickles, too.
     """

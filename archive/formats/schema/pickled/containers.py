@@ -241,8 +241,6 @@ class Sequence(Declaration):
     """A tuple of any number of items, after a ``head`` if there is one.
 
     Attributes:
-        item: the declaration of each item.
-        head: the declaration of the head.
         expected: what an error calls it, if not "a tuple".
     """
 

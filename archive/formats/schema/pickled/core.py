@@ -130,7 +130,6 @@ class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, o
     """Value ``index`` of those given isn't as declared.
 
     Args:
-        index: its position among the nodes given to ``take``.
         expected: the declared value, for the message.
         node: the value found instead.
     """
