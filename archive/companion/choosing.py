@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.companion.encodings import EncodedColumn
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 LONG, QUICK = 1 << 12, 6
@@ -28,7 +27,7 @@ NEW_BYTE, NOT_ZERO, HAS_START = 8, 4, 4
 Half or twice of each makes 0.1 % more."""
 
 
-def chosen(columns: Columns, allowance: Allowance) -> dict[ColumnName, EncodedColumn]:
+def chosen(columns: Columns, allowance: Allowance) -> dict[str, EncodedColumn]:
     """All columns, each in the encoding that is likely to compress best."""
     return {name: _chosen(values, allowance) if len(values) else EMPTY for name, values in columns.items()}
 

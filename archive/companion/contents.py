@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     from archive.base.strings import StringTable
     from archive.formats.elf.model import SectionTable
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.normalform.form import NormalForm
 
-OBJECT_TABLE: tuple[ColumnName, ...] = ("object.start", "object.sections", "object.names")
+OBJECT_TABLE: tuple[str, ...] = ("object.start", "object.sections", "object.names")
 """The columns of a :class:`~archive.formats.elf.model.SectionTable`."""
 
-REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
+REPLACED: tuple[str, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
 
@@ -81,7 +80,7 @@ class Contents:
         """The same archive id, strings and raw records with other columns."""
         return replace(self, form=self.form.with_columns(columns))
 
-    def with_strings(self, columns: Mapping[ColumnName, Sequence[bytes]]) -> Contents:
+    def with_strings(self, columns: Mapping[str, Sequence[bytes]]) -> Contents:
         """The same with further columns, whose values are strings."""
         pool = Pool(self.form.allowance)
         pool.numbers(self.strings.copies())
@@ -128,7 +127,7 @@ class Contents:
         )
         return dict(zip(others, names, strict=True))
 
-    def _string(self, name: ColumnName) -> str | None:
+    def _string(self, name: str) -> str | None:
         if name not in self.columns:
             return None
         return decoded(bytes(self.strings.data(int(self.columns[name][0]))))

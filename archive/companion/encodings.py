@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
-    from archive.normalform.column_names import ColumnName
 
 TRANSFORM, ZIGZAG = 32, 16
 """Factors of the transform's number and of the zigzag flag in a ``coding``."""
@@ -235,7 +234,7 @@ class ColumnLine(NamedTuple):
         encoded: how they are encoded; when lines are parsed, without the bytes.
     """
 
-    name: ColumnName
+    name: str
     rows: int
     encoded: EncodedColumn
 

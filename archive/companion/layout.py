@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from construct import Construct, Renamed
 
     from archive.base.limits import Allowance
-    from archive.normalform.column_names import ColumnName
 
 OLDEST, VERSION = 2, 3
 """The versions that are read. 1 was never released. 3: ``handle.place`` may be a rule
@@ -113,7 +112,7 @@ class Directory(NamedTuple):
     sections: dict[int, SectionLine]
     places: dict[int, tuple[int, int]]
 
-    def columns(self) -> Iterator[ColumnName]:
+    def columns(self) -> Iterator[str]:
         """The names of the columns that have a section of their own, in order."""
         yield from (BY_NUMBER[number].name for number in self.sections if number in BY_NUMBER)
 

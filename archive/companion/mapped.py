@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.companion.layout import Directory, SectionLine
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 COPIES = 5
@@ -64,7 +63,7 @@ def build_mapped(contents: Contents) -> bytes:
         return _built(contents, columns, kinds)
 
 
-def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.dtype]) -> bytes:
+def _built(contents: Contents, columns: Columns, kinds: Mapping[str, np.dtype]) -> bytes:
     strings, parts = contents.strings, []
     ends = [*range(0, len(strings), STEP), len(strings)]
     texts = [b"".join(strings.copies(np.arange(low, high))) for low, high in pairwise(ends)]
@@ -239,7 +238,7 @@ class MappedColumn:
         return self._values
 
 
-class MappedColumns(dict["ColumnName", MappedColumn]):
+class MappedColumns(dict[str, MappedColumn]):
     """The columns of a mapped companion, each made when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory) -> None:
@@ -251,7 +250,7 @@ class MappedColumns(dict["ColumnName", MappedColumn]):
     def __contains__(self, name: object) -> bool:
         return self._directory.has(name)
 
-    def __missing__(self, name: ColumnName) -> MappedColumn:
+    def __missing__(self, name: str) -> MappedColumn:
         if name not in self:
             raise ArchiveError(place=name, expected="a section", found="none")
         self[name] = MappedColumn(self.pages, self._directory, BY_NAME[name].number)

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from archive.base.columns import Ints
-    from archive.normalform.column_names import ColumnName
 
 if TYPE_CHECKING:
-    Columns: TypeAlias = dict[ColumnName, Ints]
+    Columns: TypeAlias = dict[str, Ints]
     """Columns by name. Forms may share an array: a column is replaced, its values are never overwritten."""
 
 NO_ROW = -1
@@ -73,7 +72,7 @@ class Column:
     """
 
     number: int
-    name: ColumnName
+    name: str
     meaning: str
     refers: str | None = None
     low: int | None = 0
@@ -285,7 +284,7 @@ TOGETHER = {
     "program": PROGRAM_TABLES,
 }
 """Tables that a table requires."""
-RECORD_FACT: dict[str, ColumnName] = {
+RECORD_FACT: dict[str, str] = {
     "handle": "file.callstacks",
     "method": "file.method_version",
     "pathed": "file.path_version",

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.formats.record_kinds import MetadataKind, SpareKind
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
@@ -90,7 +89,7 @@ def collect(
     cuts = {name: cut for name, cut in archive.spare.cuts.items() if name not in raw}
     if cuts:
         rows = [(len(cut.behind), *cut.table) for cut in cuts.values()]
-        names: tuple[ColumnName, ...] = ("object.length", *OBJECT_TABLE)
+        names: tuple[str, ...] = ("object.length", *OBJECT_TABLE)
         form.columns |= dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
     form.columns |= _members(records, raw, packed, cuts)
     form.allowance.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")

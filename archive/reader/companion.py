@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.io.mapped import Mapped
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.metadata import Metadata
     from archive.normalform.records import DebugRecords
 
@@ -225,11 +224,11 @@ class Companion(Closing):
     def qualified_top(self) -> str:
         return self._name("file.qualified_top")
 
-    def _has(self, column: ColumnName) -> bool:
+    def _has(self, column: str) -> bool:
         with in_file(self.file):
             return column in self.opened.columns
 
-    def _name(self, column: ColumnName) -> str:
+    def _name(self, column: str) -> str:
         with in_file(self.file):
             return str(self.opened.lookup.string(self.opened.lookup.at(column, 0)))
 

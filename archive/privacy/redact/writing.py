@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.container.write import Member
-    from archive.normalform.column_names import ColumnName
     from archive.reader.archive import Archive
 
 ORIGINALS = {MIGRATED, EMBEDDED, EMBEDDED_IN_EXPORTED}
@@ -94,7 +93,7 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     if opened.is_embedded and (prefix := opened.handle_form.prefix):
         contents = contents.with_columns({**contents.columns, "file.prefix": np.array([prefix])})
     redacted_id = after.archive_id
-    facts: dict[ColumnName, list[bytes]] = {}
+    facts: dict[str, list[bytes]] = {}
     if redacted_id != contents.archive_id:
         facts["file.redacted"] = [redacted_id.hex().encode()]
     if changes.root != opened.root:

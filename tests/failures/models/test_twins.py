@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.failures.failure import Answer, Failure
-    from archive.normalform.column_names import ColumnName
 
 SOME = [one.plain for one in FAILURES[::4]]
 
 
-def twin(number: int, name: str = "Ranker", change: ColumnName | None = None) -> bytes:
+def twin(number: int, name: str = "Ranker", change: str | None = None) -> bytes:
     """The companion of a model that was trained anew; or of one of other code, where a column has changed."""
     contents = parse_companion(memoryview((FLEET / f"{name}.ptdbg").read_bytes()), unbounded())
     columns = {**contents.columns, "file.prefix": np.array([3_000_000_000 + number])}
@@ -110,7 +109,7 @@ def test_models_that_say_the_same_of_their_handles_have_one_digest() -> None:
     assert digest(twin(2)) == one
     assert digest((FLEET / "Ranker.ptdbg").read_bytes()) == one
     others = [digest(twin(3, "Encoder")), digest(twin(4), Limits(work=9))]
-    columns: Sequence[ColumnName] = (
+    columns: Sequence[str] = (
         "range.end",
         "source.line",
         "handle.tag",
