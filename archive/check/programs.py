@@ -58,6 +58,7 @@ from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
+from archive.formats.inert_values import global_names, maker_of
 from archive.formats.record_kinds import (
     DATA,
     DELEGATES,
@@ -70,7 +71,6 @@ from archive.formats.record_kinds import (
 from archive.formats.tensors.exported import CONFIGS
 from archive.io.mapped import Mapped
 from archive.pickles.machine import plain_value
-from archive.pickles.values import Global, Inert, walked
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:
@@ -364,16 +364,12 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
             report.add("note", record.name, "", f"a pickle of {pickled.size:,} bytes is not checked")
             return
         value, _ = plain_value(pickled.view(), 0, allowance)
-    what = value.what if isinstance(value, Inert) else type(value).__name__
+    what = maker_of(value)
     if isinstance(what, str) and what not in {"tuple", "dict"}:
         message = f"expected a tuple or dict, found {shown(what)}"
         report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
-    others = [name for name in sorted(_globals(value)) if not PLAIN.fullmatch(name)]
+    others = [name for name in sorted(global_names(value)) if not PLAIN.fullmatch(name)]
     if others:
         some = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
         how = "torch.export.load then reads it without weights_only, which runs them"
         report.add("note", record.name, "", f"the pickle asks for {some}; {how}")
-
-
-def _globals(value: object) -> set[str]:
-    return {str(part) for part in walked(value) if isinstance(part, Global)}

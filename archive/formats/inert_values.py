@@ -27,6 +27,7 @@ from archive.pickles.values import Global, Inert, walked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeGuard
 
     from archive.base.limits import Allowance, Limits
     from archive.pickles.tree import Tree
@@ -132,6 +133,21 @@ def class_names(root: object) -> set[str]:
 def objects(root: object) -> Iterator[Inert]:
     """All objects in a value, each once."""
     return (value for value in walked(root) if isinstance(value, Inert))
+
+
+def global_names(root: object) -> set[str]:
+    """The qualified names of all classes and functions in a value."""
+    return {str(value) for value in walked(root) if isinstance(value, Global)}
+
+
+def maker_of(value: object) -> object:
+    """The class or callable of an object; of other values the name of their type."""
+    return value.what if isinstance(value, Inert) else type(value).__name__
+
+
+def is_object(value: object) -> TypeGuard[Inert]:
+    """Whether a value is an object whose class has a name."""
+    return isinstance(value, Inert) and isinstance(value.what, Global)
 
 
 def is_member(value: Inert) -> bool:
