@@ -114,7 +114,7 @@ def without_collecting() -> Iterator[None]:
     """Pause the collector, which looks for garbage whenever many objects were made.
 
     Lowering makes many objects that stay, and no garbage in cycles; the collector would take a third of its
-    time. So does parsing much JSON.
+    time. So does reading much JSON, or a large pickle.
     """
     enabled = gc.isenabled()
     gc.disable()

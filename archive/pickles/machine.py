@@ -11,6 +11,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.json_text import without_collecting
 from archive.pickles.ops import BYTE_OF
 from archive.pickles.values import Global, Inert
 
@@ -126,6 +127,7 @@ class Machine:
         self._named = named
         self.memo: dict[int, object] = {}
 
+    @without_collecting()
     def run(self, data: memoryview, at: int, allowance: Allowance) -> int:
         """Run all instructions of a pickle, which leaves its value on the stack; return where it ends."""
         stream = _PickleFile(data[at:])
