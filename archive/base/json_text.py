@@ -34,7 +34,13 @@ WIDE = 2
 COSTLESS = bytes(set(range(1 << 8)) - set(b"".join(COSTS)))
 CHUNK_BYTES = 1 << 20
 """Bytes that are examined together, so that few are copied."""
-KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
+TYPE_WORDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    type(None): "nothing",
+} | {
     int: "a number",
     float: "a number",
 }
@@ -44,7 +50,7 @@ TOKEN = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?|[\[{,]')
 
 def words(value: object) -> str:
     """The kind of a value, for a message."""
-    return KINDS.get(type(value), "something else")
+    return TYPE_WORDS.get(type(value), "something else")
 
 
 def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)

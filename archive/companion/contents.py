@@ -12,7 +12,7 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
-from archive.container.names import decoded, encoded
+from archive.container.names import as_bytes, as_text
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
@@ -37,7 +37,7 @@ def raw_columns(raw: Mapping[str, bytes], pool: Pool) -> Columns:
     if not raw:
         return {}
     lengths = np.array([len(data) for data in raw.values()], np.int64)
-    return {"raw.name": pool.numbers(map(encoded, raw)), "raw.length": lengths}
+    return {"raw.name": pool.numbers(map(as_bytes, raw)), "raw.length": lengths}
 
 
 def redacted_id(digits: str | None) -> bytes | None:
@@ -130,7 +130,7 @@ class Contents:
     def _string(self, name: str) -> str | None:
         if name not in self.columns:
             return None
-        return decoded(bytes(self.strings.data(int(self.columns[name][0]))))
+        return as_text(bytes(self.strings.data(int(self.columns[name][0]))))
 
     @cached_property
     def raw_records(self) -> dict[str, memoryview | bytes]:

@@ -33,7 +33,7 @@ from archive.container.headers import (
     possible_descriptors,
     widened,
 )
-from archive.container.names import OutsideError, decoded, inside
+from archive.container.names import OutsideError, as_text, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -270,7 +270,7 @@ def _read_entries(
     placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
     for at, header, raw_path, extra in central_headers(data, end, allowance):
-        path = decoded(raw_path)
+        path = as_text(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
@@ -357,7 +357,7 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
         _expect("its bytes to end before what follows, at byte", stop, end, start)
     path = data[start + LOCAL.size : after_name]
     if path != entry.path:
-        _refuse(start, "the same name in both headers", one_line(decoded(bytes(path))))
+        _refuse(start, "the same name in both headers", one_line(as_text(bytes(path))))
     if local.flags & FLAG_DESCRIPTOR:
         end += _descriptor_length(data[end : min(end + DESCRIPTOR_WIDTH, stop)], entry)
     _check_local(entry, local, data[after_name:begin])

@@ -33,7 +33,14 @@ from archive.container.headers import (
     padding_field,
     zip64_field,
 )
-from archive.container.names import CALLSTACK_MAP, CODE_FOLDERS, DELEGATED, STORAGE_ALIGNMENT, encoded, inside
+from archive.container.names import (
+    CALLSTACK_MAP,
+    CODE_FOLDERS,
+    DELEGATED,
+    STORAGE_ALIGNMENT,
+    as_bytes,
+    inside,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -259,7 +266,7 @@ class _ZipWriter:
         """The encoded path of a new name."""
         path = f"{self.root}/{name}" if self.root else name
         inside(self.root, path, rooted=bool(self.root))
-        data = encoded(path)
+        data = as_bytes(path)
         if name in self.names or len(data) > U16_MAX:
             raise ArchiveError(
                 record=one_line(name),

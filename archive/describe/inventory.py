@@ -31,7 +31,7 @@ from archive.base.strings import decoded
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.pieces import record_pieces, tensor_pieces
 from archive.formats.record_kinds import (
@@ -309,7 +309,7 @@ def _contents(container: Container) -> str:
     for name, record in sorted(container.records.items()):
         if record.size and not record.crc32:
             return ""
-        digest.update(b"%d %08x " % (record.size, record.crc32) + encoded(name) + b"\0")
+        digest.update(b"%d %08x " % (record.size, record.crc32) + as_bytes(name) + b"\0")
     return digest.hexdigest()
 
 

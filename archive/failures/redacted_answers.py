@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.debuginfo.sites import last_part
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
 from archive.failures import nodes
@@ -280,7 +280,7 @@ class RedactedAnswers:
         if not self._archive.programs:
             return None
         sites = (site for program in self._archive.programs.values() for site in program.sites.values())
-        files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
+        files = {as_bytes(frame.file) for site in sites if site.frames for frame in site.frames.frames}
         like = LooselyTraced(files, self._names)
         return nodes.redacted_answer(self._archive, self._archive.redacted, like, failure)
 

@@ -10,7 +10,7 @@ import numpy as np
 from archive.base.errors import NothingToDoError
 from archive.companion.contents import OBJECT_TABLE, Contents, raw_columns
 from archive.companion.members import ORIGIN_BY_NAME, MemberKind, Origin
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
@@ -69,13 +69,13 @@ def collect(
         form.columns |= _known_classes(archive, form)
     if fingerprints and (lines := line_digests_of(archive)):
         form.allowance.take(VALUE_WIDTH * sum(map(len, lines.values())), "columns")
-        form.columns["code.name"] = form.pool.numbers(map(encoded, lines))
+        form.columns["code.name"] = form.pool.numbers(map(as_bytes, lines))
         form.columns["code.lines"] = np.array([len(digests) for digests in lines.values()], np.int64)
         form.columns["digest.line"] = np.concatenate(list(lines.values()))
     has_classes = archive.recognised.kind in SHRUNK_KINDS  # torch.save may write any values
     tops = (archive.top, archive.qualified_top) if has_classes else ("", "")
     form.columns["file.top"], form.columns["file.qualified_top"] = (
-        form.pool.numbers([encoded(top)]) for top in tops
+        form.pool.numbers([as_bytes(top)]) for top in tops
     )
     raw = _not_regenerated(form, records)
     if RECORD_NAME in records:  # raw, if PyTorch on Linux would compute a different one from these records

@@ -105,7 +105,7 @@ INSIDE = "!/"
 """What separates the name of a file, or of a record that is a zip, from that of a record in it."""
 
 
-class Place(NamedTuple):
+class RecordSpan(NamedTuple):
     """Bytes of an inflated record: its name, the first byte, and how many."""
 
     record: str
@@ -125,7 +125,7 @@ class TensorRecords(Records, Protocol):
         """The tensors by name. The record of each is one of these records or storages, or ""."""
 
     @property
-    def storages(self) -> Mapping[str, tuple[ReadableRecord, Place]]:
+    def storages(self) -> Mapping[str, tuple[ReadableRecord, RecordSpan]]:
         """Storages that are parts of records, by name, and where they lie."""
 
     @property

@@ -22,7 +22,7 @@ from archive.base.errors import ArchiveError, counted, in_file, shown
 from archive.formats.record_kinds import RecordKind
 from archive.formats.tensor_files.described import FileRecord
 from archive.reader.recognition.kinds import FileKind, Recognised, kind_in
-from archive.reader.records import INSIDE, Place
+from archive.reader.records import INSIDE, RecordSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -126,7 +126,7 @@ class ModelFile:
         self.records = dict(self.own)
         self.kinds = {name: part.kind for name, part in described.records.items()}
         self.tensors = dict(described.tensors)
-        self.storages: dict[str, tuple[ReadableRecord, Place]] = {}
+        self.storages: dict[str, tuple[ReadableRecord, RecordSpan]] = {}
         self.files = {mapped.name: len(mapped.data)}
         self.missing: list[str] = []
         self._beside: list[Mapped | Fetched] = []
@@ -151,7 +151,10 @@ class ModelFile:
             whole = f"{place.file}{INSIDE}data"
             storage = f"{whole}:{place.start}-{stop}"
             part = FileRecord(RecordKind.TENSOR, ((place.start, stop),))
-            self.storages[storage] = self._record(other, storage, part), Place(whole, place.start, place.size)
+            self.storages[storage] = (
+                self._record(other, storage, part),
+                RecordSpan(whole, place.start, place.size),
+            )
             self.tensors[name] = self.tensors[name].in_storage(storage)
 
     def _opened(self, path: str) -> Mapped | Fetched | None:
@@ -252,7 +255,7 @@ class ShardedModel:
 
     root = ""
     padding, version = 0, None
-    storages: Mapping[str, tuple[ReadableRecord, Place]] = {}
+    storages: Mapping[str, tuple[ReadableRecord, RecordSpan]] = {}
     missing: Sequence[str] = ()
     sources: Sequence[ClassSource] = ()
 

@@ -56,7 +56,7 @@ from archive.reader.recognition import (
     package_tensors,
     saved_tensors,
 )
-from archive.reader.records import INSIDE, Place
+from archive.reader.records import INSIDE, RecordSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -106,7 +106,7 @@ class Tensors(Mapping[str, "Tensor"]):
         self._source, self._kind, self._container, self._value = source, kind, container, value
         self._tensor_file = tensor_file
         self._inner: dict[str, ReadableRecord] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, RecordSpan] = {}
         self._part_names: set[str] = set()
         self._saved: dict[str, Container] = {}
 
@@ -163,7 +163,7 @@ class Tensors(Mapping[str, "Tensor"]):
             raise ArchiveError("no such storage", file=self._source.file, record=name)
         return storage
 
-    def place_of(self, storage: str) -> Place | None:
+    def place_of(self, storage: str) -> RecordSpan | None:
         """Where the bytes of a storage lie in the archive; None where there is no such storage.
 
         Args:
@@ -171,7 +171,7 @@ class Tensors(Mapping[str, "Tensor"]):
         """
         _ = self._rows
         if storage in self._source.records:
-            return Place(storage, 0, self._source.records[storage].size)
+            return RecordSpan(storage, 0, self._source.records[storage].size)
         return self._places.get(storage)
 
     def elements(self, name: str) -> Iterator[memoryview]:
@@ -281,7 +281,7 @@ class Tensors(Mapping[str, "Tensor"]):
             place = f"{record.name}{INSIDE}{tensor.record}"
             if tensor.record in inner.records:
                 storage = self._inner[place] = inner.records[tensor.record]
-                self._places[place] = Place(record.name, storage.place.data, storage.stored_size)
+                self._places[place] = RecordSpan(record.name, storage.place.data, storage.stored_size)
             yield name, tensor.at(place)
 
     def is_saved(self, name: str) -> bool:
@@ -316,7 +316,7 @@ class Slice:
     def __init__(self, record: ReadableRecord, start: int, size: int) -> None:
         self._record, self._start = record, start
         self.name, self.size = f"{record.name}:{start}", size
-        self.place = Place(record.name, start, size)
+        self.place = RecordSpan(record.name, start, size)
         self.stored_size, self.compression, self.borrowed = 0, record.compression, record.borrowed
 
     @property

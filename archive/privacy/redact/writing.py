@@ -10,7 +10,7 @@ import numpy as np
 
 from archive.base.facts import dataclass
 from archive.companion.build import build_companion
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.archive_id import archive_id, counted_names
@@ -97,12 +97,12 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     if redacted_id != contents.archive_id:
         facts["file.redacted"] = [redacted_id.hex().encode()]
     if changes.root != opened.root:
-        facts["file.root"] = [encoded(opened.root)]
+        facts["file.root"] = [as_bytes(opened.root)]
     if changes.salt:
         facts["file.salt"] = [changes.salt.hex().encode()]
     if changes.renamed:
-        facts["replaced.name"] = list(map(encoded, changes.renamed))
-        facts["replaced.by"] = list(map(encoded, changes.renamed.values()))
+        facts["replaced.name"] = list(map(as_bytes, changes.renamed))
+        facts["replaced.by"] = list(map(as_bytes, changes.renamed.values()))
     contents = contents.with_strings(facts) if facts else contents
     here = after.container.records
     contents = with_digest(contents, opened, here)
