@@ -34,10 +34,11 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 RESULTS = {
     "archive.companion.layout": ("CompanionLayout",),
     "archive.debuginfo.model": (
-        *("Generation", "Global", "HandleEntry", "Inert", "InlinedCall", "LoweredState"),
-        *("ModuleInstance", "RangeLayout", "RangeRow", "Source", "SourceRange", "TensorInfo"),
+        *("Generation", "HandleEntry", "InlinedCall", "LoweredState"),
+        *("ModuleInstance", "RangeLayout", "RangeRow", "Source", "SourceRange"),
     ),
     "archive.debuginfo.symbolicate": ("TracebackFrame",),
+    "archive.pickles.values": ("Global", "Inert"),
     "archive.reader.provenance": ("Evidence", "Provenance"),
     "archive.rewrite.migrate.plan": ("MigrationPlan", "PlanStep", "Target"),
     "archive.rewrite.shrink": ("ShrinkLevel",),

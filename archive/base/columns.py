@@ -142,8 +142,6 @@ def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTab
     """A table of strings that are concatenated in a buffer.
 
     Args:
-        buffer: the strings.
-        length: bytes of each one (n).
         borrowed: whether the buffer is part of a mapped file.
     """
     return StringTable(

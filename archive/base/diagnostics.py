@@ -71,7 +71,6 @@ def diagnostic_of(error: ArchiveError, record: str = "") -> Diagnostic:
     """An error as a diagnostic.
 
     Args:
-        error: the error.
         record: the record that was being read; used if the error does not name one.
     """
     problem = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
@@ -136,7 +135,6 @@ class Diagnostics:
 
         Args:
             severity: the severity of each.
-            record: the record's name.
             what: the name of the kind, in the plural.
             numbers: of what is wrong (n), as ``describe`` takes them.
             describe: number → place and message.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-DIGEST_BYTES = 16
+DIGEST_WIDTH = 16
 
 
 def digest_of(*parts: bytes | memoryview) -> bytes:
     """The blake2b digest, 16 bytes, of concatenated parts."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
+    digest = blake2b(digest_size=DIGEST_WIDTH)
     for part in parts:
         digest.update(part)
     return digest.digest()

@@ -218,7 +218,6 @@ def for_terminal(text: str, escape: Callable[[str], str] = escape_of) -> str:
     a\x1b[2J\u202eb
 
     Args:
-        text: the text.
         escape: character → its escape.
     """
     import unicodedata  # noqa: PLC0415 (pipes and files do without)

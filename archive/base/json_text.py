@@ -34,7 +34,13 @@ WIDE = 2
 COSTLESS = bytes(set(range(1 << 8)) - set(b"".join(COSTS)))
 CHUNK_BYTES = 1 << 20
 """Bytes that are examined together, so that few are copied."""
-KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
+TYPE_WORDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    type(None): "nothing",
+} | {
     int: "a number",
     float: "a number",
 }
@@ -44,7 +50,7 @@ TOKEN = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?|[\[{,]')
 
 def words(value: object) -> str:
     """The kind of a value, for a message."""
-    return KINDS.get(type(value), "something else")
+    return TYPE_WORDS.get(type(value), "something else")
 
 
 def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
@@ -94,7 +100,6 @@ def check_values(data: bytes, most: int) -> None:
     """Refuse JSON with too many values, before any of them is made.
 
     Args:
-        data: the JSON.
         most: most values and commas. Each takes up to 100 bytes, plus the length of a string.
     """
     if next(islice(TOKEN.finditer(data), most, None), None) is not None:
@@ -115,7 +120,7 @@ def without_collecting() -> Iterator[None]:
     """Pause the collector, which looks for garbage whenever many objects were made.
 
     Lowering makes many objects that stay, and no garbage in cycles; the collector would take a third of its
-    time. So does parsing much JSON.
+    time. So does reading much JSON, or a large pickle.
     """
     enabled = gc.isenabled()
     gc.disable()

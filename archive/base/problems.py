@@ -21,7 +21,6 @@ class ErrorLine(NamedTuple):
     """An error in one line.
 
     Attributes:
-        text: the line.
         is_internal: whether it is a fault of this program.
     """
 

@@ -93,11 +93,7 @@ class StringTable:
 
 @dataclass(frozen=True, slots=True)
 class HeldStrings:
-    """Strings that need no file: those of views that were pickled.
-
-    Attributes:
-        values: the strings' bytes.
-    """
+    """Strings that need no file: those of views that were pickled."""
 
     values: Sequence[bytes]
 

@@ -43,7 +43,6 @@ from archive.check.program_loader.files import (
     Payloads,
     file_faults,
 )
-from archive.debuginfo.model import Global
 from archive.formats.etrecord import edge_program, node_handles
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.node_metadata import (
@@ -59,7 +58,7 @@ from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
-from archive.formats.python_pickle import PyValue, plain_value
+from archive.formats.inert_values import global_names, maker_of
 from archive.formats.record_kinds import (
     DATA,
     DELEGATES,
@@ -71,6 +70,7 @@ from archive.formats.record_kinds import (
 )
 from archive.formats.tensors.exported import CONFIGS
 from archive.io.mapped import Mapped
+from archive.pickles.machine import plain_value
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:
@@ -338,7 +338,6 @@ PICKLE_BYTES = 1 << 22
 """Bytes of a pickle that is read; tensors stand beside it, so PyTorch's own have some hundred."""
 NAMED = 3
 """Names that a message lists."""
-HOLDERS = ("tuple", "dict")
 
 
 def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnostics) -> None:
@@ -365,25 +364,12 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
             report.add("note", record.name, "", f"a pickle of {pickled.size:,} bytes is not checked")
             return
         value, _ = plain_value(pickled.view(), 0, allowance)
-    if not isinstance(value, PyValue) or (isinstance(value.what, str) and value.what not in HOLDERS):
-        what = value.what if isinstance(value, PyValue) else type(value).__name__
+    what = maker_of(value)
+    if isinstance(what, str) and what not in {"tuple", "dict"}:
         message = f"expected a tuple or dict, found {shown(what)}"
         report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
-    others = [name for name in sorted(_globals(value)) if not PLAIN.fullmatch(name)]
+    others = [name for name in sorted(global_names(value)) if not PLAIN.fullmatch(name)]
     if others:
         some = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
         how = "torch.export.load then reads it without weights_only, which runs them"
         report.add("note", record.name, "", f"the pickle asks for {some}; {how}")
-
-
-def _globals(value: object) -> set[str]:
-    names, below, seen = set(), [value], set()
-    while below:
-        part = below.pop()
-        if isinstance(part, Global):
-            names.add(str(part))
-        elif isinstance(part, PyValue) and id(part) not in seen:
-            seen.add(id(part))
-            below += [part.what, part.state, *part.arguments, *part.items]
-            below += [item for pair in part.pairs for item in pair]
-    return names

@@ -53,7 +53,6 @@ class RangeChecks:
 
     Attributes:
         table: the ranges (n rows).
-        report: takes the diagnostics.
         record: row → number of its record (n).
     """
 
@@ -81,7 +80,6 @@ class RangeChecks:
             severity: the severity of each.
             wrong: one truth value a row (n).
             what: the name of the kind, in the plural.
-            field: the field that is wrong.
             describe: row → message.
         """
         rows = np.flatnonzero(wrong)

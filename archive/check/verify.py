@@ -197,7 +197,7 @@ def _check_loads(
         looked_at = faults is not None and applies
         report.looked(looked_at, "check", "made that PyTorch 2.13 makes when it loads an archive")
         for fault in faults or ():
-            message = prefix + check.told(facts)
+            message = prefix + check.refusal(facts)
             if fault.what:
                 report.add_each(severity, *fault)
                 report.add(severity, fault.record, "", message)

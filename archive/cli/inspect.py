@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,8 @@ from archive.describe.inspect import inspect
 from archive.describe.listing import listed
 from archive.describe.runtime.blocks import inspect_etdump
 from archive.describe.tensor_listing import listed_tensors
+from archive.io.mapped import Mapped
+from archive.io.urls import is_elsewhere
 from archive.reader.recognition import READ_KINDS, TENSOR_KINDS, FileKind, recognise
 from archive.reader.recognition.kinds import FOLDER_KINDS
 from archive.render.as_csv import INSPECT
@@ -150,12 +153,13 @@ def _facts_row(reading: Reading[Any]) -> Row:
 
 def _contents(source: Source, *, limits: Limits) -> Contents:
     """An inspection; for a file that isn't an archive, what it holds."""
-    recognised = recognise(source, look=False, limits=limits)
-    if recognised.kind in TENSOR_KINDS:
-        return listed_tensors(source, limits=limits)
-    if recognised.kind is FileKind.ETDUMP:
-        return inspect_etdump(source, limits=limits)
-    if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
-        return listed(source, limits=limits)
+    with nullcontext(source) if is_elsewhere(source) else closing(Mapped(source)) as file:
+        recognised = recognise(file, look=False, limits=limits)
+        if recognised.kind in TENSOR_KINDS:
+            return listed_tensors(source, limits=limits)
+        if recognised.kind is FileKind.ETDUMP:
+            return inspect_etdump(source, limits=limits)
+        if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
+            return listed(file, limits=limits)
     with archive.open(source, limits=limits) as opened:
         return inspect(opened)

@@ -19,7 +19,7 @@ from archive.companion.encodings import EncodedColumn, Transform, decoded, parse
 from archive.companion.layout import PACKED_LINE, check_crc
 from archive.companion.lookup import inside
 from archive.formats.schema.binary import Layout
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import VALUE_WIDTH
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -78,7 +78,7 @@ class BlockColumn:
         self._data = data
         self._last: tuple[int, Ints] = (-1, np.zeros(0, np.int64))
         transform, self._zigzag, self._width = parse_coding(section.coding)
-        if transform > Transform.PEAK or not 0 < self._width <= VALUE_BYTES:
+        if transform > Transform.PEAK or not 0 < self._width <= VALUE_WIDTH:
             raise ArchiveError(expected="a column in blocks", found=f"coding {section.coding}")
         self._transform = Transform(transform)
         if section.inflated != section.rows * self._width:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from archive.companion.codecs import zstd, zstd_bytes
 from archive.companion.encodings import EMPTY, Transform, encodings
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import VALUE_WIDTH
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.companion.encodings import EncodedColumn
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 LONG, QUICK = 1 << 12, 6
@@ -28,7 +27,7 @@ NEW_BYTE, NOT_ZERO, HAS_START = 8, 4, 4
 Half or twice of each makes 0.1 % more."""
 
 
-def chosen(columns: Columns, allowance: Allowance) -> dict[ColumnName, EncodedColumn]:
+def chosen(columns: Columns, allowance: Allowance) -> dict[str, EncodedColumn]:
     """All columns, each in the encoding that is likely to compress best."""
     return {name: _chosen(values, allowance) if len(values) else EMPTY for name, values in columns.items()}
 
@@ -46,5 +45,5 @@ def weight(encoded: EncodedColumn) -> int:
 
 def shortest(values: Ints, allowance: Allowance, *, whole: bool = True) -> EncodedColumn:
     """The encoding that compresses best; unless ``whole``, one whose blocks can be read one by one."""
-    with allowance.lent(zstd_bytes(VALUE_BYTES * len(values), QUICK), "columns that are encoded"):
+    with allowance.lent(zstd_bytes(VALUE_WIDTH * len(values), QUICK), "columns that are encoded"):
         return min(encodings(values, whole=whole), key=lambda candidate: len(zstd(candidate.data, QUICK)))

@@ -12,7 +12,7 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
-from archive.container.names import decoded, encoded
+from archive.container.names import as_bytes, as_text
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     from archive.base.strings import StringTable
     from archive.formats.elf.model import SectionTable
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.normalform.form import NormalForm
 
-OBJECT_TABLE: tuple[ColumnName, ...] = ("object.start", "object.sections", "object.names")
+OBJECT_TABLE: tuple[str, ...] = ("object.start", "object.sections", "object.names")
 """The columns of a :class:`~archive.formats.elf.model.SectionTable`."""
 
-REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
+REPLACED: tuple[str, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
 
@@ -38,7 +37,7 @@ def raw_columns(raw: Mapping[str, bytes], pool: Pool) -> Columns:
     if not raw:
         return {}
     lengths = np.array([len(data) for data in raw.values()], np.int64)
-    return {"raw.name": pool.numbers(map(encoded, raw)), "raw.length": lengths}
+    return {"raw.name": pool.numbers(map(as_bytes, raw)), "raw.length": lengths}
 
 
 def redacted_id(digits: str | None) -> bytes | None:
@@ -81,7 +80,7 @@ class Contents:
         """The same archive id, strings and raw records with other columns."""
         return replace(self, form=self.form.with_columns(columns))
 
-    def with_strings(self, columns: Mapping[ColumnName, Sequence[bytes]]) -> Contents:
+    def with_strings(self, columns: Mapping[str, Sequence[bytes]]) -> Contents:
         """The same with further columns, whose values are strings."""
         pool = Pool(self.form.allowance)
         pool.numbers(self.strings.copies())
@@ -128,10 +127,10 @@ class Contents:
         )
         return dict(zip(others, names, strict=True))
 
-    def _string(self, name: ColumnName) -> str | None:
+    def _string(self, name: str) -> str | None:
         if name not in self.columns:
             return None
-        return decoded(bytes(self.strings.data(int(self.columns[name][0]))))
+        return as_text(bytes(self.strings.data(int(self.columns[name][0]))))
 
     @cached_property
     def raw_records(self) -> dict[str, memoryview | bytes]:

@@ -39,13 +39,12 @@ from construct import Int8ul, Struct, VarInt, ZigZag
 
 from archive.base.errors import ArchiveError
 from archive.formats.schema.varints import VariableLayout
-from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_BYTES
+from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
-    from archive.normalform.column_names import ColumnName
 
 TRANSFORM, ZIGZAG = 32, 16
 """Factors of the transform's number and of the zigzag flag in a ``coding``."""
@@ -164,20 +163,20 @@ def encoded_by(transform: Transform, values: Ints, residuals: Ints | None = None
         signed ^= residuals >> 63
     coded = signed.view(np.uint64)
     width = max(1, -(-int(coded.max()).bit_length() // 8))
-    planes = coded.astype("<u8", copy=False).view(np.uint8).reshape(-1, VALUE_BYTES)[:, :width].T
+    planes = coded.astype("<u8", copy=False).view(np.uint8).reshape(-1, VALUE_WIDTH)[:, :width].T
     return EncodedColumn(transform, zigzag, width, start, planes.tobytes())
 
 
 def decoded(encoded: EncodedColumn, count: int) -> Ints:
     """The values of a column (count)."""
     transform, zigzag, width, start, data = encoded
-    if not (width <= VALUE_BYTES and len(data) == width * count):
+    if not (width <= VALUE_WIDTH and len(data) == width * count):
         raise ArchiveError(expected=f"{count} values of {width} bytes", found=f"{len(data)} bytes")
-    if start.bit_length() >= VALUE_BYTES * 8 and start != -1 << VALUE_BYTES * 8 - 1:
+    if start.bit_length() >= VALUE_WIDTH * 8 and start != -1 << VALUE_WIDTH * 8 - 1:
         raise ArchiveError(expected="a start of 64 bits", found=hex(start)[:20])
     if transform is Transform.SAME:
         return np.full(count, start, np.int64)
-    words = np.zeros((count, VALUE_BYTES), np.uint8)
+    words = np.zeros((count, VALUE_WIDTH), np.uint8)
     words[:, :width] = np.frombuffer(data, np.uint8).reshape(width, count).T
     coded = words.view("<u8").ravel()
     if zigzag:
@@ -235,7 +234,7 @@ class ColumnLine(NamedTuple):
         encoded: how they are encoded; when lines are parsed, without the bytes.
     """
 
-    name: ColumnName
+    name: str
     rows: int
     encoded: EncodedColumn
 
@@ -292,7 +291,7 @@ def _numbers(body: memoryview) -> tuple[list[int], int]:
 
 def _line(number: int, coding: int, rows: int, start: int) -> ColumnLine:
     transform, zigzag, width = parse_coding(coding)
-    if number not in BY_NUMBER or transform > max(Transform) or width > VALUE_BYTES:
+    if number not in BY_NUMBER or transform > max(Transform) or width > VALUE_WIDTH:
         found = f"number {number}, coding {transform}, {width}"
         raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
     name = BY_NUMBER[number].name

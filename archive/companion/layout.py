@@ -20,7 +20,7 @@ from archive.base.errors import ArchiveError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.schema.binary import Layout, Row
 from archive.formats.schema.varints import VariableLayout
-from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_BYTES
+from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from construct import Construct, Renamed
 
     from archive.base.limits import Allowance
-    from archive.normalform.column_names import ColumnName
 
 OLDEST, VERSION = 2, 3
 """The versions that are read. 1 was never released. 3: ``handle.place`` may be a rule
@@ -113,7 +112,7 @@ class Directory(NamedTuple):
     sections: dict[int, SectionLine]
     places: dict[int, tuple[int, int]]
 
-    def columns(self) -> Iterator[ColumnName]:
+    def columns(self) -> Iterator[str]:
         """The names of the columns that have a section of their own, in order."""
         yield from (BY_NUMBER[number].name for number in self.sections if number in BY_NUMBER)
 
@@ -166,7 +165,7 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     lines, end = _lines(data, header.sections, layout)
     unchecked = HEADER.pack(header._replace(checksum=0))
     check_crc(zlib.crc32(data[HEADER.size : end], zlib.crc32(unchecked)), header.checksum, "header")
-    wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
+    wanted = sum([line.inflated + VALUE_WIDTH * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
     places = _placed(len(data), lines, end, ALIGNMENT[layout])

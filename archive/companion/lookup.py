@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.base.strings import Strings
-    from archive.normalform.column_names import ColumnName
 
 
 PIECE_BYTES = 40
@@ -122,9 +121,7 @@ class CompanionLookup:
         allowance: the memory and sizes that the file may ask for.
     """
 
-    def __init__(
-        self, columns: Mapping[ColumnName, ColumnReader], strings: Strings, allowance: Allowance
-    ) -> None:
+    def __init__(self, columns: Mapping[str, ColumnReader], strings: Strings, allowance: Allowance) -> None:
         self._columns = columns
         self.strings = strings
         self._allowance = allowance
@@ -151,14 +148,14 @@ class CompanionLookup:
         ends = np.array([self._handles.at(0), self._handles.at(len(self._handles) - 1)])
         return HandleForm(common_prefix(ends), tabled=True)
 
-    def at(self, name: ColumnName, row: int) -> int:
+    def at(self, name: str, row: int) -> int:
         """The value of a column's row."""
         try:
             return self._columns[name].at(row)
         except ArchiveError as problem:
             raise problem.within(place=f"{name}, row {row}") from problem.__cause__
 
-    def all(self, name: ColumnName) -> np.ndarray:
+    def all(self, name: str) -> np.ndarray:
         """All values of a column, checked."""
         return self._columns[name].all()
 

@@ -31,7 +31,7 @@ from archive.companion.layout import (
 from archive.companion.lookup import inside
 from archive.formats.schema.binary import Layout
 from archive.normalform.check import CHECKED_BYTES, check
-from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
+from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_WIDTH
 from archive.normalform.form import NormalForm
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.companion.layout import Directory, SectionLine
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 COPIES = 5
@@ -64,7 +63,7 @@ def build_mapped(contents: Contents) -> bytes:
         return _built(contents, columns, kinds)
 
 
-def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.dtype]) -> bytes:
+def _built(contents: Contents, columns: Columns, kinds: Mapping[str, np.dtype]) -> bytes:
     strings, parts = contents.strings, []
     ends = [*range(0, len(strings), STEP), len(strings)]
     texts = [b"".join(strings.copies(np.arange(low, high))) for low, high in pairwise(ends)]
@@ -119,7 +118,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
         start, end = directory.places[number]
         check_crc(zlib.crc32(data[start:end]), section.checksum, f"section {number}, byte {start}")
         if number in BY_NUMBER:
-            allowance.take(VALUE_BYTES * section.rows, "values", place=BY_NUMBER[number].name)
+            allowance.take(VALUE_WIDTH * section.rows, "values", place=BY_NUMBER[number].name)
             columns[BY_NUMBER[number].name] = values(data[start:end], section).astype(np.int64)
     ends = columns.pop("string.end")
     start, end = directory.places[STRINGS]
@@ -141,7 +140,7 @@ def values(data: memoryview, section: SectionLine) -> np.ndarray:
         raise ArchiveError(
             place=f"section {section.number}", expected=f"{section.rows} values", found="others"
         )
-    kind = "i" if section.coding & SIGNED or width == VALUE_BYTES else "u"
+    kind = "i" if section.coding & SIGNED or width == VALUE_WIDTH else "u"
     return np.frombuffer(data, f"<{kind}{width}")
 
 
@@ -239,7 +238,7 @@ class MappedColumn:
         return self._values
 
 
-class MappedColumns(dict["ColumnName", MappedColumn]):
+class MappedColumns(dict[str, MappedColumn]):
     """The columns of a mapped companion, each made when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory) -> None:
@@ -251,7 +250,7 @@ class MappedColumns(dict["ColumnName", MappedColumn]):
     def __contains__(self, name: object) -> bool:
         return self._directory.has(name)
 
-    def __missing__(self, name: ColumnName) -> MappedColumn:
+    def __missing__(self, name: str) -> MappedColumn:
         if name not in self:
             raise ArchiveError(place=name, expected="a section", found="none")
         self[name] = MappedColumn(self.pages, self._directory, BY_NAME[name].number)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 WITH_TEXT = 0
@@ -48,7 +47,7 @@ FILE_SHIFT = 2
 """Other files are stored this much higher: the least one is -1, no file, and ``NO_FILE`` means no frame."""
 BEFORE_FIRST = -2
 """Precedes the first number of a base: a name without a number, -1, follows it, and then 0, 1, 2 …"""
-COUNTED: tuple[tuple[ColumnName, ColumnName], ...] = (
+COUNTED: tuple[tuple[str, str], ...] = (
     ("site.base", "site.number"),
     ("maker.base", "maker.number"),
     ("origin.base", "origin.number"),

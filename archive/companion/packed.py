@@ -61,7 +61,7 @@ from archive.normalform.columns import (
     SOLID,
     STRINGS,
     TOGETHER,
-    VALUE_BYTES,
+    VALUE_WIDTH,
 )
 from archive.normalform.form import NormalForm
 
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from archive.base.strings import StringTable
     from archive.companion.layout import Directory, SectionLine
     from archive.companion.lookup import ColumnReader
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 MUCH = 1 << 22
@@ -93,7 +92,7 @@ NEVER_ALONE = {"row.range", "string.template"}
 
 TINY = 1 << 10
 """Bytes of a section up to which only the dictionary's codec is tried: no other won for any fixture."""
-STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
+STRING_COLUMNS: tuple[str, ...] = ("string.template", "template.length", "number.value")
 """The columns that strings are made from."""
 
 
@@ -120,7 +119,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
     longest = max((len(column.data) for column in blocks.values()), default=0)
     if level < STRONGEST:  # at the strongest levels, whole columns are tried first
-        longest = min(longest, BLOCK_ROWS * VALUE_BYTES)
+        longest = min(longest, BLOCK_ROWS * VALUE_WIDTH)
     sizes = [len(body) + len(raw), len(texts), longest]
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
         sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level)]
@@ -159,7 +158,7 @@ def _least_section(number: int, body: bytes, words: Codec, level: int) -> tuple[
     return PACKED_LINE.row(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
-def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[ColumnName]:
+def _apart(columns: Columns, encoded: dict[str, EncodedColumn]) -> list[str]:
     """The columns that get their own sections: none, if all together are quickly inflated."""
     if sum(len(column.data) for column in encoded.values()) <= MUCH:
         return []
@@ -168,7 +167,7 @@ def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[C
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
-def solid_body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
+def solid_body(columns: Columns, encoded: dict[str, EncodedColumn]) -> bytes:
     """The lines and bytes of columns, as SOLID has them."""
     lines = [ColumnLine(name, len(columns[name]), column) for name, column in encoded.items()]
     lines.sort(key=lambda line: BY_NAME[line.name].number)
@@ -197,7 +196,7 @@ class _PlacedLine(NamedTuple):
         return self.begin + self.rows * self.encoded.width
 
 
-class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
+class PackedColumns(Mapping[str, "ColumnReader"]):
     """The columns of a packed companion as stored, each decoded when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory, allowance: Allowance) -> None:
@@ -206,7 +205,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         self.allowance = allowance
         self._body = self._inflated(SOLID)
         self._lines, self.end = _lines(self._body, directory)
-        self._made: dict[ColumnName, ColumnReader] = {}
+        self._made: dict[str, ColumnReader] = {}
 
     def _inflated(self, number: int) -> memoryview:
         """A section that is compressed as a whole, inflated and checked."""
@@ -214,7 +213,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
         return memoryview(inflated_section(self._data, self._directory, number, self.allowance))
 
-    def __iter__(self) -> Iterator[ColumnName]:
+    def __iter__(self) -> Iterator[str]:
         yield from self._lines
         yield from self._directory.columns()
 
@@ -224,7 +223,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     def __contains__(self, name: object) -> bool:
         return name in self._lines or self._directory.has(name)
 
-    def __getitem__(self, name: ColumnName) -> ColumnReader:
+    def __getitem__(self, name: str) -> ColumnReader:
         if name not in self._made:
             if name not in self:
                 raise ArchiveError(place=name, expected="a column", found="none")
@@ -234,26 +233,26 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
                 raise problem.within(place=name) from problem.__cause__
         return self._made[name]
 
-    def rows(self, name: ColumnName) -> int:
+    def rows(self, name: str) -> int:
         """How many rows a column has; it is not decoded."""
         return self._lines[name].rows if name in self._lines else len(self[name])
 
-    def whole(self, name: ColumnName) -> Ints:
+    def whole(self, name: str) -> Ints:
         """All values of a column; those of blocks are not kept."""
         if name in self._lines:
             return self[name].all()
-        size = len(self[name]) * VALUE_BYTES
+        size = len(self[name]) * VALUE_WIDTH
         self.allowance.take(size, "values", place=name)
         with self.allowance.lent(size, "values", place=name):  # the blocks, before they are one column
             return self[name].all()
 
-    def _column(self, name: ColumnName) -> ColumnReader:
+    def _column(self, name: str) -> ColumnReader:
         if name not in self._lines:
             number = BY_NAME[name].number
             start, end = self._directory.places[number]
             return BlockColumn(self._directory.sections[number], self._data[start:end])
         line = self._lines[name]
-        size = line.rows * VALUE_BYTES
+        size = line.rows * VALUE_WIDTH
         self.allowance.take(size, "values")
         with self.allowance.lent(3 * size, "values"):  # its bytes, and the steps of the transform
             data = bytes(self._body[line.begin : line.end])
@@ -304,10 +303,10 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         return self._body[self.end :]
 
 
-def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _PlacedLine], int]:
+def _lines(body: memoryview, directory: Directory) -> tuple[dict[str, _PlacedLine], int]:
     """The lines of the solid section by column, and where the columns end."""
     parsed, at = parse_lines(body)
-    lines: dict[ColumnName, _PlacedLine] = {}
+    lines: dict[str, _PlacedLine] = {}
     for name, rows, encoded in parsed:
         if directory.has(name):
             again = f"number {BY_NAME[name].number}, again"
@@ -325,7 +324,7 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
     """Everything that a packed companion holds, checked."""
     packed = PackedColumns(data, directory, allowance)
     rows = {name: packed.rows(name) for name in packed}
-    again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
+    again = VALUE_WIDTH * sum(count for name, count in rows.items() if name in MODELLED)
     longest = max(rows, key=rows.__getitem__, default=None)
     most = 0 if longest is None else rows[longest]
     again += ORDERED_BYTES * rows.get("handle.handle", 0)

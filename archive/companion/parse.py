@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.companion.contents import Contents
     from archive.companion.layout import Directory
-    from archive.normalform.column_names import ColumnName
 
 SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums", OBJECTS: "object.bytes"}
 
@@ -43,7 +42,7 @@ class OpenedCompanion:
         return contents
 
     @cached_property
-    def columns(self) -> frozenset[ColumnName]:
+    def columns(self) -> frozenset[str]:
         """The names of its columns."""
         if self.directory.layout is CompanionLayout.PACKED:
             return frozenset(self._packed)

@@ -23,8 +23,8 @@ from archive.compare.generated_code import canonical, constants_sorted
 from archive.compare.pairing import code_in_terms_of, is_allowed
 from archive.compare.sameness import Level
 from archive.debuginfo.frames import CALL
-from archive.debuginfo.model import Inert
 from archive.formats.record_kinds import DATA, RecordKind, is_code, module_of, range_records_of
+from archive.pickles.values import Inert
 from archive.reader.recognition.kinds import kind_in
 
 if TYPE_CHECKING:

@@ -44,14 +44,13 @@ from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
 from archive.formats.effects import EFFECTS
 from archive.formats.lowered import is_lowered
-from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, RecordKind, is_code
 from archive.formats.tensors.exported import TABLE
+from archive.pickles.machine import plain_value
 from archive.reader.archive import Archive, shared_value
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import OPENED_KINDS, PROGRAM_KINDS, TENSOR_KINDS
 from archive.reader.recognition.kinds import kind_in
-from archive.reader.recognition.saved import tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -204,7 +203,7 @@ class _ArchiveComparison:
             if same_bytes(self._old.records[name], self._new.records[name]):
                 continue
             if saved[0]:
-                values = Values("value", self._names, lambda value: tensor_of(value) is not None)
+                values = Values("value", self._names)
             else:  # the programs of lowered modules have debug handles in them
                 blobs = self._new.allowance if all(lowered) else None
                 values = Values("attribute", self._names, blobs=blobs)

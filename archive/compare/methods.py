@@ -21,10 +21,11 @@ from archive.compare.equality import same_bytes
 from archive.compare.pairing import instructions_in_terms_of
 from archive.compare.sameness import Level
 from archive.compare.values import summary
-from archive.debuginfo.model import Inert, TensorInfo
 from archive.formats.bytecode import UNVERSIONED
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE
+from archive.formats.tensors.tensor import Tensor
+from archive.pickles.values import Inert
 from archive.reader.archive import shared_value
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _plain(archive: Archive, value: object) -> str:
         elif isinstance(part, _Between):
             text = part
         else:
-            text = summary(part) if isinstance(part, TensorInfo) else repr(part)
+            text = summary(part) if isinstance(part, Tensor) else repr(part)
             if len(text) > LONGEST:
                 digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
                 text = f"{text[:LONGEST]}… sha256 {digest}"

@@ -212,7 +212,7 @@ class _ProgramComparison:
             common = left[part].keys() & right[part].keys()
             for names in (left, right):
                 names[f"order of {part}"] = ", ".join(name for name in names[part] if name in common)
-        values = Values("program", is_tensor=lambda _: False, ordered=False)
+        values = Values("program", ordered=False)
         yield from values.changes(left, right, self._name)
 
     def _unkept(self) -> Iterator[Change]:
@@ -412,7 +412,7 @@ def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str,
         for name, row in now["config"].items()
         if _is_kept(row, part + name, names)
     }
-    values = Values("table of tensors", is_tensor=lambda _: False, ordered=False)
+    values = Values("table of tensors", ordered=False)
     yield from values.changes({**was, "config": left}, {**now, "config": right}, record)
 
 

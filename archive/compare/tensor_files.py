@@ -21,11 +21,12 @@ from archive.compare.changes import Change, added, changed, gone
 from archive.compare.equality import equal_on_cores, same_bytes
 from archive.compare.sameness import Level
 from archive.compare.tensors import TensorComparison
-from archive.formats.python_pickle import DICTS, PyValue, plain_value
 from archive.formats.record_kinds import DATA, RecordKind
 from archive.formats.tensor_files.gguf import spans_of_values
+from archive.formats.tensors.pickled import CLASS, STATE, tensor_of, tensor_parts
+from archive.pickles.machine import plain_value
+from archive.pickles.values import DICTS, Inert
 from archive.reader.recognition import SAVED_KINDS, FileKind
-from archive.reader.recognition.saved import CLASS, STATE, tensor_of, tensor_parts
 from archive.reader.records import INSIDE
 from archive.reader.tensor_files import INDEX, ShardedModel
 
@@ -199,7 +200,7 @@ def _is_dict_of_tensors(archive: Archive) -> bool:
     with in_file(archive.file, DATA):
         value, _ = plain_value(archive.records[DATA].view(), 0, archive.allowance)
     return (
-        isinstance(value, PyValue)
+        isinstance(value, Inert)
         and value.what in DICTS
         and all(isinstance(key, str) and tensor_of(item) is not None for key, item in value.pairs)
         and all({CLASS, STATE}.isdisjoint(tensor_parts(item)) for _, item in value.pairs)

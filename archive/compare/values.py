@@ -13,26 +13,23 @@ from archive.base.errors import shown
 from archive.compare.changes import Change, Status, changed
 from archive.compare.pairing import Pairing
 from archive.compare.sameness import Level
-from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.lowered import handles_in, without_handles
-from archive.formats.python_pickle import PyValue, bytes_of, set_of
-from archive.formats.tensors.script import quantised_parts, tensor_in
+from archive.formats.tensors.pickled import STATE, class_of, tensor_of, tensor_parts
+from archive.formats.tensors.tensor import Tensor
 from archive.pickles.ops import float_bytes
-from archive.reader.recognition.saved import STATE, class_of, tensor_parts
+from archive.pickles.values import HOLDERS, Global, Inert, bytes_of, set_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from archive.base.limits import Allowance
 
     Path = tuple[Any, object] | None
 
-HOLDERS = (Inert, PyValue, dict, list)
+SHARED = (Inert, dict, list)
 """Values that can be held at several places."""
 PATH_PARTS = 64
 """Parts of a path that a row shows; of a longer one the last ones."""
-DEVICE = 3
-"""The place of the device in a storage's persistent id: ``("storage", class, key, device, elements)``."""
 SHOWN = 60
 """Characters of a text that a row shows."""
 SHOWN_BYTES = 16
@@ -42,18 +39,12 @@ MOST_HANDLES = 3
 NOTHING = object()
 
 
-def is_script_tensor(value: object) -> bool:
-    """Whether a value of TorchScript is a tensor, perhaps a quantised one."""
-    return isinstance(value, TensorInfo) or (isinstance(value, Inert) and tensor_in(value) is not None)
-
-
 class Values:
     """The comparison of values of two archives.
 
     Args:
         what: the kind of thing that each part is, for the rows.
         names: pairs the classes of objects.
-        is_tensor: whether a part is compared as a tensor.
         ordered: whether the order of keys counts.
         blobs: the memory that reading debug handles in texts may take; None where texts have none.
     """
@@ -62,14 +53,12 @@ class Values:
         self,
         what: str,
         names: Pairing | None = None,
-        is_tensor: Callable[[object], bool] = is_script_tensor,
         *,
         ordered: bool = True,
         blobs: Allowance | None = None,
     ) -> None:
         self._what = what
         self._names = names or Pairing()
-        self._is_tensor = is_tensor
         self._ordered = ordered
         self._blobs = blobs
         self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
@@ -86,33 +75,31 @@ class Values:
             path, *both = stack.pop()
             was, now = map(bytes_of, both) if bytes in map(type, both) else both
             if was is NOTHING or now is NOTHING:
-                if not self._is_tensor(now if was is NOTHING else was):
+                if tensor_of(now if was is NOTHING else was) is None:
                     status = Status.ADDED if was is NOTHING else Status.GONE
                     before, after = ("" if value is NOTHING else summary(value) for value in (was, now))
                     yield replace(self._row(path, before, after), status=status)
-            elif self._is_tensor(was) and self._is_tensor(now):
-                if device_of(was) != device_of(now):
-                    row = self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
+            elif (old_tensor := tensor_of(was)) and (new_tensor := tensor_of(now)):
+                if old_tensor.device != new_tensor.device:
+                    row = self._row(path, f"on {old_tensor.device}", f"on {new_tensor.device}")
                     yield replace(row, level=Level.LAYOUT)
-                stack += _pairs(
-                    path, *(tensor_parts(tensor) or quantised_parts(tensor) for tensor in (was, now))
-                )
+                stack += _pairs(path, tensor_parts(was), tensor_parts(now))
             elif type(was) is not type(now):
                 yield self._row(path, summary(was), summary(now))
-            elif not isinstance(was, (*HOLDERS, tuple)):
+            elif not isinstance(was, HOLDERS):
                 if not self._are_equal(was, now):
                     yield self._of_plain(path, was, now)
-            elif isinstance(was, HOLDERS) and self._is_known(was, now):
+            elif isinstance(was, SHARED) and self._is_known(was, now):
                 if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
                     yield self._row(path, "held at other places, too", "held at others")
             else:
-                if isinstance(was, Inert | PyValue) and isinstance(now, Inert | PyValue):
+                if isinstance(was, Inert) and isinstance(now, Inert):
                     classes = _class(was), _class(now)
                     if not self._are_equal(*classes):
                         old_class, new_class = map(shown_name, classes)
                         yield self._row(path, f"an object of {old_class}", f"of {new_class}")
                 parts, others = _parts(was), _parts(now)
-                is_ordered = self._ordered and isinstance(was, dict | PyValue) and set_of(was) is None
+                is_ordered = self._ordered and (isinstance(was, dict) or bool(getattr(was, "pairs", ())))
                 if is_ordered and parts.keys() == others.keys() and list(parts) != list(others):
                     yield self._row(path, "keys in one order", "keys in another")
                 for key, twin in _twins(parts, others):
@@ -148,6 +135,8 @@ class Values:
             if was.module.startswith("__torch__") and now.module.startswith("__torch__"):
                 return self._names.pair(str(was), str(now))
             return was == now
+        if isinstance(was, Inert) and isinstance(now, Inert):  # calls that made a class: parts, too
+            return True
         if isinstance(was, float) and isinstance(now, float):  # so that NaN is NaN, and -0.0 not 0.0
             return float_bytes(was) == float_bytes(now)
         return bool(was == now)
@@ -164,25 +153,25 @@ def _parts(value: object) -> Mapping[Any, object]:
         case list() | tuple():
             return dict(enumerate(value))
         case Inert():
-            state = value.state if isinstance(value.state, dict) else {STATE: value.state}
-            return {**{f"({at})": argument for at, argument in enumerate(value.arguments)}, **state}
-        case PyValue():
-            return _parts_of_value(value)
+            return _parts_of_object(value)
     return {}
 
 
-def _parts_of_value(value: PyValue) -> dict[Any, object]:
+def _parts_of_object(value: Inert) -> dict[Any, object]:
     elements = set_of(value)
     if elements is not None:
         return {_key(element, at): element for at, element in enumerate(elements[1])}
-    parts: dict[Any, object] = {f"({at})": argument for at, argument in enumerate(value.arguments)}
+    parts: dict[Any, object] = {"()": value.what} if isinstance(class_of(value), Inert) else {}
+    parts |= {f"({at})": argument for at, argument in enumerate(value.arguments)}
     parts |= dict(enumerate(value.items))
     for at, (key, part) in enumerate(value.pairs):
         if type(key) in (str, int):
             parts[key] = part
         else:  # by place: True and 1.0 would be the key 1
             parts[f"{{{at}}}"], parts[f"{{{at}}} key"] = part, key
-    if value.state is not None:
+    if isinstance(value.state, dict):
+        parts |= value.state
+    elif value.state is not None:
         parts[STATE] = value.state
     return parts
 
@@ -203,19 +192,17 @@ def _twins(parts: Mapping[Any, object], others: Mapping[Any, object]) -> list[tu
 
 
 def _key(element: object, at: int) -> object:
-    text = element.arguments[0] if isinstance(element, PyValue) and element.arguments else element
+    text = element.arguments[0] if isinstance(element, Inert) and element.arguments else element
     if isinstance(text, str | bytes) and len(text) <= SHOWN:
         element = bytes_of(element)
     is_long = isinstance(element, bytes) and len(element) > SHOWN
     return element if isinstance(element, str | int | bytes | Global) and not is_long else f"{{{at}}}"
 
 
-def _class(value: Inert | PyValue) -> object:
+def _class(value: Inert) -> object:
     """The class or callable of an object; of sets of every protocol one."""
     found = set_of(value)
-    if found is not None:
-        return found[0]
-    return class_of(value) if isinstance(value, PyValue) else value.what
+    return class_of(value) if found is None else found[0]
 
 
 def dotted(path: Path) -> str:
@@ -231,9 +218,9 @@ def dotted(path: Path) -> str:
 def summary(value: object) -> str:
     """A value in a few words."""
     match value:
-        case Inert() | PyValue():
+        case Inert():
             return f"an object of {shown_name(_class(value))}"
-        case TensorInfo():
+        case Tensor():
             return f"a tensor {list(value.shape)}"
         case dict() | list() | tuple():
             return f"a {type(value).__name__} of {len(value):,}"
@@ -242,21 +229,6 @@ def summary(value: object) -> str:
         case bytes() | bytearray():
             return repr(value) if len(value) <= SHOWN_BYTES else f"{len(value):,} bytes"
     return shown(value if not isinstance(value, str) else value[:200])
-
-
-def device_of(tensor: object) -> str:
-    """The device that a tensor was saved from; "" where it is not known."""
-    match tensor:
-        case TensorInfo(device=device):
-            return device
-        case Inert(arguments=[(("storage", _, _, str(device), *_),), *_]):  # a quantised one
-            return device
-    while isinstance(tensor, PyValue) and tensor.arguments:  # a parameter, a call, a storage's persistent id
-        data = tensor.arguments[0]
-        if tensor.what == "persistent" and isinstance(data, PyValue) and len(data.items) > DEVICE:
-            return str(data.items[DEVICE])
-        tensor = data
-    return ""
 
 
 def shown_name(what: object) -> str:

@@ -38,9 +38,6 @@ class Container(Closing):
     use then stay valid and keep the file mapped; a mapped file must not be truncated meanwhile.
 
     Attributes:
-        file: name of the file, for messages.
-        root: name of the folder that all records are in; "" if there is none.
-        records: by their names inside it.
         found: what readers found in the file's bytes: see :class:`~archive.io.mapped.Mapped`.
         by_place: the file's bytes by place, read only; those of a remote file are fetched.
         allowance: the memory and sizes that the file may ask for.

@@ -33,7 +33,7 @@ from archive.container.headers import (
     possible_descriptors,
     widened,
 )
-from archive.container.names import OutsideError, decoded, inside
+from archive.container.names import OutsideError, as_text, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ENTRY_BYTES = 1_000
 """Bytes of memory that an entry takes, with its record and a name of ordinary length."""
-DESCRIPTOR_BYTES = 24
+DESCRIPTOR_WIDTH = 24
 """Bytes of the longest descriptor."""
 SEVERAL = (
     "torch.distributed.checkpoint writes .distcp files so, "
@@ -85,7 +85,6 @@ def read_end(data: Bytes, size: int | None = None) -> Row:
     """The end record, with the zip64 end record's values if there is one.
 
     Args:
-        data: the file.
         size: bytes of the zip, where others follow it.
     """
     at = _find_end(data, size)
@@ -248,7 +247,6 @@ def read_directory(data: Bytes, allowance: Allowance, *, rooted: bool, placed: b
     """The directory of a zip.
 
     Args:
-        data: the zip.
         allowance: the memory and sizes that the file may ask for.
         rooted: whether all files must be in one folder, as PyTorch's are; otherwise the root is "" if they
             are not.
@@ -274,7 +272,7 @@ def _read_entries(
     placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
     for at, header, raw_path, extra in central_headers(data, end, allowance):
-        path = decoded(raw_path)
+        path = as_text(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
@@ -350,8 +348,6 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
     """Where a file of the archive is, by its local header, which must agree with the directory.
 
     Args:
-        data: the zip.
-        entry: the file's.
         stop: byte before which the file must end.
     """
     start = entry.start
@@ -363,9 +359,9 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
         _expect("its bytes to end before what follows, at byte", stop, end, start)
     path = data[start + LOCAL.size : after_name]
     if path != entry.path:
-        _refuse(start, "the same name in both headers", one_line(decoded(bytes(path))))
+        _refuse(start, "the same name in both headers", one_line(as_text(bytes(path))))
     if local.flags & FLAG_DESCRIPTOR:
-        end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], entry)
+        end += _descriptor_length(data[end : min(end + DESCRIPTOR_WIDTH, stop)], entry)
     _check_local(entry, local, data[after_name:begin])
     return StoredSpan(begin, end)
 

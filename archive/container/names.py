@@ -26,14 +26,14 @@ _ESCAPES = re.compile(
 )
 
 
-def decoded(name: bytes) -> str:
-    """A name as text."""
-    return name.decode("utf-8", "surrogateescape")
+def as_text(data: bytes) -> str:
+    """Bytes as text; what isn't UTF-8 becomes surrogate escapes."""
+    return data.decode("utf-8", "surrogateescape")
 
 
-def encoded(name: str) -> bytes:
-    """A name as bytes of the file."""
-    return name.encode("utf-8", "surrogateescape")
+def as_bytes(text: str) -> bytes:
+    """The same bytes again."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 class OutsideError(ArchiveError):

@@ -38,8 +38,6 @@ class SharedFile:
     """The file that a container and its records share, so that they need not refer to each other.
 
     Attributes:
-        data: its bytes.
-        name: its name, for messages.
         allowance: the memory and sizes that the file may ask for.
     """
 
@@ -59,7 +57,6 @@ class Record:
 
     Attributes:
         entry: what the directory says of it.
-        name: its name inside of the root folder.
         size: inflated size in bytes.
         stored_size: size in the archive in bytes.
         crc32: of the inflated bytes; 0 also means that PyTorch was told not to compute it.

@@ -33,7 +33,14 @@ from archive.container.headers import (
     padding_field,
     zip64_field,
 )
-from archive.container.names import CALLSTACK_MAP, CODE_FOLDERS, DELEGATED, STORAGE_ALIGNMENT, encoded, inside
+from archive.container.names import (
+    CALLSTACK_MAP,
+    CODE_FOLDERS,
+    DELEGATED,
+    STORAGE_ALIGNMENT,
+    as_bytes,
+    inside,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,7 +70,6 @@ class Member:
         data: the bytes to store: a raw deflate stream if ``deflated``.
         size: inflated size in bytes.
         crc32: of the inflated bytes.
-        deflated: whether ``data`` is a deflate stream.
         modified: MS-DOS time and date; 0 in all archives of PyTorch 1.4 and later that were seen.
         aligned: in a slim archive, whether its bytes are aligned; in others, all are.
     """
@@ -123,8 +129,8 @@ def alignment_of(records: Mapping[str, Record]) -> int:
     It is also 64 if the records are not aligned as ``.storage_alignment`` says.
     """
     record = records.get(STORAGE_ALIGNMENT)
-    told = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
-    alignment = int(told) if told.isdigit() else 0
+    text = bytes(record.view()) if record is not None and record.size <= len(str(_MOST_ALIGNED)) else b""
+    alignment = int(text) if text.isdigit() else 0
     is_kept = 0 < alignment <= _MOST_ALIGNED and not any(
         each.place.data % alignment for each in records.values()
     )
@@ -161,9 +167,7 @@ def write_archive(
     (:func:`member_from`) with its alignment (:func:`alignment_of`) rebuild the file to the byte.
 
     Args:
-        out: the file.
         root: the folder that all records are in; if "", the zip is written like Python's ``zipfile`` does.
-        members: the records.
         slim: leave out everything that PyTorch writes but doesn't need.
         alignment: the alignment of aligned members.
     """
@@ -262,7 +266,7 @@ class _ZipWriter:
         """The encoded path of a new name."""
         path = f"{self.root}/{name}" if self.root else name
         inside(self.root, path, rooted=bool(self.root))
-        data = encoded(path)
+        data = as_bytes(path)
         if name in self.names or len(data) > U16_MAX:
             raise ArchiveError(
                 record=one_line(name),

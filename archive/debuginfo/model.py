@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from archive.base.bounded import bounded_members
 from archive.base.facts import dataclass
-from archive.base.keys import text_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from archive.base.strings import StringView, Text
 
@@ -196,65 +195,3 @@ class LoweredState:
     create_backend: bool | None
     handles: Sequence[Handle]
     unread: str
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """A tensor of ``data.pkl``; its bytes are the record ``data/<storage_key>`` or similar.
-
-    Attributes:
-        storage_key: the storage's record.
-        dtype: the storage's type without ``Storage``: ``Float``, ``Long`` …
-        device: the device it was on.
-        storage_elements: length of the storage.
-        offset: first element.
-        shape: elements a dimension.
-        strides: elements between neighbours of a dimension.
-        requires_grad: whether it requires a gradient; None if that is not recorded.
-        math_bits: ``conj`` and ``neg``, if set: what must still be done to its elements.
-    """
-
-    storage_key: str
-    dtype: str
-    device: str
-    storage_elements: int
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    requires_grad: bool | None
-    math_bits: tuple[str, ...] = ()
-
-    def __hash__(self) -> int:
-        """A dict may have tensors for keys, and a file chooses their numbers."""
-        return hash(text_key(self.storage_key, self.storage_elements, self.offset, self.shape, self.strides))
-
-
-@dataclass(frozen=True, slots=True)
-class Global:
-    """The name of something in Python; never looked up."""
-
-    module: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Inert:
-    """An object of ``data.pkl`` that is described, not created.
-
-    Attributes:
-        what: its class, or the callable that would have made it.
-        arguments: the arguments of that call.
-        state: the state that the object would have been given: attributes by name, or any value.
-    """
-
-    what: object
-    arguments: tuple[object, ...]
-    state: object = None
-
-    @property
-    def attributes(self) -> Mapping[object, object]:
-        """The state if it is a dict; else empty."""
-        return self.state if isinstance(self.state, dict) else {}

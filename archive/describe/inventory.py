@@ -23,14 +23,14 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.digests import DIGEST_BYTES
+from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import ArchiveError, shown
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import has_end
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.describe.head import releases_named, version_text
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.pieces import record_pieces, tensor_pieces
@@ -303,11 +303,11 @@ def _of_zip(container: Container) -> InventoryRow:
 
 def _contents(container: Container) -> str:
     """A digest of what the directory says of each record; "" where it says no CRC-32 of some bytes."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = hashlib.blake2b(digest_size=DIGEST_WIDTH)
     for name, record in sorted(container.records.items()):
         if record.size and not record.crc32:
             return ""
-        digest.update(b"%d %08x " % (record.size, record.crc32) + encoded(name) + b"\0")
+        digest.update(b"%d %08x " % (record.size, record.crc32) + as_bytes(name) + b"\0")
     return digest.hexdigest()
 
 

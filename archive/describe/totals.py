@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from archive.base.digests import DIGEST_BYTES
+from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import counted
 from archive.base.facts import dataclass
 from archive.base.tables import Column
@@ -116,7 +116,7 @@ class Inventory:
             return None
         for by, value in (("file", place), ("digest", row.digest) if row.digest else ("crc", row.contents)):
             if value:
-                key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_BYTES).digest()
+                key = hashlib.blake2b(f"{by} {value}".encode(), digest_size=DIGEST_WIDTH).digest()
                 first = self._first.setdefault(key, row.file)
                 if first is not row.file and not row.same_as:
                     row = replace(row, same_as=first, same_by=by)

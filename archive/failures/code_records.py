@@ -17,7 +17,7 @@ import numpy as np
 
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH, hashed
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.debuginfo.excerpt import CONTEXT
 from archive.failures.printed import CODE_FOLDERS, RANGE_MARKING
 from archive.formats.record_kinds import RANGES_SUFFIX
@@ -250,7 +250,7 @@ class RenamedCode(FrameCode):
         """The lines of a frame that shows this record, with its own names."""
         line, function, number = header.string, header["function"], int(header["line"])
         heading = (
-            line[: header.start("file")] + encoded(self.name) + line[header.end("file") : header.end("line")]
+            line[: header.start("file")] + as_bytes(self.name) + line[header.end("file") : header.end("line")]
         )
         own = [heading if function is None else heading + b", in " + self.function(number, function)]
         number -= next(at for at, line in enumerate(lines) if RANGE_MARKING.fullmatch(line)) - 1
@@ -310,5 +310,5 @@ def problem_of(code: FrameCode, number: int, *, fits: bool) -> str:
         return f"no source range is recorded for {code.name}, line {number}"
     if code.lines:
         return f"{code.name} has another line {number} in this archive: the failure is another model's"
-    hashes = ", or its names are hashes of another redaction" if HASH.search(encoded(code.name)) else ""
+    hashes = ", or its names are hashes of another redaction" if HASH.search(as_bytes(code.name)) else ""
     return f"this archive has no code of the name {code.name}: the failure is another model's{hashes}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH, hashed
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.formats.record_kinds import is_code
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
         words |= more
     hashes = {word: hashed(word, companion.salt).encode() for word in words}
     times = Counter(hashes.values())
-    return {digest: encoded(word) for word, digest in hashes.items() if times[digest] == 1}
+    return {digest: as_bytes(word) for word, digest in hashes.items() if times[digest] == 1}
 
 
 def _texts(companion: Companion) -> Iterator[str]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import several
 from archive.base.strings import decoded
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.debuginfo.frames import BEGINNING
 from archive.failures.failure import Answer, Cause, Failure, leave
 from archive.failures.hashed_words import names_of
@@ -225,7 +225,7 @@ def redacted_answer(model: OneModel, failure: NodeFailure) -> Answer | None:
     if not archive.programs:
         return None
     bare, sites = archive.redacted, (site for one in archive.programs.values() for site in one.sites.values())
-    files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
+    files = {as_bytes(frame.file) for site in sites if site.frames for frame in site.frames.frames}
     like = LooselyTraced(files, model.made(names_of))
     nodes = [
         (ProgramNode(form, site), (name, number), path)

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.record import Record
 
-ID_BYTES = 16
-ID_TEXT = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
+ID_WIDTH = 16
+ID_TEXT = re.compile(rf"[0-9a-f]{{{2 * ID_WIDTH}}}")
 """An archive id as text; the digests of companions look the same."""
-ID_WORDS = f"{2 * ID_BYTES} hexadecimal digits"
+ID_WORDS = f"{2 * ID_WIDTH} hexadecimal digits"
 WOULD_CHANGE = "records besides debug info would change; nothing is written"
 """Why an archive isn't written: its model would differ from the one that was read."""
 
@@ -45,7 +45,6 @@ def archive_id(
     """The archive id of some records, 16 bytes.
 
     Args:
-        records: by name.
         left: the exported programs without metadata, by the names of their records, where they are known;
             without programs whose whole record counts.
         allowance: the memory that values of programs may take; unneeded for records that were checked.
@@ -79,7 +78,7 @@ def digest_of(pieces: Iterable[bytes | memoryview]) -> bytes:
     """The archive id, of all that it depends on."""
     import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
 
-    digest = hashlib.blake2b(digest_size=ID_BYTES)
+    digest = hashlib.blake2b(digest_size=ID_WIDTH)
     for piece in pieces:
         digest.update(piece)
     return digest.digest()

@@ -22,7 +22,7 @@ import numpy as np
 
 from archive.base.columns import distinct_values
 from archive.base.facts import dataclass
-from archive.base.limits import unbounded
+from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
 from archive.formats.schema.pickled import (
@@ -55,7 +55,7 @@ METHOD_BYTES, INSTRUCTION_BYTES, OPERATOR_BYTES = 480, 120, 80
 INTERFACE_CALL = b"INTERFACE_CALL"
 ITEM_BYTES = 220
 """Bytes of memory that a method takes while it is searched."""
-MAX_NAME = 4096
+MAX_NAME = DEFAULT_LIMITS.name_bytes
 """Bytes of an opcode or a method's name; longer ones are ignored."""
 
 TEXT = String("a text")
@@ -198,7 +198,6 @@ class InstructionTable:
     followed, however deep it is. Whatever is not as declared counts as missing rather than as an error.
 
     Args:
-        tree: values of pickles.
         pickle: the number of the bytecode among them.
         allowance: the memory that listing the methods may take.
     """

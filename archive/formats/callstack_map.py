@@ -45,7 +45,7 @@ from archive.formats.schema.pickled import (
     first_item,
     parse,
 )
-from archive.formats.schema.pickled.core import NUMBER_BYTES
+from archive.formats.schema.pickled.core import NUMBER_WIDTH
 
 if TYPE_CHECKING:
     from archive.formats.schema.pickled import Schema
@@ -92,7 +92,7 @@ def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> Handle
     fields = parse(layout, tree, np.array([pickle]), allowance).items
     stack: Links = fields["stack"]
     frames = stack.items
-    allowance.take(NUMBER_BYTES * (len(stack.index) + len(stack.next)), "columns")
+    allowance.take(NUMBER_WIDTH * (len(stack.index) + len(stack.next)), "columns")
     nothing = np.full(len(stack.next), -1, np.int64)
     return HandleTable(
         tree.strings,
@@ -119,8 +119,6 @@ def build_callstack_map(
     """The record as PyTorch writes it.
 
     Args:
-        table: the rows.
-        generation: the layout.
         allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
     """

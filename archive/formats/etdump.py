@@ -89,7 +89,6 @@ class ProfileEvent(NamedTuple):
         chain: of the instruction; -1 if the event has none.
         instruction: its number in the chain.
         delegate: the id of a backend's event, as text even if it is a number; "" for others.
-        start: ticks.
         end: ticks.
     """
 

@@ -110,7 +110,6 @@ def edge_program(method: str, programs: Collection[str]) -> str | None:
 
     Args:
         method: its name.
-        programs: the names of all programs.
     """
     names = [f"{EDGE}/{method}", *([EDGE] if method == ONLY_METHOD else [])]
     return next((name for name in names if name in programs), None)

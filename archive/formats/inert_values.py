@@ -3,9 +3,9 @@
 - Numbers, texts, tuples, lists and dicts are themselves.
 - Typed lists and tagged containers (calls of ``torch.jit._pickle.build_…`` and ``restore_type_tag``) are
   replaced by what they hold.
-- Tensors become :class:`~archive.debuginfo.model.TensorInfo`.
-- Globals become :class:`~archive.debuginfo.model.Global`, and whatever a call would create becomes
-  :class:`~archive.debuginfo.model.Inert`. A shared value is one object with several holders.
+- Tensors become :class:`~archive.formats.tensors.tensor.Tensor`.
+- Globals become :class:`~archive.pickles.values.Global`, and whatever a call would create becomes
+  :class:`~archive.pickles.values.Inert`. A shared value is one object with several holders.
 
 Written by ``ScriptModuleSerializer::writeArchive`` (``torch/csrc/jit/serialization/export_module.cpp``)
 through ``Pickler::pushIValue`` (``pickler.cpp``), tensors by ``pushLiteralTensor``; read by ``Unpickler``
@@ -20,17 +20,19 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import charged
-from archive.debuginfo.model import Global, Inert, TensorInfo
+from archive.formats.tensors.pickled import PLAIN, QUANTISED, call_of, made_by, storages_of
+from archive.formats.tensors.tensor import Tensor
 from archive.pickles.ops import HOLDERS, NEWTRUE, ValueKind, float_of
+from archive.pickles.values import Global, Inert, walked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeGuard
 
-    from archive.base.limits import Allowance
+    from archive.base.limits import Allowance, Limits
     from archive.pickles.tree import Tree
 
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
-REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 INT = int(ValueKind.INT)
 BOOL = int(ValueKind.BOOL)
 NONE = int(ValueKind.NONE)
@@ -62,18 +64,12 @@ PART_BYTES, PAIR_BYTES = 9, 60
 """Bytes of memory that each part takes in its container, and each key and value in a dict on top."""
 _NEW, _OPENED = object(), object()
 """A node that was not visited, and one that was visited but has no value yet."""
-STORAGE_PARTS = 5
-"""Elements of a storage's persistent id."""
-METADATA = 2
-"""Arguments of a tensor between its strides and the dict of its bits."""
 
 
 def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node, described rather than created.
 
     Args:
-        tree: values of pickles.
-        root: the node.
         allowance: the memory that the value may take, its depth, and the dimensions of a tensor.
     """
     name = tree.tokens.place(root)[0]
@@ -136,20 +132,22 @@ def class_names(root: object) -> set[str]:
 
 def objects(root: object) -> Iterator[Inert]:
     """All objects in a value, each once."""
-    seen: set[int] = set()
-    stack = [root]
-    while stack:
-        value = stack.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, Inert):
-            yield value
-            stack += [value.arguments, value.state]
-        elif isinstance(value, dict):
-            stack += value.values()
-        elif isinstance(value, list | tuple):
-            stack += value
+    return (value for value in walked(root) if isinstance(value, Inert))
+
+
+def global_names(root: object) -> set[str]:
+    """The qualified names of all classes and functions in a value."""
+    return {str(value) for value in walked(root) if isinstance(value, Global)}
+
+
+def maker_of(value: object) -> object:
+    """The class or callable of an object; of other values the name of their type."""
+    return value.what if isinstance(value, Inert) else type(value).__name__
+
+
+def is_object(value: object) -> TypeGuard[Inert]:
+    """Whether a value is an object whose class has a name."""
+    return isinstance(value, Inert) and isinstance(value.what, Global)
 
 
 def is_member(value: Inert) -> bool:
@@ -179,7 +177,7 @@ def _value(tree: Tree, node: int, kind: int, parts: list[object], allowance: All
         if len(parts) % 2:
             raise tree.tokens.fault(node, "a dict with a key that has no value")
         for key in parts[::2]:
-            if not isinstance(key, str | int | float | TensorInfo | Global | None):
+            if not isinstance(key, str | int | float | Tensor | Global | None):
                 raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
         return dict(zip(parts[::2], parts[1::2], strict=True))
     if kind in (REDUCE, OBJECT):
@@ -196,70 +194,43 @@ def _made(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allo
             return member
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
+    made = Inert(what, arguments, state[0] if state else None)
     if kind == REDUCE and not state and isinstance(what, Global) and arguments:
         if what.name in BUILDERS and what.module == "torch.jit._pickle":
             return arguments[0]
-        if what.name in REBUILDERS and what.module == "torch._utils":
-            return _tensor(tree, node, arguments, allowance)
+        call = call_of(made)
+        if call == PLAIN:
+            return _tensor(tree, node, made, allowance.limits)
+        if call == QUANTISED:
+            made.made = made_by(made, storages_of(tree.tokens.place(node)[0]))
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
-    return Inert(what, arguments, state[0] if state else None)
+    return made
 
 
-def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: Allowance) -> TensorInfo:
-    storage, offset, shape, strides, *rest = [*arguments, None, None, None, None][: max(4, len(arguments))]
-    for size in (shape, strides):  # before each number is checked: many tensors may share them
-        if isinstance(size, tuple) and len(size) > allowance.limits.dimensions:
-            name, at = tree.tokens.place(node)
-            raise LimitError(
-                "dimensions", allowance.limits.dimensions, len(size), record=name, place=f"byte {at}"
-            )
-    if not (
-        isinstance(storage, tuple)
-        and len(storage) == 1
-        and _is_storage(storage[0])
-        and isinstance(offset, int)
-        and _is_size(shape)
-        and _is_size(strides)
-    ):
-        name, at = tree.tokens.place(node)
+def _tensor(tree: Tree, node: int, call: Inert, limits: Limits) -> Tensor:
+    """The tensor that a call makes, in the folder of its pickle."""
+    name, at = tree.tokens.place(node)
+    for size in call.arguments[2:4]:  # before each number is checked: many tensors may share them
+        if isinstance(size, tuple) and len(size) > limits.dimensions:
+            raise LimitError("dimensions", limits.dimensions, len(size), record=name, place=f"byte {at}")
+    tensor = made_by(call, storages_of(name))
+    if tensor is None or not _is_whole(call) or tensor.strides != call.arguments[3]:
         raise ArchiveError(
             record=name,
             place=f"byte {at}",
             expected="a tensor: storage, offset, shape, strides",
-            found=", ".join(_brief(argument) for argument in arguments[:4]),
+            found=", ".join(_brief(argument) for argument in call.arguments[:4]),
         )
-    _, kind, key, device, elements = storage[0][:STORAGE_PARTS]
-    requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
-    bits = rest[METADATA] if len(rest) > METADATA else None
-    return TensorInfo(
-        str(key),
-        kind.name.removesuffix("Storage"),
-        device,
-        elements,
-        offset,
-        shape,  # type: ignore[arg-type]
-        strides,  # type: ignore[arg-type]
-        requires_grad,
-        tuple(sorted(str(name) for name, is_set in bits.items() if is_set)) if isinstance(bits, dict) else (),
-    )
+    return tensor
 
 
-def _is_storage(value: object) -> bool:
-    """Whether a value is ``("storage", type, key, device, elements)``, perhaps with more after these."""
-    if not isinstance(value, tuple) or len(value) < STORAGE_PARTS:
-        return False
-    _, kind, key, device, elements = value[:STORAGE_PARTS]
-    return (
-        isinstance(kind, Global)
-        and isinstance(key, str | int)
-        and isinstance(device, str)
-        and isinstance(elements, int)
-    )
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(number, int) for number in value)
+def _is_whole(call: Inert) -> bool:
+    """Whether a call has an offset, strides, and a storage: ``("storage", type, key, device, elements)``."""
+    match call.arguments:
+        case [((_, Global(), str() | int(), str(), int(), *_),), int(), _, tuple(), *_]:
+            return True
+    return False
 
 
 def _brief(value: object) -> str:

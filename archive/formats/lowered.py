@@ -20,10 +20,11 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
-from archive.debuginfo.model import Generation, Global, Handle, Inert, LoweredState
+from archive.debuginfo.model import Generation, Handle, LoweredState
 from archive.formats import blob_programs
 from archive.formats.mangling import MANGLED
 from archive.formats.record_kinds import DATA
+from archive.pickles.values import Global, Inert, walked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,17 +173,11 @@ class _Blobs:
     def _texts(self, value: object) -> Iterator[str]:
         """The texts in a value, each object once."""
         seen: set[int] = set()
-        stack = [value]
-        while stack:
-            value = stack.pop()
+        for part in walked(value, lambda part: [child for _, _, child in _children(part)]):
             self._count(1)
-            if id(value) in seen:
-                continue
-            seen.add(id(value))
-            if isinstance(value, str):
-                yield value
-            else:
-                stack.extend(reversed([child for _, _, child in _children(value)]))
+            if isinstance(part, str) and id(part) not in seen:
+                seen.add(id(part))
+                yield part
 
     def _count(self, steps: int) -> None:
         self.allowance.take(HANDLE_BYTES * steps, "values and handles in lowered modules", record=DATA)

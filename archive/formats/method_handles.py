@@ -80,7 +80,6 @@ def build_methods(
     """The record as PyTorch writes it.
 
     Args:
-        table: the methods.
         allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
     """

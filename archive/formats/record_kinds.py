@@ -213,7 +213,6 @@ class DebugRecord(NamedTuple):
     identity of the model. ``migrate`` cannot rewrite it, and leaves it out only with consent.
 
     Attributes:
-        kind: its kind.
         name: its name; None for records of source ranges, which are named after code (``holds_ranges``).
         has_columns: a schema declares it. ``diff`` compares its columns, and ``sizes`` separates text from
             rows.

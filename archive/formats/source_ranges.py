@@ -249,8 +249,6 @@ def build_source_ranges(
     """One record of a table as PyTorch writes it.
 
     Args:
-        table: the rows.
-        record: number of the record.
         layout: by default the record's own; for another one, the columns must have all it needs.
         allowance: the memory that the writing may take; unbounded by default.
         receive: takes the bytes, a part at a time; without it they are returned.
@@ -295,7 +293,6 @@ def record_of(
         fields: the columns of the rows.
         table: the record's string table; None for layouts without one.
         strings: what columns of texts, and the string table, refer to.
-        layout: of the record.
         allowance: the memory that the writing may take.
         receive: takes the bytes, a part at a time; without it they are returned.
     """

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from archive.base.digests import DIGEST_BYTES
+from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import ArchiveError, named
 from archive.io.globs import Globs
 from archive.io.location import Location
@@ -54,7 +54,7 @@ class Measured(io.RawIOBase):
     def __init__(self, stream: BinaryIO | None = None) -> None:
         super().__init__()
         self._stream = stream
-        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        self._hash = hashlib.blake2b(digest_size=DIGEST_WIDTH)
         self._size = 0
 
     def writable(self) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 from archive.base.columns import firsts, numbered, ordinals
 from archive.base.facts import dataclass
 from archive.base.limits import Allowance, unbounded
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
 from archive.normalform.handles import pack_handles, pack_methods, pack_paths
@@ -68,7 +68,7 @@ def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
     texts = np.full(len(source_at), NO_ROW, np.int64)
     texts[there] = number
     return {
-        "record.name": pool.numbers(map(encoded, table.names)),
+        "record.name": pool.numbers(map(as_bytes, table.names)),
         "record.layout": np.array([RANGE_LAYOUTS.index(layout) for layout in table.layouts], np.int64),
         "record.rows": per_row,
         "row.offset": table.offset,
@@ -146,7 +146,6 @@ class FormBuilder:
     """The columns of a normal form and the pool of its strings; both may grow.
 
     Attributes:
-        columns: by name; to change a column, replace it.
         pool: the strings that columns refer to.
         allowance: the memory that the form may take.
     """

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Column, Columns
 
 
@@ -34,7 +33,7 @@ CHECKED_BYTES = 56
 FEWER_ROWS = {"row.column", "handle.place"}
 """The columns that have fewer rows than their tables while they are modelled."""
 
-PARTS: dict[ColumnName, ColumnName] = {
+PARTS: dict[str, str] = {
     "record.rows": "row.range",
     "code.lines": "digest.line",
     "method.instructions": "instruction.handle",
@@ -46,7 +45,7 @@ PARTS: dict[ColumnName, ColumnName] = {
 """Columns that count how many rows of another column belong to each of their own rows."""
 STRING_TABLES = {"string", "template", "number"}
 """Tables of the strings themselves; each layout of companions has its own."""
-BEFORE: tuple[ColumnName, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
+BEFORE: tuple[str, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
 BEFORE += ("origin.inner", "origin.next")
 """Columns of exported programs whose values are rows before their own."""
 
@@ -55,8 +54,6 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
     """Refuse columns that contradict one another: afterwards each reference leads to a row.
 
     Args:
-        columns: by name.
-        strings: number of strings.
         allowance: the memory and sizes that the file may ask for.
         unread: columns that are still modelled: their values are not checked.
     """
@@ -85,7 +82,7 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
 
 def _check_order(columns: Columns) -> None:
     """Refuse handles, and tags declared as ordered, that are not sorted: look-ups bisect them."""
-    tags: ColumnName = "range.tag"
+    tags: str = "range.tag"
     ordered = columns["file.ordered"][0] if "file.ordered" in columns else 0
     for name in (*(("handle.handle",) if "handle.handle" in columns else ()), *((tags,) if ordered else ())):
         values = columns[name]
@@ -127,7 +124,7 @@ def _check_names(columns: Columns) -> None:
         Generation.CALLSTACK_3
     ):
         return
-    names: tuple[ColumnName, ...] = ("handle.op", "frame.function")
+    names: tuple[str, ...] = ("handle.op", "frame.function")
     for name in names:
         rows = np.flatnonzero(columns.get(name, np.zeros(0, np.int64)) != NO_ROW)
         if len(rows):
@@ -149,7 +146,7 @@ def _check_tables(columns: Columns) -> None:
             raise ArchiveError(place=name, expected="1 row", found=str(len(columns[name])))
 
 
-def _expect(columns: Columns, name: ColumnName) -> None:
+def _expect(columns: Columns, name: str) -> None:
     if name not in columns:
         raise ArchiveError(place=name, expected="a column", found="none")
 
@@ -184,14 +181,14 @@ def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
         raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
 
 
-def _check_before(name: ColumnName, columns: Columns) -> None:
+def _check_before(name: str, columns: Columns) -> None:
     """Refuse references that do not lead to an earlier row: so there are no cycles."""
     later = np.flatnonzero(columns[name] >= np.arange(len(columns[name])))
     if len(later):
         raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="a later one")
 
 
-def _check_stacks(name: ColumnName, columns: Columns, allowance: Allowance) -> None:
+def _check_stacks(name: str, columns: Columns, allowance: Allowance) -> None:
     """Refuse call stacks that are too long or cyclic: each round looks twice as far."""
     following = columns[name]
     ahead, length = following.copy(), np.ones(len(following), np.int64)

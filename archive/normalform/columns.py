@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from archive.base.columns import Ints
-    from archive.normalform.column_names import ColumnName
 
 if TYPE_CHECKING:
-    Columns: TypeAlias = dict[ColumnName, Ints]
+    Columns: TypeAlias = dict[str, Ints]
     """Columns by name. Forms may share an array: a column is replaced, its values are never overwritten."""
 
 NO_ROW = -1
 """The value of a reference that refers to nothing."""
-VALUE_BYTES = 8
+VALUE_WIDTH = 8
 """Bytes of a value: columns are arrays of int64."""
 
 RANGE_LAYOUTS = list(RangeLayout)
@@ -73,7 +72,7 @@ class Column:
     """
 
     number: int
-    name: ColumnName
+    name: str
     meaning: str
     refers: str | None = None
     low: int | None = 0
@@ -285,7 +284,7 @@ TOGETHER = {
     "program": PROGRAM_TABLES,
 }
 """Tables that a table requires."""
-RECORD_FACT: dict[str, ColumnName] = {
+RECORD_FACT: dict[str, str] = {
     "handle": "file.callstacks",
     "method": "file.method_version",
     "pathed": "file.path_version",

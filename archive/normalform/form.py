@@ -31,7 +31,6 @@ class NormalForm:
     :class:`~archive.normalform.builder.FormBuilder` makes a form from tables.
 
     Attributes:
-        columns: by name: see :mod:`archive.normalform.columns`.
         strings: what columns of names refer to.
         allowance: the memory that tables and records may take.
     """

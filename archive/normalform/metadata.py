@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.base.strings import StringTable
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 
@@ -47,10 +46,10 @@ class Metadata:
         self._columns = columns
         self._strings = strings
         self._allowance = allowance
-        self._lists: dict[ColumnName, list[int]] = {}
+        self._lists: dict[str, list[int]] = {}
         self._texts: dict[int, str] = {}
         self._made: dict[tuple[str, int, int], str] = {}
-        self._builders: dict[str, tuple[ColumnName, Callable[[int, int], str]]] = {
+        self._builders: dict[str, tuple[str, Callable[[int, int], str]]] = {
             STACK_TRACE: ("site.trace", self._trace),
             MODULES: ("site.inside", self._modules),
             FUNCTION: ("site.maker", self._function),
@@ -110,14 +109,14 @@ class Metadata:
             made = self._made[key, row, layout] = build(row, layout)
         return made
 
-    def _list(self, name: ColumnName) -> list[int]:
+    def _list(self, name: str) -> list[int]:
         values = self._lists.get(name)
         if values is None:
             values = self._lists[name] = self._columns[name].tolist()
         return values
 
     def _name(self, table: str, row: int) -> str:
-        base, number = self._list(f"{table}.base")[row], self._list(f"{table}.number")[row]  # type: ignore[arg-type]
+        base, number = self._list(f"{table}.base")[row], self._list(f"{table}.number")[row]
         return self.text(base) if number < 0 else f"{self.text(base)}_{number}"
 
     @cached_property
@@ -131,7 +130,7 @@ class Metadata:
         keys, texts = map(self.text, self._list("kept.key")), map(self.text, self._list("kept.text"))
         return dict(zip(zip(self._list("kept.site"), keys, strict=True), texts, strict=True))
 
-    def _path(self, outer: ColumnName, row: int) -> list[int]:
+    def _path(self, outer: str, row: int) -> list[int]:
         """The rows from the outermost to this one."""
         rows, before = [], self._list(outer)
         while row >= 0:
@@ -143,7 +142,7 @@ class Metadata:
         frames = []
         for call in self._path("call.outer", row):
             line = self._list("call.line")[call]
-            mark = [self._list(f"line.{part}")[line] for part in ("blank", "before", "carets", "after")]  # type: ignore[arg-type]
+            mark = [self._list(f"line.{part}")[line] for part in ("blank", "before", "carets", "after")]
             code = self._list("line.code")[line]
             frame = TraceFrame(
                 self.text(self._list("line.file")[line]),
@@ -195,7 +194,7 @@ class Metadata:
         """The memory of the text of each row and of those it leads to: rows are shared, texts are not."""
         costs: list[int] = []
         rows = zip(
-            *(self._list(f"origin.{part}") for part in ("base", "target", "pass", "action")),  # type: ignore[arg-type]
+            *(self._list(f"origin.{part}") for part in ("base", "target", "pass", "action")),
             *(self._list("origin.inner"), self._list("origin.next")),
             strict=True,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import numbered, table_of
-from archive.container.names import decoded
+from archive.container.names import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,5 +84,5 @@ def record_names(strings: Strings, numbers: Iterable[int], allowance: Allowance)
     for number in numbers:
         data = strings.data(number)
         allowance.take(RECORD_BYTES + NAME_COPIES * len(data), "names of records")
-        names.append(decoded(bytes(data)))
+        names.append(as_text(bytes(data)))
     return tuple(names)

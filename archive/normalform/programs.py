@@ -73,7 +73,7 @@ class UniqueRows:
     def columns(self) -> Columns:
         """The columns by name."""
         values = np.array(self._rows, np.int64).reshape(len(self._rows), len(self._fields))
-        return {f"{self._table}.{field}": values[:, at].copy() for at, field in enumerate(self._fields)}  # type: ignore[misc]
+        return {f"{self._table}.{field}": values[:, at].copy() for at, field in enumerate(self._fields)}
 
 
 class ProgramPacker:

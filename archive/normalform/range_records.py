@@ -25,7 +25,7 @@ from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
 from archive.formats.schema.pickled import Gathered, Indexed, Ragged, Repeated
 from archive.formats.source_ranges import record_of
-from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
+from archive.normalform.columns import RANGE_LAYOUTS, VALUE_WIDTH
 from archive.normalform.pool import record_names
 from archive.normalform.texts import line_bounds, roots, unpack_texts
 
@@ -67,7 +67,6 @@ class RecordTexts:
     """The t texts of s sources, each source's in the layout of its record.
 
     Args:
-        columns: by name.
         record: of each source (s).
         source: the form's source that each one is (s).
         in_lines: whether its record has a string table (s).
@@ -98,7 +97,7 @@ class RecordTexts:
         allowance.take(size, "texts", place="source.text")
         extra = self.in_lines & ~self._null & ~self._open_ended(strings)
         first = firsts(np.where(self.in_lines, np.diff(self._first) + extra, 1))
-        allowance.take(VALUE_BYTES * int(first[-1]), "lines", place="source.text")
+        allowance.take(VALUE_WIDTH * int(first[-1]), "lines", place="source.text")
         copies = (TEXT_COPIES - 1) * size
         with allowance.lent(LINE_BYTES * largest_window(self._first) + copies, "lines", place="source.text"):
             return self._pieces(strings, first)
@@ -186,7 +185,6 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
     """The sources of all records of some columns, ready to be written.
 
     Args:
-        columns: by name.
         strings: what columns of names refer to; "" among them.
         allowance: the memory that this may take.
     """
@@ -206,7 +204,7 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
         meanwhile = STRING_BYTES * len(pieces.strings) + PIECE_BYTES * largest_window(pieces.first)
         with allowance.lent(meanwhile, "lines", place="source.text"):
             name, table_first, table = _string_tables(columns, own_first, source, texts, pieces)
-        allowance.take(VALUE_BYTES * len(table), "strings", place="source.text")
+        allowance.take(VALUE_WIDTH * len(table), "strings", place="source.text")
     text = texts.of.astype(np.int32)
     return LaidOut(row_first, own, own_first, source, text, pieces, name, texts.in_lines, table_first, table)
 
@@ -295,7 +293,6 @@ class RangeRecords:
     """The records of source ranges that some columns represent.
 
     Attributes:
-        columns: by name.
         strings: what columns of names refer to.
         allowance: the memory that records and their table may take.
     """
@@ -341,7 +338,7 @@ class RangeRecords:
             "tag": Gathered(columns["range.tag"], span),
         }
         with self.allowance.part() as meanwhile:
-            meanwhile.take(VALUE_BYTES * (len(span) + 4 * (own.stop - own.start)), "source ranges")
+            meanwhile.take(VALUE_WIDTH * (len(span) + 4 * (own.stop - own.start)), "source ranges")
             # The least that the texts of the sources take in a record with a string table.
             pieces = np.diff(laid.pieces.first)[laid.text[own]]
             with meanwhile.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
@@ -373,7 +370,7 @@ class RangeRecords:
         span, source = columns["row.range"], laid.source
         counts = np.diff(laid.pieces.first)[laid.text]
         values = 4 * len(span) + 4 * len(source) + int(counts.sum())
-        self.allowance.take(VALUE_BYTES * values, "source ranges")
+        self.allowance.take(VALUE_WIDTH * values, "source ranges")
         piece, name = laid.pieces.piece.copy(), laid.name.copy()
         in_lines = np.repeat(laid.in_lines, np.diff(laid.pieces.first))
         piece[in_lines] = laid.table[piece[in_lines]]

@@ -21,7 +21,6 @@ class DebugRecords(Mapping[str, bytes]):
     """Debug records by name: those of source ranges in the archive's order, then those of handles.
 
     Args:
-        form: the debug information.
         raw: records that are taken unchanged, whether or not the form could rebuild them.
 
     Attributes:

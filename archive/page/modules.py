@@ -17,8 +17,8 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import Steps
-from archive.debuginfo.model import Global, Inert
 from archive.formats.exported.modules import paths_in_model
+from archive.formats.inert_values import is_object
 from archive.formats.record_kinds import label_in, module_of
 from archive.page.units import plain
 from archive.reader.recognition import ARCHIVE_KINDS
@@ -95,7 +95,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
         for program, path, class_name in _of_programs(opened):
             row = rows.row(program, path)
             rows.classes[row] = rows.classes[row] or class_name
-    elif opened.recognised.kind in ARCHIVE_KINDS and isinstance(opened.data, Inert):
+    elif opened.recognised.kind in ARCHIVE_KINDS and is_object(opened.data):
         for path, value in _of_tree(opened.data, opened):
             row = rows.row("", path)
             rows.classes[row] = objects[row] = str(value.what)
@@ -119,7 +119,7 @@ def modules_facts(opened: Archive, account: Account, sources: ArchiveSources | N
     }
 
 
-def _of_tree(top: Inert, opened: Archive) -> Iterator[tuple[str, Inert]]:
+def _of_tree(top: Any, opened: Archive) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 (an object of the tree)
     """The objects of a module tree with their paths, each once, outer ones first."""
     steps, seen = Steps(MOST_STEPS), {id(top)}
     waiting = [("", top)]
@@ -128,7 +128,7 @@ def _of_tree(top: Inert, opened: Archive) -> Iterator[tuple[str, Inert]]:
         opened.allowance.take(MODULE_BYTES + len(path), "modules")
         for key, child in value.attributes.items():
             steps.take()
-            if isinstance(child, Inert) and isinstance(child.what, Global) and id(child) not in seen:
+            if is_object(child) and id(child) not in seen:
                 seen.add(id(child))
                 waiting.append((f"{path}.{key}" if path else str(key), child))
 

@@ -181,7 +181,7 @@ SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.ui
 
 LAYOUT = _table({op.code: op.argument for op in OPCODES}, np.uint8)
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
-KINDS = tuple(map(ValueKind, KIND.tolist()))
+VALUE_KINDS = tuple(map(ValueKind, KIND.tolist()))
 """The same for single codes, several times as fast."""
 HOLDS = _table({op.code: True for op in OPCODES if op.kind in HOLDERS}, np.bool_)
 """Whether the value that an opcode makes may have children."""

@@ -104,7 +104,7 @@ TO_MARK, TARGET_TO_MARK = (
 )
 FILLS = {op.code: op.takes - 1 for op in OPCODES if op.fills and op.takes > 0 and op.code != BUILD}
 """How many values an opcode puts into a container below them."""
-KINDS = tuple(KIND.tolist())
+KIND_NUMBERS = tuple(KIND.tolist())
 OBJECTS = (ValueKind.OBJECT, ValueKind.REDUCE)
 HEADS = {BINUNICODE: 5, BINUNICODE8: 9, LONG1: 2}
 """Bytes of an instruction that are needed to read its length."""
@@ -184,7 +184,6 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
     """Find all instructions of some pickles, and the values that each one takes.
 
     Args:
-        pickles: records with their bytes.
         allowance: the memory that they may take, and the length of names.
     """
     base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))
@@ -341,7 +340,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                     at += 1
                 elif op == BUILD:
                     owner = stack[-2]
-                    if KINDS[ops[owner]] not in OBJECTS:
+                    if KIND_NUMBERS[ops[owner]] not in OBJECTS:
                         raise _fault(name, at, "expected an object to give a state")
                     if owner not in scanned.states:
                         place = f"byte {at}"
@@ -406,8 +405,8 @@ CUT = "the pickle ends before its STOP"
 
 def _check_kind(name: str, at: int, op: int, made: int) -> None:
     """Refuse to fill anything but a list, or a dict; ``made``: the opcode that made it."""
-    if KINDS[made] != KINDS[op]:
-        raise _fault(name, at, f"expected a {ValueKind(KINDS[op]).name.lower()} to fill")
+    if KIND_NUMBERS[made] != KIND_NUMBERS[op]:
+        raise _fault(name, at, f"expected a {ValueKind(KIND_NUMBERS[op]).name.lower()} to fill")
 
 
 def _missing(name: str, data: memoryview, at: int, error: Exception, *, is_marked: bool) -> ArchiveError:

@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.facts import dataclass
 from archive.base.strings import StringTable
-from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDS, KIND, KINDS, ValueKind, lookup
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDS, KIND, VALUE_KINDS, ValueKind, lookup
 from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Tree:
 
     def kind(self, node: int) -> ValueKind:
         """The kind of a node."""
-        kind: ValueKind = KINDS[self.tokens.op[node]]
+        kind: ValueKind = VALUE_KINDS[self.tokens.op[node]]
         return kind
 
     def kinds(self, nodes: np.ndarray) -> np.ndarray:
@@ -101,7 +101,6 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
     """Read pickles into one tree.
 
     Args:
-        pickles: records with their bytes.
         borrowed: for each record, whether its bytes are in the mapped file.
         allowance: the memory that they may take, and the length of names.
     """

@@ -105,7 +105,6 @@ class Run(NamedTuple):
 
     Attributes:
         head: the bytes before the integer.
-        values: the integers (n).
         tail: the bytes after it.
     """
 

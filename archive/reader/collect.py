@@ -10,13 +10,13 @@ import numpy as np
 from archive.base.errors import NothingToDoError
 from archive.companion.contents import OBJECT_TABLE, Contents, raw_columns
 from archive.companion.members import ORIGIN_BY_NAME, MemberKind, Origin
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import VALUE_WIDTH
 from archive.normalform.records import DebugRecords
 from archive.reader.line_digests import digests_of
 from archive.reader.recognition import SHRUNK_KINDS
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.formats.record_kinds import MetadataKind, SpareKind
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
@@ -52,7 +51,6 @@ def collect(
     """The contents of an archive's companion. Records that its columns cannot rebuild are in it raw.
 
     Args:
-        archive: the archive.
         others: names of further records to add raw.
         fingerprints: add digests of the lines of its generated code.
         allowance: the memory that the contents may take; that of the archive if none is given.
@@ -70,14 +68,14 @@ def collect(
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
     if fingerprints and (lines := line_digests_of(archive)):
-        form.allowance.take(VALUE_BYTES * sum(map(len, lines.values())), "columns")
-        form.columns["code.name"] = form.pool.numbers(map(encoded, lines))
+        form.allowance.take(VALUE_WIDTH * sum(map(len, lines.values())), "columns")
+        form.columns["code.name"] = form.pool.numbers(map(as_bytes, lines))
         form.columns["code.lines"] = np.array([len(digests) for digests in lines.values()], np.int64)
         form.columns["digest.line"] = np.concatenate(list(lines.values()))
     has_classes = archive.recognised.kind in SHRUNK_KINDS  # torch.save may write any values
     tops = (archive.top, archive.qualified_top) if has_classes else ("", "")
     form.columns["file.top"], form.columns["file.qualified_top"] = (
-        form.pool.numbers([encoded(top)]) for top in tops
+        form.pool.numbers([as_bytes(top)]) for top in tops
     )
     raw = _not_regenerated(form, records)
     if RECORD_NAME in records:  # raw, if PyTorch on Linux would compute a different one from these records
@@ -91,7 +89,7 @@ def collect(
     cuts = {name: cut for name, cut in archive.spare.cuts.items() if name not in raw}
     if cuts:
         rows = [(len(cut.behind), *cut.table) for cut in cuts.values()]
-        names: tuple[ColumnName, ...] = ("object.length", *OBJECT_TABLE)
+        names: tuple[str, ...] = ("object.length", *OBJECT_TABLE)
         form.columns |= dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
     form.columns |= _members(records, raw, packed, cuts)
     form.allowance.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")
@@ -108,7 +106,6 @@ def check_debug_info(
     """Refuse an archive without debug info.
 
     Args:
-        archive: the archive.
         kept: kinds of debug info that are to stay.
         kept_records: names of debug records that are to stay as they are.
 
@@ -232,7 +229,6 @@ def _members(
     """How a join gets each of the archive's records, in their order.
 
     Args:
-        records: by name.
         raw: those that the companion holds as a whole.
         packed: those that are exported programs.
         cuts: those that are shared objects, of which it holds a part.

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.io.mapped import Mapped
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.metadata import Metadata
     from archive.normalform.records import DebugRecords
 
@@ -54,7 +53,6 @@ class MadeRecord:
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
-        """The record's bytes, as PyTorch wrote them. Made on the first call, then kept."""
         if self._view is None:
             data = self._records[self.name]
             self._allowance.take(len(data), "bytes of a record", record=self.name)
@@ -63,12 +61,10 @@ class MadeRecord:
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
         return len(self.view())
 
     @property
     def crc32(self) -> int:
-        """Of the bytes."""
         return zlib.crc32(self.view())
 
 
@@ -79,13 +75,9 @@ class Companion(Closing):
     :class:`~.records.DebugTables` and :class:`~.records.ModuleClassNames`.
 
     Args:
-        mapped: the file.
         allowance: the memory and sizes that the file may ask for.
 
     Attributes:
-        file: name of the file, for messages.
-        root: the folder that records are in: none.
-        data: the file's bytes.
         allowance: as given.
         opened: its header, and what its sections hold.
     """
@@ -105,18 +97,15 @@ class Companion(Closing):
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
         return len(self.data)
 
     def fetch(self, names: Iterable[str]) -> None:
         """Read some records; they are made when they are asked for, so nothing is done."""
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was written to since it was mapped."""
         self._mapped.check_unchanged()
 
     def close(self) -> None:
-        """Close the file."""
         self._mapped.close()
 
     @property
@@ -189,7 +178,6 @@ class Companion(Closing):
 
     @property
     def known(self) -> HandleLookup:
-        """Looks up single handles and tags without reading the others."""
         return self.opened.lookup
 
     @property
@@ -199,57 +187,48 @@ class Companion(Closing):
 
     @cached_property
     def range_table(self) -> RangeTable:
-        """The source ranges of all records."""
         return self.contents.form.range_table
 
     @property
     def range_summary(self) -> RangeSummary:
-        """How much the records of source ranges hold."""
         return self.contents.form.range_records.summary
 
     @property
     def range_names(self) -> Collection[str]:
-        """The records of source ranges."""
         with in_file(self.file):
             return self.opened.places.records
 
     def locate(self, name: str, position: int) -> SourceRange | None:
-        """The source of a position in the code of a record of source ranges; None where none is known."""
         with in_file(self.file):
             return self.opened.places.of_byte(name, position)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
-        """The call-stack debug map; None where there is none."""
         return self.contents.form.handle_table
 
     @cached_property
     def method_table(self) -> MethodTable | None:
-        """The handles of each method's instructions; None where there are none."""
         return self.contents.form.method_table
 
     @cached_property
     def path_table(self) -> MethodTable | None:
-        """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
         return self.contents.form.path_table
 
     # Class names
 
     @cached_property
     def top(self) -> str:
-        """Class of the top module; "" where it is not recorded."""
         return self._name("file.top")
 
     @cached_property
     def qualified_top(self) -> str:
-        """The same with its module."""
         return self._name("file.qualified_top")
 
-    def _has(self, column: ColumnName) -> bool:
+    def _has(self, column: str) -> bool:
         with in_file(self.file):
             return column in self.opened.columns
 
-    def _name(self, column: ColumnName) -> str:
+    def _name(self, column: str) -> str:
         with in_file(self.file):
             return str(self.opened.lookup.string(self.opened.lookup.at(column, 0)))
 
@@ -265,7 +244,6 @@ class Companion(Closing):
         """The original source of a place in a generated code record, without that record.
 
         Args:
-            name: of the code record.
             line: from 1.
             column: in bytes, from 0.
 

@@ -29,11 +29,6 @@ class CompiledModel:
     Args:
         name: of the model: ``model`` if ``aoti_compile_and_package`` made it.
         records: its files, each with the record's name.
-        source: the archive's records.
-
-    Attributes:
-        name: as given.
-        records: as given.
     """
 
     def __init__(self, name: str, records: Mapping[str, str], source: Records) -> None:
@@ -150,7 +145,6 @@ def compiled_models(source: Records, *, alone: bool = False) -> dict[str, Compil
     """The compiled models by name; ``aoti_compile_and_package`` calls the only one ``model``.
 
     Args:
-        source: the archive's records, or a companion's.
         alone: whether it is a companion without its archive.
     """
     # Only `.pt2` archives have compiled models; a file of a torch.package may have any name.

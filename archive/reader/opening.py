@@ -118,9 +118,7 @@ def opened(
     """An archive, or a companion, in a file that is mapped already.
 
     Args:
-        mapped: the file, mapped or read by ranges.
         allowance: the memory that it may take; for a file made from another one, what that one may take.
-        kinds: the kinds of archives that are opened; others are refused.
     """
     if is_companion(mapped.data):
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)

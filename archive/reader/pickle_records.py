@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError, in_file
-from archive.debuginfo.model import Generation, Global, Inert
+from archive.debuginfo.model import Generation
 from archive.debuginfo.symbolicate import HandleLookup, TableLookup
 from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 from archive.formats import callstack_map, method_handles
@@ -24,6 +24,7 @@ from archive.formats.record_kinds import (
 from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
+from archive.pickles.values import Global, Inert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -119,26 +120,21 @@ class PickleRecords:
 
     @cached_property
     def range_table(self) -> RangeTable:
-        """The source ranges of all records."""
         return self._table(self.range_records, parse_source_ranges)
 
     @property
     def range_summary(self) -> RangeSummary:
-        """How much these records hold."""
         return self.range_table.summary
 
     @property
     def range_names(self) -> Collection[str]:
-        """The records of source ranges that could be read: all of them."""
         return self.range_table.numbers
 
     def locate(self, name: str, position: int) -> SourceRange | None:
-        """The source of a position in the code of a record of source ranges; None where none is known."""
         return self.range_table.locate(name, position)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
-        """The call-stack debug map; None where there is none."""
         if CALLSTACK_MAP not in self._source.records:
             return None
         return self._table(
@@ -148,12 +144,10 @@ class PickleRecords:
 
     @cached_property
     def method_table(self) -> MethodTable | None:
-        """The handles of each method's instructions; None where there are none."""
         return self._methods(METHOD_HANDLES, Generation.METHOD_HANDLES)
 
     @cached_property
     def path_table(self) -> MethodTable | None:
-        """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
         return self._methods(MODULE_PATHS, Generation.MODULE_PATHS)
 
     def _methods(self, name: str, generation: Generation) -> MethodTable | None:
@@ -175,7 +169,6 @@ class PickleRecords:
 
     @cached_property
     def known(self) -> HandleLookup:
-        """Where single handles and tags are looked up."""
         return TableLookup(self.handle_table, self.range_table, self.handle_form)
 
     # Module tree
@@ -196,12 +189,10 @@ class PickleRecords:
 
     @cached_property
     def top(self) -> str:
-        """Class of the top module; "" where it is not recorded."""
         return "" if self._top is None else self._top.name
 
     @cached_property
     def qualified_top(self) -> str:
-        """The same with its module."""
         return "" if self._top is None else str(self._top)
 
     @property
@@ -210,7 +201,6 @@ class PickleRecords:
 
     @cached_property
     def classes(self) -> Collection[str]:
-        """The qualified names of all classes in the module tree."""
         return class_names(self.data)
 
 

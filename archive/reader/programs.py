@@ -29,7 +29,6 @@ class Programs(Mapping[str, "Program"]):
     Looking one up raises :class:`~archive.ArchiveError`, with the JSON path, if its record isn't a program.
 
     Args:
-        source: the archive's records.
         companion: where the metadata of nodes is read from; None where the records have it. A companion alone
             has names and targets, but not the arguments of nodes.
     """

@@ -105,7 +105,7 @@ INSIDE = "!/"
 """What separates the name of a file, or of a record that is a zip, from that of a record in it."""
 
 
-class Place(NamedTuple):
+class RecordSpan(NamedTuple):
     """Bytes of an inflated record: its name, the first byte, and how many."""
 
     record: str
@@ -125,7 +125,7 @@ class TensorRecords(Records, Protocol):
         """The tensors by name. The record of each is one of these records or storages, or ""."""
 
     @property
-    def storages(self) -> Mapping[str, tuple[ReadableRecord, Place]]:
+    def storages(self) -> Mapping[str, tuple[ReadableRecord, RecordSpan]]:
         """Storages that are parts of records, by name, and where they lie."""
 
     @property
@@ -255,7 +255,6 @@ class Rejoined:
         self._archive.fetch([name for name in names if name in here])
 
     def check_unchanged(self) -> None:
-        """Refuse an archive that was written to since it was mapped."""
         self._archive.check_unchanged()
 
     def close(self) -> None:
@@ -278,41 +277,33 @@ class UniqueTables:
 
     @property
     def range_table(self) -> RangeTable:
-        """The source ranges of all records."""
         return self._tables.range_table
 
     @property
     def range_summary(self) -> RangeSummary:
-        """How much these records hold."""
         return self._tables.range_summary
 
     @property
     def range_names(self) -> Collection[str]:
-        """The records of source ranges."""
         return self._tables.range_names
 
     def locate(self, name: str, position: int) -> SourceRange | None:
-        """The source of a position in the code of a record of source ranges; None where none is known."""
         return self._tables.locate(name, position)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
-        """The call-stack debug map; None where there is none."""
         table = self._tables.handle_table
         return None if table is None else replace(table, handle=unique(table.handle, self.handle_form.prefix))
 
     @cached_property
     def method_table(self) -> MethodTable | None:
-        """The handles of each method's instructions; None where there are none."""
         table = self._tables.method_table
         return None if table is None else replace(table, value=unique(table.value, self.handle_form.prefix))
 
     @property
     def path_table(self) -> MethodTable | None:
-        """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
         return self._tables.path_table
 
     @cached_property
     def known(self) -> HandleLookup:
-        """Where single handles and tags are looked up."""
         return TableLookup(self.handle_table, self.range_table, self.handle_form)

@@ -50,7 +50,6 @@ class Rewriting:
         """The last draft, opened for a check, within the bounds of the source.
 
         Args:
-            name: what messages call it.
             embedded: read it with the companion that it may have inside.
         """
         from archive.io.drafts import reaching_disk  # noqa: PLC0415 (only those who write files pay for it)
@@ -79,12 +78,8 @@ def rewriting(
     """Write targets from an archive, all of them or none.
 
     Args:
-        source: the archive.
         targets: paths, or binary files; the archive is the last one, after a companion.
         companion: the archive's debug information, if that was split off.
-        force: replace existing files.
-        limits: bounds on hostile input.
-        kinds: the kinds of archives that are opened; others are refused.
     """
     paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links do not matter)
     if len(set(paths)) < len(paths):

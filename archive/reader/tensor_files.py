@@ -22,7 +22,7 @@ from archive.base.errors import ArchiveError, counted, in_file, shown
 from archive.formats.record_kinds import RecordKind
 from archive.formats.tensor_files.described import FileRecord
 from archive.reader.recognition.kinds import FileKind, Recognised, kind_in
-from archive.reader.records import INSIDE, Place
+from archive.reader.records import INSIDE, RecordSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,67 +43,61 @@ class StoredRecord:
     """A record of a file that isn't a zip.
 
     Args:
-        name: of the record.
-        told: where it lies.
-        data: the bytes of the file.
-        file: the file's name, for messages.
+        placed: where it lies.
         allowance: the memory that it may take.
     """
 
-    def __init__(self, name: str, told: FileRecord, data: Bytes, file: str, allowance: Allowance) -> None:
-        self.name, self.size, self.stored_size = name, told.size, told.stored_size
-        self._told, self._data, self._file, self._allowance = told, data, file, allowance
+    def __init__(self, name: str, placed: FileRecord, data: Bytes, file: str, allowance: Allowance) -> None:
+        self.name, self.size, self.stored_size = name, placed.size, placed.stored_size
+        self._placed, self._data, self._file, self._allowance = placed, data, file, allowance
         self._made: memoryview | None = None
 
     @property
     def compression(self) -> str:
         """``stored``, or ``integers`` for those in protobuf's variable form."""
-        return "integers" if self._told.width else "stored"
+        return "integers" if self._placed.width else "stored"
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The first byte of each stretch in the file, and the byte after its last."""
-        return self._told.spans
+        return self._placed.spans
 
     @property
     def is_encoded(self) -> bool:
         """Whether its bytes are decoded from others, so that they have no places in the file."""
-        return bool(self._told.width)
+        return bool(self._placed.width)
 
     @property
     def borrowed(self) -> bool:
-        """Whether :meth:`view` is part of the file rather than a copy."""
-        whole = not self._told.width and len(self._told.spans) == 1
+        whole = not self._placed.width and len(self._placed.spans) == 1
         return whole and isinstance(self._data, memoryview)
 
     @property
     def crc32(self) -> int:
-        """Of its bytes."""
         return zlib.crc32(self.view())
 
     def view(self) -> memoryview:
-        """Its bytes."""
         with in_file(self._file, self.name):
-            pieces = [self._data[start:stop] for start, stop in self._told.spans]
-            if not self._told.width and len(pieces) == 1:
+            pieces = [self._data[start:stop] for start, stop in self._placed.spans]
+            if not self._placed.width and len(pieces) == 1:
                 return pieces[0]
             if self._made is None:
                 self._allowance.take(self.stored_size, "records in pieces")
                 whole = memoryview(b"".join(pieces))
-                self._made = self._decoded(whole) if self._told.width else whole
+                self._made = self._decoded(whole) if self._placed.width else whole
             return self._made
 
     def _decoded(self, stored: memoryview) -> memoryview:
         from archive.formats.tensor_files.varints import DECODED_BYTES, decoded_integers, packed  # noqa: PLC0415 (few files have some)
 
-        told = self._told
+        placed = self._placed
         self._allowance.take(self.size, "elements")
-        with self._allowance.lent(DECODED_BYTES * told.count, "integers"):
-            elements = decoded_integers(stored, told.width)
-            if len(elements) != told.width * told.count:
-                found = f"{len(elements) // told.width:,}"
-                raise ArchiveError(expected=f"{told.count:,} integers", found=found)
-            return (packed(elements, told.bits) if told.bits else elements).data.cast("B")
+        with self._allowance.lent(DECODED_BYTES * placed.count, "integers"):
+            elements = decoded_integers(stored, placed.width)
+            if len(elements) != placed.width * placed.count:
+                found = f"{len(elements) // placed.width:,}"
+                raise ArchiveError(expected=f"{placed.count:,} integers", found=found)
+            return (packed(elements, placed.bits) if placed.bits else elements).data.cast("B")
 
 
 class ModelFile:
@@ -111,8 +105,6 @@ class ModelFile:
 
     Args:
         mapped: the file; it is closed with this.
-        kind: of the file.
-        told: what it says of itself.
         allowance: the memory that it may take.
 
     Attributes:
@@ -122,31 +114,31 @@ class ModelFile:
     root = ""
 
     def __init__(
-        self, mapped: Mapped | Fetched, kind: FileKind, told: TensorFile, allowance: Allowance
+        self, mapped: Mapped | Fetched, kind: FileKind, described: TensorFile, allowance: Allowance
     ) -> None:
-        self._mapped, self._told, self.allowance = mapped, told, allowance
+        self._mapped, self._described, self.allowance = mapped, described, allowance
         self.file = mapped.name
-        self.recognised = Recognised(kind, told.what)
-        self.metadata, self.sources, self.padding = told.metadata, told.sources, told.padding
-        self.is_big_endian, self.version = told.is_big_endian, told.version
+        self.recognised = Recognised(kind, described.what)
+        self.metadata, self.sources, self.padding = described.metadata, described.sources, described.padding
+        self.is_big_endian, self.version = described.is_big_endian, described.version
         record = partial(self._record, mapped)
-        self.own = {name: record(name, part) for name, part in told.records.items()}
+        self.own = {name: record(name, part) for name, part in described.records.items()}
         self.records = dict(self.own)
-        self.kinds = {name: part.kind for name, part in told.records.items()}
-        self.tensors = dict(told.tensors)
-        self.storages: dict[str, tuple[ReadableRecord, Place]] = {}
+        self.kinds = {name: part.kind for name, part in described.records.items()}
+        self.tensors = dict(described.tensors)
+        self.storages: dict[str, tuple[ReadableRecord, RecordSpan]] = {}
         self.files = {mapped.name: len(mapped.data)}
         self.missing: list[str] = []
         self._beside: list[Mapped | Fetched] = []
         self._open_others()
 
-    def _record(self, mapped: Mapped | Fetched, name: str, told: FileRecord) -> StoredRecord:
-        return StoredRecord(name, told, mapped.data, mapped.name, self.allowance)
+    def _record(self, mapped: Mapped | Fetched, name: str, placed: FileRecord) -> StoredRecord:
+        return StoredRecord(name, placed, mapped.data, mapped.name, self.allowance)
 
     def _open_others(self) -> None:
         """Open the files beside this one, and give the tensors in them their storages."""
         others: dict[str, Mapped | Fetched | None] = {}
-        for name, place in self._told.external.items():
+        for name, place in self._described.external.items():
             if place.file not in others:
                 others[place.file] = self._opened(place.file)
             other = others[place.file]
@@ -159,7 +151,10 @@ class ModelFile:
             whole = f"{place.file}{INSIDE}data"
             storage = f"{whole}:{place.start}-{stop}"
             part = FileRecord(RecordKind.TENSOR, ((place.start, stop),))
-            self.storages[storage] = self._record(other, storage, part), Place(whole, place.start, place.size)
+            self.storages[storage] = (
+                self._record(other, storage, part),
+                RecordSpan(whole, place.start, place.size),
+            )
             self.tensors[name] = self.tensors[name].in_storage(storage)
 
     def _opened(self, path: str) -> Mapped | Fetched | None:
@@ -175,30 +170,26 @@ class ModelFile:
         if other.name in self.files:
             raise ArchiveError(f"names itself as a file beside it: {shown(path)}", file=self.file)
         self.files[other.name] = len(other.data)
-        told = FileRecord(RecordKind.EXTERNAL, ((0, len(other.data)),))
-        self.records[name], self.kinds[name] = self._record(other, name, told), told.kind
+        placed = FileRecord(RecordKind.EXTERNAL, ((0, len(other.data)),))
+        self.records[name], self.kinds[name] = self._record(other, name, placed), placed.kind
         return other
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
         return sum(self.files.values())
 
     @property
     def data(self) -> memoryview:
-        """The bytes of the file itself."""
         return self._mapped.data[:]
 
     def fetch(self, names: Iterable[str]) -> None:
         """Do nothing: only the header and single tensors of a remote file are read."""
 
     def check_unchanged(self) -> None:
-        """Refuse files that were written to since they were opened."""
         for mapped in (self._mapped, *self._beside):
             mapped.check_unchanged()
 
     def close(self) -> None:
-        """Close all files."""
         for mapped in (self._mapped, *self._beside):
             mapped.close()
 
@@ -207,15 +198,14 @@ def model_file(mapped: Mapped | Fetched, kind: FileKind, allowance: Allowance) -
     """Open a file of tensors.
 
     Args:
-        mapped: the file.
         kind: one of ``TENSOR_KINDS``, but not an index of shards.
         allowance: the memory that it may take.
     """
     with ExitStack() as stack:
         stack.callback(mapped.close)
         with in_file(mapped.name):
-            told = _reader(kind)(mapped.data, allowance)
-        opened = ModelFile(mapped, kind, told, allowance)
+            described = _reader(kind)(mapped.data, allowance)
+        opened = ModelFile(mapped, kind, described, allowance)
         stack.pop_all()
         return opened
 
@@ -241,7 +231,8 @@ def _legacy(data: Bytes, allowance: Allowance) -> TensorFile:
     """A file of ``torch.save`` with its tensors, each within its storage."""
     from archive.formats.tensor_files.described import take_tensor  # noqa: PLC0415 (as said)
     from archive.formats.tensor_files.legacy_save import read_legacy_save  # noqa: PLC0415 (as said)
-    from archive.reader.recognition.saved import object_words, tensors_in  # noqa: PLC0415 (as said)
+    from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (as said)
+    from archive.reader.recognition.saved import object_words  # noqa: PLC0415 (as said)
 
     with allowance.part() as values:
         file, value = read_legacy_save(data, values)
@@ -264,7 +255,7 @@ class ShardedModel:
 
     root = ""
     padding, version = 0, None
-    storages: Mapping[str, tuple[ReadableRecord, Place]] = {}
+    storages: Mapping[str, tuple[ReadableRecord, RecordSpan]] = {}
     missing: Sequence[str] = ()
     sources: Sequence[ClassSource] = ()
 
@@ -308,15 +299,14 @@ class ShardedModel:
                 raise ArchiveError(f"tensor {shown(twice)} is in another shard, too")
         before = f"{shard}{INSIDE}"
         self.files[archive.file] = archive.size
-        told = archive.tensor_file
+        own = archive.tensor_file
         for name, record in archive.records.items():
             self.records[before + name] = record
-            self.kinds[before + name] = told.kinds[name] if told else kind_in(archive.recognised.kind, name)
+            self.kinds[before + name] = own.kinds[name] if own else kind_in(archive.recognised.kind, name)
         self.tensors |= {name: tensor.at(before + tensor.record) for name, tensor in archive.tensors.items()}
 
     @property
     def is_big_endian(self) -> bool:
-        """Whether the elements are big-endian."""
         orders = {archive.tensors.is_big_endian for archive in self.shards.values()}
         if len(orders) > 1:
             raise ArchiveError("some shards are big-endian, others are not", file=self.file)
@@ -336,13 +326,11 @@ class ShardedModel:
         """Do nothing: only the header and single tensors of a remote file are read."""
 
     def check_unchanged(self) -> None:
-        """Refuse files that were written to since they were opened."""
         self._mapped.check_unchanged()
         for archive in self.shards.values():
             archive._source.check_unchanged()  # noqa: SLF001 (no name of the public class)
 
     def close(self) -> None:
-        """Close all files."""
         self._mapped.close()
         for archive in self.shards.values():
             archive.close()

@@ -44,7 +44,8 @@ from archive.formats.record_kinds import (
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
-from archive.formats.tensors.script import script_tensors
+from archive.formats.tensors.pickled import script_tensors, storages_of
+from archive.formats.tensors.tensor import NamedTensors
 from archive.io.mapped import Mapped
 from archive.reader.compiled import compiled_models
 from archive.reader.recognition import (
@@ -55,7 +56,7 @@ from archive.reader.recognition import (
     package_tensors,
     saved_tensors,
 )
-from archive.reader.records import INSIDE, Place
+from archive.reader.records import INSIDE, RecordSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -89,8 +90,6 @@ class Tensors(Mapping[str, "Tensor"]):
     Each raises :class:`~archive.ArchiveError`, naming file and record, where a record is broken.
 
     Args:
-        source: the archive's records.
-        kind: of the file.
         container: the zip; None for a companion alone, which has no tensors.
         value: returns the inert values of a record that TorchScript pickled.
         tensor_file: the source, if it isn't a zip and names its tensors itself.
@@ -107,7 +106,7 @@ class Tensors(Mapping[str, "Tensor"]):
         self._source, self._kind, self._container, self._value = source, kind, container, value
         self._tensor_file = tensor_file
         self._inner: dict[str, ReadableRecord] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, RecordSpan] = {}
         self._part_names: set[str] = set()
         self._saved: dict[str, Container] = {}
 
@@ -164,7 +163,7 @@ class Tensors(Mapping[str, "Tensor"]):
             raise ArchiveError("no such storage", file=self._source.file, record=name)
         return storage
 
-    def place_of(self, storage: str) -> Place | None:
+    def place_of(self, storage: str) -> RecordSpan | None:
         """Where the bytes of a storage lie in the archive; None where there is no such storage.
 
         Args:
@@ -172,7 +171,7 @@ class Tensors(Mapping[str, "Tensor"]):
         """
         _ = self._rows
         if storage in self._source.records:
-            return Place(storage, 0, self._source.records[storage].size)
+            return RecordSpan(storage, 0, self._source.records[storage].size)
         return self._places.get(storage)
 
     def elements(self, name: str) -> Iterator[memoryview]:
@@ -194,18 +193,13 @@ class Tensors(Mapping[str, "Tensor"]):
 
     @cached_property
     def _rows(self) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = {}
+        named = NamedTensors()
         with in_file(self._source.file):
             for part, rows in self._parts():
                 self._part_names.add(part)
                 for name, tensor in rows:
-                    path = whole = f"{part}:{name}" if part else name
-                    same = 1
-                    while path in tensors:  # {"a.b": …, "a": {"b": …}} has two
-                        same += 1
-                        path = f"{whole} ({same})"
-                    tensors[path] = tensor
-        return tensors
+                    named.add(f"{part}:{name}" if part else name, tensor)
+        return named
 
     def _parts(self) -> Iterator[Part]:
         """The tensors of each part, which has a name unless it is the only one."""
@@ -241,9 +235,16 @@ class Tensors(Mapping[str, "Tensor"]):
             part = name.rpartition("/")[0]
             if name == BYTECODE:
                 part = BYTECODE.removesuffix(".pkl")
-            rows = script_tensors(self._value(name), "", self._source.allowance)
+            folder = storages_of(name)
+            rows = script_tensors(self._value(name), self._source.allowance)
             prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
-            yield part, [(prefix + path, tensor.at(self.place(name, tensor.record))) for path, tensor in rows]
+            yield (
+                part,
+                [
+                    (prefix + path, tensor.at(self.place(name, tensor.record.removeprefix(folder))))
+                    for path, tensor in rows
+                ],
+            )
 
     def place(self, pickle: str, key: str) -> str:
         """The record of a storage that a pickle of TorchScript names by a key.
@@ -251,7 +252,7 @@ class Tensors(Mapping[str, "Tensor"]):
         PyTorch puts the storages of a pickle into a folder of its name; those of a lite archive's methods,
         from 1.9 on, are with the constants; a package has all of them in one folder.
         """
-        folders = (f"{pickle.removesuffix('.pkl')}/", "constants/", PACKAGED)
+        folders = (storages_of(pickle), "constants/", PACKAGED)
         places = [f"{folder}{key}" for folder in folders]
         return next((place for place in places if place in self._source.records), places[0])
 
@@ -280,7 +281,7 @@ class Tensors(Mapping[str, "Tensor"]):
             place = f"{record.name}{INSIDE}{tensor.record}"
             if tensor.record in inner.records:
                 storage = self._inner[place] = inner.records[tensor.record]
-                self._places[place] = Place(record.name, storage.place.data, storage.stored_size)
+                self._places[place] = RecordSpan(record.name, storage.place.data, storage.stored_size)
             yield name, tensor.at(place)
 
     def is_saved(self, name: str) -> bool:
@@ -309,24 +310,20 @@ class Slice:
     """A part of a record: the storage of one constant.
 
     Args:
-        record: the record.
         start: the first byte in the record; its name contains it.
-        size: bytes.
     """
 
     def __init__(self, record: ReadableRecord, start: int, size: int) -> None:
         self._record, self._start = record, start
         self.name, self.size = f"{record.name}:{start}", size
-        self.place = Place(record.name, start, size)
+        self.place = RecordSpan(record.name, start, size)
         self.stored_size, self.compression, self.borrowed = 0, record.compression, record.borrowed
 
     @property
     def crc32(self) -> int:
-        """Of its bytes."""
         return zlib.crc32(self.view())
 
     def view(self) -> memoryview:
-        """Its bytes."""
         return self._record.view()[self._start : self._start + self.size]
 
 

@@ -236,7 +236,7 @@ def _shrinkage(
         after.archive_id.hex(),
         mended,
         prefix,
-        tuple(refusal.told for refusal in refused),
+        tuple(refusal.text for refusal in refused),
         tuple(sorted((before.programs.kinds | before.spare.kinds).intersection(kinds))),
         before.programs.whole if level is ShrinkLevel.EMBED else (),
         {} if "object" in kinds else before.spare.whole,

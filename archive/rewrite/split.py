@@ -137,7 +137,7 @@ def split(
         size = write_archive(draft, opened.root, members, slim=True)
         with work.reopened("what is left") as after:
             check_gives(contents, memoryview(data), after.archive_id, after.allowance)
-            refused = tuple(refusal.told for refusal in refusals_as_before(after, opened))
+            refused = tuple(refusal.text for refusal in refusals_as_before(after, opened))
         lite = opened.recognised.kind is FileKind.LITE
         return Split(
             opened.size,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import zstandard
 from construct import Bytes, Const, Int8ul, Int32ul, Int64ul, Struct
 
-from archive.base.digests import DIGEST_BYTES, digest_of
+from archive.base.digests import DIGEST_WIDTH, digest_of
 from archive.base.errors import ArchiveError, one_line
 from archive.base.facts import dataclass
 from archive.companion.codecs import unzstd
@@ -40,7 +40,7 @@ MAGIC = b"\x89PTKEPT\r\n\x1a"
 VERSIONS = VERSION_1, VERSION = 1, 2
 """Those that are read. What has no digests of lines is written as version 1, which older readers know."""
 NEWLINE = b"\n"
-NOTHING = bytes(DIGEST_BYTES)
+NOTHING = bytes(DIGEST_WIDTH)
 MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
 """Bytes of notes, and seconds from 1970 to the year 10000, in which Python has no day."""
 STRONG, GOOD, QUICK, MUCH = 19, 9, 3, 1 << 22
@@ -107,9 +107,9 @@ HEADER = Layout(
         "version" / Int8ul * "of the format",
         "depth" / Int8ul * "how many bases lie below: one more than the base's; 0 where there is none",
         "base_id" / Bytes(16) * "archive id of the base; zeros where there is none",
-        "base" / Bytes(DIGEST_BYTES) * "digest of the base's body; zeros where there is none",
-        "body" / Bytes(DIGEST_BYTES) * "digest of the body",
-        "digest" / Bytes(DIGEST_BYTES) * "digest of the companion, as it was added",
+        "base" / Bytes(DIGEST_WIDTH) * "digest of the base's body; zeros where there is none",
+        "body" / Bytes(DIGEST_WIDTH) * "digest of the body",
+        "digest" / Bytes(DIGEST_WIDTH) * "digest of the companion, as it was added",
         "size" / Int64ul * "bytes of the companion",
         "inflated" / Int64ul * "bytes of the body",
         "notes" / Int32ul * "bytes of the notes",

@@ -32,7 +32,6 @@ from tests.support.hostile_companions import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.normalform.column_names import ColumnName
 
 MODEL = RELEASES / "torch-2.13.0" / "nested.ptl"
 READ = (
@@ -63,7 +62,7 @@ def _inflating() -> dict[str, bytes]:
     return beside_model(written(CompanionLayout.PACKED, facts_of(MODEL).archive_id, [(section, stored)]))
 
 
-COLUMNS: tuple[ColumnName, ...] = (
+COLUMNS: tuple[str, ...] = (
     "row.offset",
     "row.range",
     "range.start",
@@ -83,7 +82,7 @@ COLUMNS: tuple[ColumnName, ...] = (
 VALUES = {"huge": 1 << 40, "negative": -(1 << 40), "zero": 0}
 
 
-def with_value(name: ColumnName, layout: CompanionLayout, row: int, value: int) -> bytes:
+def with_value(name: str, layout: CompanionLayout, row: int, value: int) -> bytes:
     """The model's companion with another value in one row of a column."""
     return hostile(MODEL, layout, lambda columns: set_to(columns, name, row, value))
 
@@ -107,7 +106,7 @@ def _overlapping() -> dict[str, bytes]:
     return {**found, "m.ptl": halves(MODEL).out}
 
 
-CIRCLES: tuple[ColumnName, ...] = ("node.parent", "frame.next")
+CIRCLES: tuple[str, ...] = ("node.parent", "frame.next")
 
 
 def _cyclic() -> dict[str, bytes]:

@@ -30,14 +30,11 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.companion.layout import CompanionLayout
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-WHERE: dict[ColumnName, Path] = {
-    name: path for path in (RAW, PATHS, SMALL) for name in facts_of(path).columns
-}
+WHERE: dict[str, Path] = {name: path for path in (RAW, PATHS, SMALL) for name in facts_of(path).columns}
 WHERE |= {name: NESTED_1_9 for name in facts_of(NESTED_1_9).columns if name.startswith(("frame.", "module."))}
 """For each column an archive whose companion has it."""
 OPTIONAL = {"module.known", "member.kind", "member.modified", "file.digest", "file.ordered"}
@@ -90,19 +87,19 @@ def test_tables_without_rows_hold_nothing_or_are_refused(layout: CompanionLayout
     assert {what: outcome for what, outcome in found.items() if outcome not in ("read", "refused")} == {}
 
 
-def shortened(name: ColumnName, columns: Columns) -> None:
+def shortened(name: str, columns: Columns) -> None:
     columns[name] = columns[name][:-1]
 
 
-def lengthened(name: ColumnName, columns: Columns) -> None:
+def lengthened(name: str, columns: Columns) -> None:
     columns[name] = np.append(columns[name], columns[name][:1])
 
 
-def emptied(names: list[ColumnName], columns: Columns) -> None:
+def emptied(names: list[str], columns: Columns) -> None:
     columns.update({name: columns[name][:0] for name in names if name in columns})
 
 
-def removed(names: list[ColumnName], columns: Columns) -> None:
+def removed(names: list[str], columns: Columns) -> None:
     for name in names:
         columns.pop(name, None)
 
@@ -137,7 +134,7 @@ def test_references_outside_of_their_table_are_refused_with_their_place(layout: 
         *(("raw.length", -1), ("raw.length", MOST), ("raw.length", 1)),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(name: ColumnName, value: int, layout: CompanionLayout) -> None:
+def test_numbers_that_cannot_be_are_refused(name: str, value: int, layout: CompanionLayout) -> None:
     answers = asked(hostile(WHERE[name], layout, lambda columns: set_to(columns, name, 0, value)))
     assert answers.broken == {}
     assert name.partition(".")[0] in str(answers.errors["records"])
@@ -145,7 +142,7 @@ def test_numbers_that_cannot_be_are_refused(name: ColumnName, value: int, layout
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["record.rows", "method.instructions", "raw.length"])
-def test_parts_that_only_together_are_right_are_refused(name: ColumnName, layout: CompanionLayout) -> None:
+def test_parts_that_only_together_are_right_are_refused(name: str, layout: CompanionLayout) -> None:
     path = LOWERED if name == "method.instructions" else WHERE[name]
     counts = facts_of(path).columns[name].tolist()
     made = [sum(counts) + 1, -1, *[0] * (len(counts) - 2)]
@@ -203,7 +200,7 @@ def test_each_row_of_a_call_stack_map_stands_somewhere_else(layout: CompanionLay
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["record.name", "raw.name"])
-def test_two_records_of_one_name_are_refused(name: ColumnName, layout: CompanionLayout) -> None:
+def test_two_records_of_one_name_are_refused(name: str, layout: CompanionLayout) -> None:
     data = hostile(WHERE[name], layout, lambda columns: set_to(columns, name, 0, int(columns[name][1])))
     answers = asked(data)
     assert (answers.broken, "records" in answers.errors) == ({}, True)
@@ -246,7 +243,7 @@ def test_a_layout_without_rows_has_none_and_one_without_tags_has_none() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("source.text", 0), ("source.line", 1), ("source.filename", 1)])
-def test_a_null_source_is_empty(name: ColumnName, value: int) -> None:
+def test_a_null_source_is_empty(name: str, value: int) -> None:
     facts, columns = _columns(SMALL)
     null = int(np.flatnonzero(columns["source.null"])[0])
     set_to(columns, name, null, value)
@@ -292,7 +289,7 @@ def test_an_error_about_a_record_with_an_unprintable_name_is_printable(layout: C
     st.lists(st.tuples(st.integers(0), st.sampled_from(EDGES) | st.integers(-3, 40)), min_size=1, max_size=3),
 )
 def test_any_values_of_a_column_end_in_answers_or_errors_of_one_kind(
-    name: ColumnName, layout: CompanionLayout, cells: list[tuple[int, int]]
+    name: str, layout: CompanionLayout, cells: list[tuple[int, int]]
 ) -> None:
     def change(columns: Columns) -> None:
         for row, value in cells:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.columns import Ints
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
     Change = Callable[[Columns, int], Columns]
@@ -31,15 +30,15 @@ BASE = RELEASES / "torch-2.13.0" / "unicode.ptl"
 LINES = 500
 """Lines of the text that many sources share."""
 FRAMES = 4_000
-AT: tuple[ColumnName, ColumnName] = ("row.offset", "row.column")
+AT: tuple[str, str] = ("row.offset", "row.column")
 
 
-def _more(columns: Columns, times: int, *names: ColumnName) -> Columns:
+def _more(columns: Columns, times: int, *names: str) -> Columns:
     """Columns whose last value stands so many times more."""
     return {name: np.append(columns[name], np.repeat(columns[name][-1:], times)) for name in names}
 
 
-def _counted(columns: Columns, times: int, *names: ColumnName) -> Columns:
+def _counted(columns: Columns, times: int, *names: str) -> Columns:
     """Columns that go on counting up."""
     return {name: np.append(columns[name], columns[name].max() + 1 + np.arange(times)) for name in names}
 

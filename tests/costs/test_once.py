@@ -14,8 +14,8 @@ from archive.container import container as containers
 from archive.container import record as records
 from archive.container.container import Container
 from archive.container.directory import read_directory
-from archive.formats import python_pickle
 from archive.io.mapped import Mapped
+from archive.pickles import machine
 from archive.reader.recognition import recognise_for, recognise_zip, saved_tensors
 from archive.reader.recognition.kinds import SAVED_KINDS, SPLIT_KINDS, FileKind
 from tests.attacks.many import tensors
@@ -42,7 +42,7 @@ MADE = entries_of(LITE)
 def read(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, bytes]]:
     """How often each directory and each pickle was read, by its bytes."""
     counts: Counter[tuple[str, bytes]] = Counter()
-    directory, pickle = read_directory, python_pickle.plain_value
+    directory, pickle = read_directory, machine.plain_value
 
     def counted_directory(data: memoryview, *rest: object, **named: object) -> object:
         counts["directory", bytes(data)] += 1
@@ -53,7 +53,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, bytes]]:
         return pickle(data, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(containers, "read_directory", counted_directory)
-    monkeypatch.setattr(python_pickle, "plain_value", counted_pickle)
+    monkeypatch.setattr(machine, "plain_value", counted_pickle)
     return counts
 
 

@@ -9,7 +9,9 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
-from archive.debuginfo.model import Generation, Global, Inert, TensorInfo
+from archive.debuginfo.model import Generation
+from archive.formats.tensors.tensor import Tensor
+from archive.pickles.values import Global, Inert
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.plain import RANGES, archive_of
 from tests.support.strategies import PROTO, STOP, get, put, text
@@ -108,12 +110,12 @@ def test_tensors_are_descriptions_of_their_storages() -> None:
         data = opened.data
         assert isinstance(data, Inert)
         assert (data.what, opened.top) == (Global("__torch__.models", "Consts"), "Consts")
-        assert data.attributes["table"] == TensorInfo(
-            "0", "Float", "cpu", 6, 0, (6,), (1,), requires_grad=False
+        assert data.attributes["table"] == Tensor(
+            "float32", (6,), (1,), 0, "data/0", requires_grad=False, device="cpu"
         )
         assert data.attributes["training"] is True
-        tensors = [value for value in data.attributes.values() if isinstance(value, TensorInfo)]
-        assert [opened.records[f"data/{tensor.storage_key}"].size for tensor in tensors] == [24]
+        tensors = [value for value in data.attributes.values() if isinstance(value, Tensor)]
+        assert [opened.records[tensor.record].size for tensor in tensors] == [24]
         assert opened.data is data
 
 
@@ -129,7 +131,9 @@ def test_values_are_inert() -> None:
         + b"K\x02%s(K\x03K\x01t\x89ccollections\nOrderedDict\n)RtR"
     )
     with archive_of(data=PROTO + tensor % b"(K\x01K\x02t" + STOP) as opened:
-        assert opened.data == TensorInfo("0", "Half", "cpu", 6, 2, (1, 2), (3, 1), requires_grad=False)
+        assert opened.data == Tensor(
+            "float16", (1, 2), (3, 1), 2, "data/0", requires_grad=False, device="cpu"
+        )
     with (
         archive_of(data=PROTO + tensor % many + STOP) as opened,
         pytest.raises(LimitError, match="dimensions is limited to 256, found 257"),

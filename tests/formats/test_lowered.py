@@ -8,10 +8,10 @@ import pytest
 
 from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.debuginfo.model import Global, Inert
 from archive.formats.blob_programs import LONGEST_PROGRAM, MEMORY_PER_CHARACTER, VERSIONS
 from archive.formats.inert_values import class_names
 from archive.formats.lowered import find_lowered, without_handles
+from archive.pickles.values import Global, Inert
 
 CLASS = Global("torch.jit", "LoweredModule.demo.__torch__.M")
 

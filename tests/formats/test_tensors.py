@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.compare.elements import FLOAT8, INTEGERS, MOVED, computed_type, exact, into
-from archive.debuginfo.model import TensorInfo
 from archive.formats.tensors import elements as module
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import exported_tensors
-from archive.formats.tensors.script import script_tensors
+from archive.formats.tensors.pickled import script_tensors
 from archive.formats.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -101,22 +100,22 @@ def test_dimensions_that_lie_apart_are_bounded() -> None:
 
 def nested(count: int) -> list[object]:
     """A list in which a tensor has ``2 ** count`` paths, though few values are held."""
-    value: list[object] = [TensorInfo("0", "Float", "cpu", 1, 0, (1,), (1,), None)]
+    value: list[object] = [Tensor("float32", (1,), (1,), 0, "data/0")]
     for _ in range(count):
         value = [value, value]
     return value
 
 
 def test_what_holds_tensors_is_looked_into_once() -> None:
-    assert len(list(script_tensors(nested(60), "data/", unbounded()))) == 1
+    assert len(list(script_tensors(nested(60), unbounded()))) == 1
 
 
 def test_names_cost_memory_before_they_are_made() -> None:
-    value: object = TensorInfo("0", "Float", "cpu", 1, 0, (1,), (1,), None)
+    value: object = Tensor("float32", (1,), (1,), 0, "data/0")
     for _ in range(3_000):
         value = {"a" * 10_000: value}
     with pytest.raises(LimitError):
-        list(script_tensors(value, "data/", Limits(memory=1 << 24).allowance(0)))
+        list(script_tensors(value, Limits(memory=1 << 24).allowance(0)))
 
 
 @pytest.mark.parametrize(

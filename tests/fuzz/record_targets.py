@@ -18,10 +18,10 @@ from archive.formats.effects.record import build_effects, parse_effects
 from archive.formats.inert_values import class_names, inert_value
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import build_methods, parse_methods
-from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles import scan, write
+from archive.pickles.machine import plain_value
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDERS
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees

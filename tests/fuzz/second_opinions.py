@@ -14,8 +14,11 @@ import zlib
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.formats.inert_values import BUILDERS, REBUILDERS
+from archive.formats.inert_values import BUILDERS
+from archive.formats.tensors.dtypes import dtype_of_storage
+from archive.formats.tensors.pickled import CALLS, PLAIN
+from archive.formats.tensors.tensor import Tensor
+from archive.pickles.values import Global, Inert
 from tests.support import slow_reader
 from tests.support.slow_reader import NOTHING, Dict, Made, Name, Persistent, RefusedError
 
@@ -131,19 +134,18 @@ def _made(value: Made, inner: Callable[[object], object]) -> object:
     if value.how == "REDUCE" and value.state is NOTHING and isinstance(what, Global) and arguments:
         if what.module == "torch.jit._pickle" and what.name in BUILDERS:
             return arguments[0]
-        if what.module == "torch._utils" and what.name in REBUILDERS:
+        if CALLS.get((what.module, what.name)) == PLAIN:
             return _tensor(*arguments)
     if what == Global("collections", "OrderedDict") and not arguments and value.state is NOTHING:
         return {}
     return Inert(what, arguments, None if value.state is NOTHING else inner(value.state))
 
 
-def _tensor(storage: Value, offset: int, shape: Value, strides: Value, *more: object) -> TensorInfo:
+def _tensor(storage: Value, offset: int, shape: Value, strides: Value, *more: object) -> Tensor:
     """A tensor by the arguments of ``_rebuild_tensor_v2``."""
-    ((_, kind, key, device, elements, *_),) = storage
+    ((_, kind, key, device, *_),) = storage
     grad = more[0] if more and isinstance(more[0], bool) else None
-    dtype = kind.name.removesuffix("Storage")
-    return TensorInfo(str(key), dtype, device, elements, offset, shape, strides, grad)
+    return Tensor(dtype_of_storage(kind.name), shape, strides, offset, f"data/{key}", grad, device=device)
 
 
 def check_by_zipfile(records: dict[str, bytes], root: str, data: bytes) -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import unbounded
 from archive.base.strings import decoded
-from archive.debuginfo.model import Global, Inert
 from archive.pickles import scan
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
+from archive.pickles.values import Global, Inert
 from tests.support import slow_reader
 from tests.support.cost import MIB, peak_below
 from tests.support.plain import RANGES, archive_of, assert_same, read, refused, tree_of

@@ -246,3 +246,32 @@ def test_of_a_name_that_a_pickle_sets_twice_the_last_stays_as_pytorch_has_it() -
     data = data.replace(struct.pack("<I", zlib.crc32(pickle)), struct.pack("<I", zlib.crc32(renamed)))
     assert torch.load(io.BytesIO(data))["k"].shape == (3,)
     assert {name: tensor.shape for name, tensor in listed(data).tensors.items()} == {"k": (3,)}
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_torch_save_and_torch_jit_save_describe_a_tensor_equally(tmp_path: Path) -> None:
+    base = torch.arange(24.0).reshape(4, 6)
+    scales, points = torch.full((4,), 0.5, dtype=torch.float64), torch.zeros(4, dtype=torch.int64)
+    tensors = {
+        "whole": base,
+        "part": base[1:, ::2],
+        "turned": base.T,
+        "number": torch.tensor(7),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "negated": torch.view_as_complex(torch.ones(3, 2)).conj().imag,
+        "steps": torch.quantize_per_tensor(torch.ones(2, 3), 0.5, 3, torch.quint8),
+        "channels": torch.quantize_per_channel(base, scales, points, 0, torch.qint8),
+    }
+    module = torch.jit.script(torch.nn.Module())
+    for name, tensor in tensors.items():
+        module._c._register_attribute(name, torch._C.TensorType.get(), tensor)
+    torch.jit.save(module, tmp_path / "script.pt")
+    torch.save(tensors, tmp_path / "saved.pt")
+    with archive.open(tmp_path / "script.pt") as script, archive.open(tmp_path / "saved.pt") as plain:
+        assert {*tensors} < {*plain.tensors} == {*script.tensors}
+        for name, tensor in plain.tensors.items():
+            other = script.tensors[name]
+            assert other.in_storage(tensor.record) == tensor, name
+            assert tensor.device == "cpu"
+            pair = (b"".join(one.tensors.elements(name)) for one in (script, plain))
+            assert len({*pair}) == 1

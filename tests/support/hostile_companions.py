@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.contents import Contents
     from archive.companion.layout import SectionLine
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
     Sections = list[tuple[SectionLine, bytes]]
@@ -144,7 +143,7 @@ def hostile(path: Path, layout: CompanionLayout, change: Callable[[Columns], obj
     return packed_of(facts, columns, templates)
 
 
-def set_to(columns: Columns, name: ColumnName, row: int, value: int, places: Ints | None = None) -> None:
+def set_to(columns: Columns, name: str, row: int, value: int, places: Ints | None = None) -> None:
     """Change one value of a column; the order of a call-stack map stands in its places, and not as a rule."""
     if name == "handle.place" and places is not None:
         columns[name] = places
@@ -152,7 +151,7 @@ def set_to(columns: Columns, name: ColumnName, row: int, value: int, places: Int
     columns[name][row] = value
 
 
-def all_of(columns: Columns, name: ColumnName, values: Iterable[int]) -> None:
+def all_of(columns: Columns, name: str, values: Iterable[int]) -> None:
     """Change a whole column."""
     columns[name] = column(values)
 

@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.sites import CallStep, Span
     from archive.normalform.builder import FormBuilder
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 
 LINES = re.compile(rb"[^\n]*\n|[^\n]+")
-OF_HANDLES: tuple[ColumnName, ...] = (
+OF_HANDLES: tuple[str, ...] = (
     *("handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"),
     *("frame.next", "frame.module", "frame.tag", "frame.function", "module.type", "module.instance"),
 )
@@ -64,7 +63,7 @@ class _AddedRows:
 
     rows: list[tuple[int, ...]] = field(default_factory=list)
 
-    def added_to(self, columns: Columns, *names: ColumnName) -> None:
+    def added_to(self, columns: Columns, *names: str) -> None:
         if not self.rows:
             return
         values = np.array(self.rows, np.int64)
@@ -99,7 +98,7 @@ class Attachment:
         self._frames, self._module_rows, self._handles = _AddedRows(), _AddedRows(), _AddedRows()
         delegated = pool.number(DELEGATED.encode())
         if delegated not in self._columns["record.name"]:
-            new: dict[ColumnName, int] = {
+            new: dict[str, int] = {
                 "record.name": delegated,
                 "record.layout": RANGE_LAYOUTS.index(RangeLayout.EMPTY),
                 "record.rows": 0,

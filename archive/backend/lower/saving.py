@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from archive.container.write import Member
     from archive.debuginfo.sites import Site
     from archive.io.output import Target
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
@@ -293,7 +292,7 @@ def _renumber(columns: Columns, used_before: set[int]) -> None:
     columns["instruction.handle"] = np.array([new.get(handle, handle) for handle in used.tolist()], np.int64)
     numbers = np.array([new[handle] for handle in of_map.tolist()], np.int64)
     by_number = np.argsort(numbers)
-    of_rows: tuple[ColumnName, ...] = ("handle.tag", "handle.op", "handle.stack")
+    of_rows: tuple[str, ...] = ("handle.tag", "handle.op", "handle.stack")
     for name in of_rows:
         columns[name] = columns[name][by_number]
     columns["handle.handle"] = numbers[by_number]

@@ -175,7 +175,6 @@ def program_faults(program: Any, payloads: Payloads) -> Iterator[Diagnostic]:  #
     Where a value is not of the schema and refused, PyTorch looks no further, and so does this.
 
     Args:
-        program: the record's value.
         payloads: the rows of its tables of weights and constants.
     """
     refused, others = False, False

@@ -68,12 +68,7 @@ class Results:
         self._also = also
 
     def faults(self, node: dict[str, Any], place: str) -> Faults:
-        """The faults of a node's results, which are there from now on.
-
-        Args:
-            node: as the schema has it.
-            place: its JSON path.
-        """
+        """The faults of a node's results, which are there from now on."""
         name, outputs = node.get("name"), node["outputs"]
         if name and not isinstance(name, str):
             yield wrong(f"{place}.name", f"expected a text, found {words(name)}", IN_NODE)
@@ -157,8 +152,6 @@ class GraphCheck:
     """A graph, followed as PyTorch follows it.
 
     Args:
-        graph: as the schema has it.
-        place: its JSON path.
         program: what it refers to.
 
     Attributes:
@@ -270,7 +263,6 @@ def text_faults(metadata: Any, place: str) -> Faults:  # noqa: ANN401 (of the sc
 
     Args:
         metadata: the texts by key.
-        place: the JSON path.
     """
     for key in (MODULES, FUNCTIONS, FUNCTION, CUSTOM, ORIGINS):
         text = metadata.get(key)

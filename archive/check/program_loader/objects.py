@@ -74,7 +74,6 @@ def object_faults(name: str, data: memoryview, machines: set[str]) -> Iterator[D
 
     Args:
         name: its record.
-        data: the file.
         machines: that the metadata name.
     """
     if not is_elf(data) and (other := other_object(data)):

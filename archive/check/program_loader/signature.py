@@ -198,8 +198,6 @@ def spec_faults(argument: dict[str, Any], place: str, arguments: Arguments) -> I
     """The faults of an argument that stands for an input or output: the graph is asked for its name later.
 
     Args:
-        argument: as the schema has it.
-        place: its JSON path.
         arguments: the arguments of its time.
     """
     ((tag, value),) = argument.items()

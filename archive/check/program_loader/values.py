@@ -102,13 +102,7 @@ class RowCheck:
         self._exemplified: set[str] = set()
 
     def faults(self, table: str, row: dict[str, Any], place: str) -> Iterator[Diagnostic]:
-        """The faults of a row.
-
-        Args:
-            table: its table.
-            row: as the schema has it.
-            place: its JSON path.
-        """
+        """The faults of a row."""
         if table == "tensor_values":
             yield from self._tensor(row, place)
         elif table in NUMBERS:
@@ -179,8 +173,6 @@ def layout_faults(
     """The faults of what all tensors have: elements, and as many strides as sizes.
 
     Args:
-        meta: as the schema has it.
-        place: its JSON path.
         message: what PyTorch says of another number of strides.
         typed: whether it must be true or false that the tensor requires a gradient.
     """
@@ -255,12 +247,7 @@ class Arguments:
         self._graph = graph
 
     def faults(self, argument: dict[str, Any], place: str) -> Faults:
-        """The faults of an argument.
-
-        Args:
-            argument: as the schema has it.
-            place: its JSON path.
-        """
+        """The faults of an argument."""
         ((tag, value),) = argument.items()
         place = f"{place}.{tag}"
         if tag in ENUMS:

@@ -42,7 +42,6 @@ from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, ver
 from archive.compare.sourceless import COPIES, sourceless, weights_in
 from archive.compare.sourceless import KINDS as SOURCE_KINDS
 from archive.compare.unkept import strip_unkept
-from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.effects import EFFECTS
 from archive.formats.exported.program import graph_of, nodes
@@ -60,6 +59,8 @@ from archive.formats.record_kinds import (
     module_of,
 )
 from archive.formats.tensors.exported import TABLE, read_table
+from archive.formats.tensors.pickled import storages_of
+from archive.pickles.values import Global, Inert, walked
 from archive.reader.archive import shared_value
 from archive.reader.recognition import (
     PACKAGE_KINDS,
@@ -211,7 +212,10 @@ class _ModelParts:
 
     def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> ValueBytes:
         place = partial(self._archive.tensors.place, name)
-        return ValueBytes(self._contents, self._archive.allowance, place, text, definitions.named)
+        folder = storages_of(name)
+        return ValueBytes(
+            self._contents, self._archive.allowance, place, text, definitions.named, folder=folder
+        )
 
     def _bytecode(self, value: object, definitions: Definitions) -> Iterator[tuple[str, bytes]]:
         items = value if isinstance(value, tuple) else (value,)
@@ -238,7 +242,7 @@ class _ModelParts:
         self._done.add(name)
         with self._archive.allowance.part() as part, in_file(self._archive.file, name):
             value = unpickled(self._archive.container, part, name)
-            written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{after}")
+            written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{after}", script=False)
             yield f"values/{name}", sha256_of(written.written(value))
 
     # Exported programs
@@ -332,18 +336,7 @@ class _ModelParts:
 
 def _classes(root: object) -> Iterator[str]:
     """The names of classes in a value, in order."""
-    seen, stack = set[int](), [root]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Global):
-            yield str(value)
-        if id(value) in seen or not isinstance(value, Inert | dict | list | tuple):
-            continue
-        seen.add(id(value))
-        if isinstance(value, Inert):
-            stack += [value.state, value.arguments, value.what]
-        else:
-            stack += reversed([*value.values()] if isinstance(value, dict) else value)
+    return (str(value) for value in walked(root) if isinstance(value, Global))
 
 
 def _unnumbered(row: object) -> object:

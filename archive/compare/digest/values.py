@@ -18,22 +18,21 @@ from typing import TYPE_CHECKING
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
 from archive.compare.sameness import properties_of
-from archive.debuginfo.model import Global, Inert
-from archive.formats.inert_values import STORAGE_PARTS
-from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
-from archive.formats.tensors.script import quantised_parts, tensor_in
+from archive.formats.tensors.pickled import tensor_of, tensor_parts
 from archive.pickles.ops import float_bytes
-from archive.reader.recognition.saved import tensor_of, tensor_parts
+from archive.pickles.values import Global, Inert, bytes_of, set_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.base.limits import Allowance
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.tensors import Tensors
 
+STORAGE_PARTS = 5
+"""Elements of a storage's persistent id."""
 REDUCED = "reduce_package"
 """How the name of a TorchScript module in a package begins. An address in the process follows."""
 VALUE_BYTES = 120
@@ -50,6 +49,8 @@ class ValueBytes:
         place: gives the record of a storage by its key.
         text: what stands for a text.
         name: what stands for the name of a class.
+        folder: of the values' tensors.
+        script: whether TorchScript wrote the values. In others a list or tuple is written as an object.
     """
 
     def __init__(
@@ -59,9 +60,13 @@ class ValueBytes:
         place: Callable[[str], str],
         text: Callable[[str], str] = str,
         name: Callable[[str], str] = str,
+        *,
+        folder: str = DATA_FOLDER,
+        script: bool = True,
     ) -> None:
         self._contents, self._allowance = contents, allowance
         self._place, self._text, self._name = place, text, name
+        self._folder, self._script = folder, script
         self._numbers: dict[int, int] = {}
         self._held: list[object] = []
 
@@ -82,10 +87,10 @@ class ValueBytes:
         if plain is not None:
             return plain, []
         members = set_of(value)
-        is_frozen = (isinstance(value, PyValue) and value.what in ("tuple", "persistent", "frozenset")) or (
+        is_frozen = (isinstance(value, Inert) and value.what == "persistent") or (
             members is not None and members[0] == "frozenset"
         )
-        if isinstance(value, list | dict | Inert | PyValue) and not is_frozen:
+        if isinstance(value, list | dict | Inert) and not is_frozen:
             if id(value) in self._numbers:
                 return _numbered(b"R", self._numbers[id(value)]), []
             self._numbers[id(value)] = len(self._numbers)
@@ -93,10 +98,10 @@ class ValueBytes:
         head = None if members is None else self._set(*members)
         if head is not None:
             return head, []
-        tensor = tensor_of(value) if isinstance(value, PyValue) else tensor_in(value)
+        tensor = tensor_of(value)
         if tensor is not None:
-            digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
-            parts = (tensor_parts(value) if isinstance(value, PyValue) else quantised_parts(value)).values()
+            digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(self._folder))))
+            parts = tensor_parts(value).values()
             return _numbered(b"T", len(parts)) + digest, list(parts)
         return self._held_by(value)
 
@@ -129,29 +134,40 @@ class ValueBytes:
     def _held_by(self, value: object) -> tuple[bytes, Work]:
         match value:
             case tuple() | list():
+                if not self._script:
+                    return _object(type(value).__name__, items=value)
                 if _is_storage(value):
                     return self._storage(value)
                 return _numbered(b"L" if isinstance(value, list) else b"U", len(value)), list(value)
             case dict():
                 return _numbered(b"D", len(value)), [part for pair in value.items() for part in pair]
-            case Inert():
+            case Inert() if self._script:
                 return b"O", [value.what, value.arguments, value.state]
-            case PyValue(what="persistent", arguments=[PyValue(items=[_, *_] as items)]):
+            case Inert(what="persistent", arguments=[[_, *_] as items]):
                 if _is_storage(items):
                     return self._storage(items)
                 named = [REDUCED, *items[2:]] if items[0] == REDUCED else items
                 return _numbered(b"P", len(named)), list(named)
-            case PyValue():
-                pairs = [part for pair in value.pairs for part in pair]
-                sizes = (len(value.arguments), len(value.items), len(value.pairs))
-                head = b"V" + b"".join(_numbered(b"", size) for size in sizes)
-                return head, [value.what, *value.arguments, *value.items, *pairs, value.state]
+            case Inert():
+                return _object(value.what, value.arguments, value.items, value.pairs, value.state)
         raise ArchiveError(expected="a value of a pickle", found=type(value).__name__)
 
     def _storage(self, items: Iterable[object]) -> tuple[bytes, Work]:
         _, kind, key, *_ = items
         digest = self._contents.of_storage(self._place(str(key)))
         return b"A" + digest, [kind]
+
+
+def _object(
+    what: object,
+    arguments: Sequence[object] = (),
+    items: Sequence[object] = (),
+    pairs: Sequence[tuple[object, object]] = (),
+    state: object = None,
+) -> tuple[bytes, Work]:
+    sizes = (len(arguments), len(items), len(pairs))
+    head = b"V" + b"".join(_numbered(b"", size) for size in sizes)
+    return head, [what, *arguments, *items, *(part for pair in pairs for part in pair), state]
 
 
 def _is_storage(items: object) -> bool:

@@ -16,7 +16,7 @@ from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.container.directory import central_headers, read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.describe.sizes.account import Part, Piece
 from archive.describe.sizes.cells import Cell, debug_contents
 from archive.formats.record_kinds import (
@@ -186,10 +186,12 @@ def tensor_pieces(archive: Archive) -> Iterator[Piece]:
         contents: RecordCells = {}
         add_weights(contents, archive, weights_of(archive))
         for name, record in archive.records.items():
-            label, kind = decoded(encoded(name)), tensor_file.kinds[name]
+            label, kind = decoded(as_bytes(name)), tensor_file.kinds[name]
             cells = contents.get(name, [Cell(None, None, record.size)])
             if name == DATA and tensor_file.sources:  # classes of a whole module
-                cells = _with_sources(cells, sum(len(encoded(source.text)) for source in tensor_file.sources))
+                cells = _with_sources(
+                    cells, sum(len(as_bytes(source.text)) for source in tensor_file.sources)
+                )
             for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
                 module = cell.weight.name.rpartition(".")[0] or None if cell.weight else None
                 if not cell.size:  # of a tensor without elements
@@ -232,7 +234,7 @@ def _labels(name: str | None, modules: Mapping[str, str]) -> tuple[str | None, s
     """
     if name is None:
         return None, None
-    label = decoded(encoded(name))
+    label = decoded(as_bytes(name))
     if name in modules:
         return label, modules[name]
     code = code_of(label) if holds_ranges(label) else label

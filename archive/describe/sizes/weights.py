@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from archive.describe.sizes.cells import RecordCells
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
-    from archive.reader.records import Place
+    from archive.reader.records import RecordSpan
     from archive.reader.tensors import Tensors
 
 MARKED = 1 << 24
@@ -51,7 +51,7 @@ def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
     return {record: list(_apart(some)) for record, some in stretches.items()}
 
 
-def _size(tensors: Tensors, names: Sequence[str], place: Place) -> int:
+def _size(tensors: Tensors, names: Sequence[str], place: RecordSpan) -> int:
     """The bytes of a storage. After the last element of a compiled model's constant, they are padding."""
     if place.record.startswith(COMPILED):
         with suppress(ArchiveError):  # `verify` reports it

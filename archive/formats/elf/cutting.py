@@ -86,7 +86,6 @@ def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
     """The original shared object.
 
     Args:
-        left: what is left of it.
         table: what the original header says of section headers.
         behind: the bytes cut off.
     """

@@ -62,7 +62,6 @@ class ElfSection(NamedTuple):
     """A section header.
 
     Attributes:
-        name: of the section.
         kind: sh_type.
         flags: sh_flags.
         offset: first byte in the file.

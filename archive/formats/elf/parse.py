@@ -45,7 +45,6 @@ def parse_object(data: memoryview, *, as_loaded: bool = False) -> SharedObject:
     """An ELF file by its headers.
 
     Args:
-        data: the file.
         as_loaded: skip section headers, as the loader does.
     """
     if not is_elf(data):
@@ -77,11 +76,9 @@ class _HeaderTable:
     """Program headers or section headers.
 
     Args:
-        data: the file.
         headers: their layouts.
         prefix: ``ph`` or ``sh``, the prefix of the file header's fields about the table.
         start: first byte of the table.
-        count: how many headers it has.
         size: bytes of each, as the file says.
     """
 

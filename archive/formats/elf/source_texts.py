@@ -35,7 +35,6 @@ class ObjectText(NamedTuple):
 
     Attributes:
         start: its first byte in the file.
-        end: the byte after its last one.
         is_path: whether it is a path rather than lines of code.
     """
 

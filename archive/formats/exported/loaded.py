@@ -217,10 +217,8 @@ def _fetched(node: NodeSite, holder: str, results: object, names: Names) -> Iter
     """The nodes that fetch some results of a value.
 
     Args:
-        node: that the results are of.
         holder: the name of the value.
         results: in its order: values by name, lists of such, or None.
-        names: of the graph.
     """
     for at, result in enumerate(results if isinstance(results, list) else ()):
         if not isinstance(result, dict):
@@ -261,7 +259,6 @@ def _without_token(
 
     Args:
         group: the group.
-        names: of its graph.
         called: gets the name of the call under the token, by the name of the node that fetched its result.
         with_tokens: the paths of graphs with tokens.
     """

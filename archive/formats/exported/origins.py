@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from archive.base.json_text import MAX_DEPTH
 
 KEYS = ["name", "target", "graph_id", "pass_name", "action", "from_node"]
-KINDS = [str, str, int, str, str]
+ROW_TYPES = [str, str, int, str, str]
 
 
 class NodeOrigin(NamedTuple):
@@ -66,7 +66,7 @@ def _origin(value: object, depth: int) -> NodeOrigin | None:
         return None
     *plain, inner = value.values()
     origins = _origins(inner, depth + 1)
-    if origins is None or [*map(type, plain)] != KINDS:
+    if origins is None or [*map(type, plain)] != ROW_TYPES:
         return None
     name, target, graph, made_by, action = plain
     return NodeOrigin(name, target, graph, made_by, action, origins)

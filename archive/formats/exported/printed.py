@@ -103,7 +103,6 @@ def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str
     """The rest of a text after printed arguments; None if it does not begin with these arguments.
 
     Args:
-        text: the text.
         parts: of the arguments.
         name: a value's name -> the regular expression for how it may be printed.
     """
@@ -129,7 +128,6 @@ def own_name(name: str, inputs: Collection[str], *, is_in_module: bool = False) 
     inner module, as ``torch.export.unflatten`` makes them, has the end of that path (``weight``).
 
     Args:
-        name: in the program.
         inputs: the names of all values that its graph takes.
         is_in_module: whether it may be the name in an inner module.
     """

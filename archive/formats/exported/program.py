@@ -52,15 +52,6 @@ class Program:
             if both have the same.
         schema: the version of the JSON's schema, ``8.20``; "" if unknown.
         inputs: what its caller provides; None if unknown.
-
-    Attributes:
-        name: as given.
-        release: as given.
-        lifted: as given.
-        is_pruned: as given.
-        is_loaded: as given.
-        schema: as given.
-        inputs: as given.
     """
 
     def __init__(
@@ -211,7 +202,6 @@ def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = 
     """All nodes of a graph and its inner graphs, in the order of the file, each with its place.
 
     Args:
-        graph: the JSON object.
         path: of the graph in JSON.
         scopes: that it is in.
     """
@@ -262,12 +252,7 @@ def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
 
 
 def without_metadata(tree: object, data: memoryview) -> bytes | None:
-    """The same for a record whose value is known.
-
-    Args:
-        tree: the value, unchanged afterwards.
-        data: the record.
-    """
+    """The same for a record whose value is known."""
     if not is_exact(tree, data):
         return None
     all_nodes = _nodes_of(tree)

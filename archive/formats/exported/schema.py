@@ -219,7 +219,6 @@ def mismatches(value: object, name: str) -> Iterator[Diagnostic]:
 
     Args:
         value: of the record.
-        name: the class that it should be.
     """
     for mismatch in json.mismatches(value, name, NAMED):
         yield wrong(mismatch.place, mismatch.problem, _refusal(mismatch))

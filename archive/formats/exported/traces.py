@@ -44,7 +44,6 @@ class TraceFrame(NamedTuple):
     """A Python frame.
 
     Attributes:
-        file: its file.
         line: the 1-based line that ran.
         function: the function's name.
         code: the line's text without its indentation; None where none was found.

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +37,7 @@ from construct import Const, ConstructError, FormatField, Renamed, StreamError
 from archive.base.errors import ArchiveError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from construct import Construct, Struct
@@ -56,10 +56,6 @@ class FixedField(NamedTuple):
     """A field of a layout.
 
     Attributes:
-        name: as the declaration has it.
-        docs: what the declaration says of it.
-        offset: number of bytes before it.
-        size: number of its bytes.
         order: ``<`` or ``>``; "" for a single byte or ``Bytes``.
         form: the format of :mod:`struct`.
         constant: its fixed value; None for any value.
@@ -146,6 +142,11 @@ class Layout:
         return namedtuple(self.what.replace(" ", "_"), self._names)  # noqa: PYI024 (the declaration has the types)
 
     @cached_property
+    def _made(self) -> Callable[[tuple[object, ...]], Row]:
+        """Makes a row; ``_make`` of the named tuple is slower."""
+        return partial(tuple.__new__, self.row)
+
+    @cached_property
     def dtype(self) -> np.dtype[np.void]:
         """The dtype of its values, for many headers without gaps."""
         import numpy as np  # noqa: PLC0415 (single headers do without)
@@ -179,10 +180,10 @@ class Layout:
         if end > stop:
             raise self._cut(at, max(stop - at, 0))
         values = self._packer.unpack(data[at:end])
-        constants = self._constants
-        if values[: len(constants)] != constants:
+        skip = len(self._constants)
+        if values[:skip] != self._constants:
             raise self._other(at, values)
-        return self.row._make(values[len(constants) :])
+        return self._made(values[skip:])
 
     def _cut(self, at: int, left: int) -> ArchiveError:
         field = next(field for field in self.fields if field.offset + field.size > left)
@@ -205,7 +206,7 @@ class Layout:
 
     def read_all(self, data: Bytes | bytes) -> Iterator[Row]:
         """The values of consecutive headers, whose constants aren't checked; the data end after one."""
-        skip, make = len(self._constants), self.row._make
+        skip, make = len(self._constants), self._made
         return (make(values[skip:]) for values in self._packer.iter_unpack(data[:]))
 
     def columns(self, data: Bytes | bytes) -> np.ndarray:
@@ -235,7 +236,6 @@ class Reader:
     """Bytes as construct reads them: only what is asked for is fetched or copied.
 
     Args:
-        data: of the file.
         at: where reading begins.
     """
 
@@ -275,9 +275,6 @@ def parse(declared: Construct, data: Bytes | bytes, at: int = 0, **parameters: o
     """The value at byte ``at``, as declared.
 
     Args:
-        declared: any construct.
-        data: the file.
-        at: where it begins.
         parameters: for expressions of the declaration: ``this._params.order``.
     """
     reader = Reader(data, at)

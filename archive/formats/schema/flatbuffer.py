@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 SIZE = 4
 """Bytes of a size, a length or a reference."""
-IDENTIFIER_BYTES = 4
+IDENTIFIER_WIDTH = 4
 VTABLE_HEAD = 4
 """Bytes of a vtable before the offsets of fields."""
 NOTHING = 0
@@ -67,7 +67,6 @@ class Table(Construct):  # type: ignore[misc]  # it has no types
     """A table.
 
     Args:
-        name: as the schema has it.
         declared: its fields, in the order of the schema.
     """
 
@@ -163,11 +162,7 @@ Text = _Text()
 
 
 class Unread(Construct):  # type: ignore[misc]  # it has no types
-    """Something that is referred to but not read: parsed, it is the byte where it begins.
-
-    Args:
-        name: of the table in the schema.
-    """
+    """Something that is referred to but not read: parsed, it is the byte where it begins."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -209,7 +204,7 @@ def words(item: Construct) -> str:
 def identified_at(data: bytes | Bytes, identifier: bytes) -> int | None:
     """Where a FlatBuffer begins: 0, or after its size; None where it isn't one with this identifier."""
     for start in (0, SIZE):
-        if data[start + SIZE : start + SIZE + IDENTIFIER_BYTES] == identifier:
+        if data[start + SIZE : start + SIZE + IDENTIFIER_WIDTH] == identifier:
             return start
     return None
 
@@ -218,7 +213,7 @@ def bounds(data: Bytes, identifier: bytes) -> tuple[int, int]:
     """Where a FlatBuffer begins, and where it ends."""
     start = identified_at(data, identifier)
     if start is None:
-        found = shown(bytes(data[SIZE : SIZE + IDENTIFIER_BYTES]))
+        found = shown(bytes(data[SIZE : SIZE + IDENTIFIER_WIDTH]))
         raise ArchiveError(place=f"byte {SIZE}", expected=shown(identifier), found=found)
     end = SIZE + int.from_bytes(data[:SIZE], "little") if start else len(data)
     if end > len(data):
@@ -231,8 +226,6 @@ def parse(root: Table, data: Bytes, identifier: bytes, allowance: Allowance) -> 
     """The root table, with all others in it.
 
     Args:
-        root: its declaration.
-        data: the file.
         identifier: its four bytes.
         allowance: the memory and the sizes that the file may ask for.
     """

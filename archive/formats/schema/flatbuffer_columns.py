@@ -30,7 +30,6 @@ class FlatBuffer:
     """The bytes of a FlatBuffer, with or without its size before it.
 
     Args:
-        data: the file.
         identifier: its four bytes.
         allowance: the memory that reading may take.
     """

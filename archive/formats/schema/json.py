@@ -154,13 +154,7 @@ class Mismatch(NamedTuple):
 
 
 def checked(value: object, kind: Type, named: Mapping[str, Type] | None = None) -> Any:  # noqa: ANN401 (any JSON)
-    """Return a value if it is of a type.
-
-    Args:
-        value: any JSON.
-        kind: the type.
-        named: the named types.
-    """
+    """Return a value if it is of a type."""
     for mismatch in mismatches(value, kind, named, CHECKED_CHARACTERS):
         raise ArchiveError(mismatch.problem, place=mismatch.place)
     return value
@@ -175,9 +169,6 @@ def mismatches(
     """The parts of a value that don't match a type, in the order of the type's fields.
 
     Args:
-        value: any JSON.
-        kind: the type.
-        named: the named types.
         key_characters: of a key in a JSON path.
     """
     return _Comparison(named or {}, key_characters).of(value, kind)

@@ -313,7 +313,6 @@ class Field(NamedTuple):
     """A field of a message.
 
     Attributes:
-        number: of the field.
         wire: its wire type.
         value: the value of an integer; else 0.
         start: the first byte of its value, after tag and length.

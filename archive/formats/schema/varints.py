@@ -88,8 +88,6 @@ class VariableField(NamedTuple):
     """A field of a layout.
 
     Attributes:
-        name: as the declaration has it.
-        docs: what the declaration says of it.
         read: returns the value at a byte, and the byte after it.
         build: returns the bytes of a value.
     """

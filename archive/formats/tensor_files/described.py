@@ -60,7 +60,6 @@ class FileRecord:
     """A record of a file that isn't a zip: one stretch of bytes, or several.
 
     Attributes:
-        kind: of the record.
         spans: the first byte of each stretch, and the byte after its last.
         width: for integers in protobuf's variable form, the bytes that each becomes; else 0.
         count: how many of these there are.
@@ -105,7 +104,6 @@ class ClassSource:
     """The source of a Python class, as ``torch.save`` kept it with a whole module.
 
     Attributes:
-        name: of the class.
         file: where it was defined.
         text: the class statement.
     """
@@ -167,7 +165,6 @@ def with_head(data: Bytes, allowance: Allowance, read: Callable[[memoryview, All
     """Call a header reader, giving it more and more of a remote file until that is enough.
 
     Args:
-        data: the file.
         allowance: the memory that it may take; failed attempts take none.
         read: gets the first bytes, and raises :class:`CutShortError` if they are too few.
     """
@@ -191,7 +188,6 @@ def header_around(size: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[in
     """The stretches of a file between given ones, which do not touch.
 
     Args:
-        size: of the file.
         spans: the first byte of each, and the byte after its last.
     """
     around, at = [], 0

@@ -37,6 +37,7 @@ from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import BIG, LITTLE, Layout, field_path, parse
 from archive.formats.schema.bounded import AtMost, CompiledRow, HeadReader, Text
+from archive.formats.tensor_files import GGUF_MAGIC
 from archive.formats.tensor_files.described import (
     HEADER,
     PLACE_BYTES,
@@ -75,7 +76,7 @@ ALIGNMENT, DEFAULT_ALIGNMENT = "general.alignment", 32
 DIMENSIONS = 4
 DEPTH = 8
 """Most arrays inside one another."""
-PAIR_BYTES, TENSOR_BYTES = 13, 24
+PAIR_WIDTH, TENSOR_WIDTH = 13, 24
 """Fewest bytes of a pair and of a row of the table."""
 VALUE_BYTES = 300
 """Bytes of memory that a pair takes, besides its characters."""
@@ -200,7 +201,7 @@ class Structures:
         self.header = Layout(
             "GGUF header"
             / Struct(
-                "magic" / Const(b"GGUF"),
+                "magic" / Const(GGUF_MAGIC),
                 "version" / u32 * "2 or 3; if it is in the other byte order, so are all numbers",
                 "tensor_count" / u64 * "rows of the table of tensors",
                 "metadata_kv_count" / u64 * "pairs, which follow the header",
@@ -236,7 +237,6 @@ def read_gguf(data: Bytes, allowance: Allowance) -> TensorFile:
     """Read the header of a file.
 
     Args:
-        data: the file; only the header of a remote one is fetched, in pieces of 1, 4, … MiB.
         allowance: the memory that it may take.
 
     Returns:
@@ -383,7 +383,7 @@ class _Header:
             raise self.stream.cut(short.path) from None
 
     def _pairs(self, count: int) -> dict[str, Value]:
-        self.stream.check_count(count, PAIR_BYTES, "pairs")
+        self.stream.check_count(count, PAIR_WIDTH, "pairs")
         values: dict[str, Value] = {}
         for _ in range(count):
             at = self.stream.tell()
@@ -411,7 +411,7 @@ class _Header:
     # The table of tensors
 
     def _table(self, count: int, alignment: int) -> dict[str, _Row]:
-        self.stream.check_count(count, TENSOR_BYTES, "tensors")
+        self.stream.check_count(count, TENSOR_WIDTH, "tensors")
         rows: dict[str, _Row] = {}
         expected = 0
         for _ in range(count):

@@ -65,10 +65,10 @@ def read_index(data: memoryview, allowance: Allowance) -> Index:
         shards.setdefault(file, []).append(tensor)
     if len(shards) > MOST_SHARDS:
         raise ArchiveError(expected=f"at most {MOST_SHARDS:,} shards", found=f"{len(shards):,}")
-    told = value.get("metadata")
+    metadata = value.get("metadata")
     metadata = {
         key: item
-        for key, item in (told if isinstance(told, dict) else {}).items()
+        for key, item in (metadata if isinstance(metadata, dict) else {}).items()
         if isinstance(item, str | int | float)
     }
     return Index({file: tuple(names) for file, names in shards.items()}, metadata)

@@ -38,10 +38,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from construct import Int64sb, Int64sl, Struct
 
 from archive.base.errors import ArchiveError, LimitError, counted, shown
-from archive.debuginfo.model import Global
-from archive.formats.python_pickle import PyValue, plain_value
 from archive.formats.record_kinds import DATA, DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import Layout
+from archive.formats.tensor_files import LEGACY_MAGIC
 from archive.formats.tensor_files.described import (
     HEADER,
     ClassSource,
@@ -53,6 +52,9 @@ from archive.formats.tensor_files.described import (
     with_head,
 )
 from archive.formats.tensors.dtypes import WIDTHS, dtype_of_storage
+from archive.formats.tensors.tensor import MOST_ELEMENTS
+from archive.pickles.machine import plain_value
+from archive.pickles.values import Global, Inert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.io.ranged import Bytes
 
-MAGIC_NUMBER, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+PROTOCOL = 1001
 STORAGE, BIG_ENDIAN_STORAGE = (
     Layout("storage" / Struct("numel" / number * "elements of the storage, whose bytes follow"))
     for number in (Int64sl, Int64sb)
@@ -71,14 +73,13 @@ STORAGE_BYTES = 600
 OF_BYTES = {"UntypedStorage", "QUInt4x2Storage", "QUInt2x4Storage"}
 """Classes of storages that are counted in bytes."""
 PICKLES = 5
-LARGEST = (1 << 63) - 1
 
 
 class _Pickles(NamedTuple):
     """What the pickles hold; where the object's begins and ends, and where the storages begin."""
 
     object: object
-    named: Sequence[PyValue]
+    named: Sequence[Inert]
     place: tuple[int, int]
     keys: Sequence[str]
     is_little: bool
@@ -86,7 +87,7 @@ class _Pickles(NamedTuple):
 
 
 class LegacyFile(NamedTuple):
-    """A file, and the object in it: :class:`~archive.formats.python_pickle.PyValue` objects.
+    """A file, and the object in it: :mod:`archive.pickles.values`.
 
     ``file`` has no tensors yet: :mod:`archive.reader.recognition.saved` finds them in the object, in the
     records ``data/KEY``.
@@ -100,7 +101,6 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
     """Read the pickles of a file, and find its storages.
 
     Args:
-        data: the file; only the pickles of a remote one are fetched, in pieces of 1, 4, … MiB.
         allowance: the memory that values may take; :class:`LegacyFile` has them.
 
     Returns:
@@ -123,7 +123,7 @@ def read_legacy_save(data: Bytes, allowance: Allowance) -> LegacyFile:
 
 def _pickles(head: memoryview, size: int, allowance: Allowance) -> _Pickles:
     """The values of the pickles, from the first bytes of a file."""
-    named: list[PyValue] = []
+    named: list[Inert] = []
     values: list[object] = []
     ends = [0]
     for _ in range(PICKLES):
@@ -138,14 +138,14 @@ def _pickles(head: memoryview, size: int, allowance: Allowance) -> _Pickles:
         values.append(value)
         ends.append(end)
     magic, protocol, system, saved, keys = values
-    for what, found, expected in (("magic number", magic, MAGIC_NUMBER), ("version", protocol, PROTOCOL)):
+    for what, found, expected in (("magic number", magic, LEGACY_MAGIC), ("version", protocol, PROTOCOL)):
         if found != expected:
             raise ArchiveError(place=f"the {what}", expected=f"{expected}", found=shown(found))
-    if not isinstance(keys, PyValue) or not all(isinstance(key, str) for key in keys.items):
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ArchiveError(place="the keys of storages", expected="a list of texts", found=shown(keys))
-    facts = dict(system.pairs) if isinstance(system, PyValue) else {}
-    is_little = facts.get("little_endian") is not False
-    return _Pickles(saved, named, (ends[3], ends[4]), [str(key) for key in keys.items], is_little, ends[-1])
+    facts = system.pairs if isinstance(system, Inert) else ()
+    is_little = all(value is not False for key, value in facts if key == "little_endian")
+    return _Pickles(saved, named, (ends[3], ends[4]), [str(key) for key in keys], is_little, ends[-1])
 
 
 class _Storage(NamedTuple):
@@ -155,7 +155,7 @@ class _Storage(NamedTuple):
     width: int
 
 
-def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Storage]:
+def _storages(named: Sequence[Inert], allowance: Allowance) -> dict[str, _Storage]:
     """The storages that persistent values describe, by key."""
     storages: dict[str, _Storage] = {}
     for value in named:
@@ -163,7 +163,7 @@ def _storages(named: Sequence[PyValue], allowance: Allowance) -> dict[str, _Stor
         if not items or items[0] != "storage":
             continue
         match items:
-            case [_, Global(name=name), str(key), _, int(count), *_] if 0 <= count <= LARGEST:
+            case [_, Global(name=name), str(key), _, int(count), *_] if 0 <= count <= MOST_ELEMENTS:
                 width = 1 if name in OF_BYTES else WIDTHS.get(dtype_of_storage(name), 0)
                 if not width:
                     raise ArchiveError(
@@ -219,7 +219,7 @@ def _check_number(number: memoryview, count: int, place: str, *, is_little: bool
         raise ArchiveError(place=place, expected=f"{counted(count, 'element')}", found=f"{numbers[-1]:,}")
 
 
-def _sources(named: Sequence[PyValue]) -> Iterator[ClassSource]:
+def _sources(named: Sequence[Inert]) -> Iterator[ClassSource]:
     """The sources of classes in persistent values."""
     for value in named:
         match _items(value):
@@ -227,7 +227,7 @@ def _sources(named: Sequence[PyValue]) -> Iterator[ClassSource]:
                 yield ClassSource(str(name), file, text)
 
 
-def _items(value: PyValue) -> list[object]:
+def _items(value: Inert) -> list[object]:
     """The items of a persistent value that is a tuple."""
     inner = value.arguments[0]
-    return list(inner.items) if isinstance(inner, PyValue) else []
+    return list(inner) if isinstance(inner, tuple) else []

@@ -58,7 +58,14 @@ from archive.formats.tensor_files.onnx_messages import (
     TRAINING_INFO,
 )
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
-from archive.formats.tensors.tensor import MOST_DIMENSIONS, Tensor, check_shape, path_below, row_major
+from archive.formats.tensors.tensor import (
+    MOST_DIMENSIONS,
+    NamedTensors,
+    Tensor,
+    check_shape,
+    path_below,
+    row_major,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,17 +172,15 @@ class _Model:
     """A model, read once from beginning to end.
 
     Args:
-        data: the file.
         allowance: the memory that it may take.
     """
 
     def __init__(self, data: Bytes, allowance: Allowance) -> None:
         self._message, self._size, self._allowance = MessageReader(data), len(data), allowance
-        self._tensors: dict[str, Tensor] = {}
+        self._tensors = NamedTensors()
         self._records: dict[str, FileRecord] = {}
         self._external: dict[str, External] = {}
         self._metadata: dict[str, Value] = {}
-        self._same = Counter[str]()
         self._nodes = 0
 
     def file(self) -> TensorFile:
@@ -288,36 +293,33 @@ class _Model:
 
     def _tensor(self, tensor: Field, path: str, *, is_named: bool = True) -> str:
         """Take a tensor; return its own name, which is a part of its path if ``is_named``."""
-        told = _Told(self._allowance)
+        described = _Described(self._allowance)
         for field in self._fields(tensor, TENSOR):
             if field.name == "name":
-                told.name = self._text(field)
+                described.name = self._text(field)
             elif field.name == "external_data":
                 key, value = self._entry(field)
-                told.external[key] = value
+                described.external[key] = value
             else:
-                told.take(field, self._message)
-        name = told.name
+                described.take(field, self._message)
+        name = described.name
         where = path_below(path, name) if is_named else path
         try:
-            self._add(where, told)
+            self._add(where, described)
         except ArchiveError as error:
             raise error.within(place=f"tensor {shown(where)}") from None
         return name
 
-    def _add(self, path: str, told: _Told) -> None:
+    def _add(self, path: str, described: _Described) -> None:
         take_tensor(path, self._allowance)
-        dtype, shape = told.dtype(), told.shape()
-        name, record = path, told.record(dtype, prod(shape))
-        while name in self._tensors:
-            self._same[path] += 1
-            name = f"{path} ({self._same[path] + 1})"
+        dtype, shape = described.dtype(), described.shape()
+        name, record = self._tensors.free(path), described.record(dtype, prod(shape))
         place = ""
         if record is not None:
             place = DATA_FOLDER + name
             self._records[place] = record
-        elif told.location:
-            self._external[name] = told.outside(bytes_of(dtype, prod(shape)) or 0)
+        elif described.location:
+            self._external[name] = described.outside(bytes_of(dtype, prod(shape)) or 0)
         self._tensors[name] = Tensor(dtype, shape, row_major(shape), 0, place)
 
     # Fields
@@ -354,14 +356,13 @@ class _Model:
         return self._text_in(field, OPERATOR_SET_ID, "domain"), versions[0] if versions else 0
 
 
-class _Told:
+class _Described:
     """What the fields of a tensor say.
 
     Args:
         allowance: the memory that it may take.
 
     Attributes:
-        name: of the tensor.
         external: where its elements are, if not in the model.
     """
 

@@ -36,7 +36,7 @@ from archive.formats.record_kinds import DATA_FOLDER, RecordKind
 from archive.formats.schema.binary import Layout
 from archive.formats.tensor_files.described import HEADER, FileRecord, TensorFile, take_tensor, twice
 from archive.formats.tensors.dtypes import bytes_of
-from archive.formats.tensors.tensor import Tensor, check_shape, row_major
+from archive.formats.tensors.tensor import MOST_ELEMENTS, Tensor, check_shape, row_major
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -51,7 +51,6 @@ METADATA = "__metadata__"
 MEMBERS = {"dtype", "shape", "data_offsets"}
 HALVES = re.compile("[\ud800-\udfff]")
 """Lone surrogates: JSON has escapes for them, but no encoding of texts has them."""
-LARGEST = (1 << 63) - 1
 """Most bytes of a file."""
 DTYPES = {
     "BOOL": "bool",
@@ -96,10 +95,10 @@ def read_safetensors(data: Bytes, allowance: Allowance) -> TensorFile:
     records = {HEADER: FileRecord(RecordKind.HEADER, ((0, start),))}
     tensors: dict[str, Tensor] = {}
     spans: list[tuple[int, int, str]] = []
-    for name, told in header.items():
+    for name, entry in header.items():
         take_tensor(name, allowance)
         try:
-            dtype, shape, begin, end = _described(told)
+            dtype, shape, begin, end = _described(entry)
         except ArchiveError as error:
             raise error.within(record=HEADER, place=f"tensor {shown(name)}") from None
         record = DATA_FOLDER + name
@@ -150,12 +149,12 @@ def header_of(data: Bytes, allowance: Allowance) -> tuple[int, dict[str, Any]]:
 
 def metadata_of(header: dict[str, Any]) -> dict[str, str]:
     """Remove and return the metadata of a header's value."""
-    told = header.pop(METADATA, None)
-    if told is None:
+    entry = header.pop(METADATA, None)
+    if entry is None:
         return {}
-    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
-        raise ArchiveError(record=HEADER, place=METADATA, expected="an object of texts", found=shown(told))
-    return told
+    if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
+        raise ArchiveError(record=HEADER, place=METADATA, expected="an object of texts", found=shown(entry))
+    return entry
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,18 +169,20 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _described(told: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN401 (any JSON)
+def _described(entry: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN401 (any JSON)
     """Dtype, shape, begin and end of a tensor."""
-    if not isinstance(told, dict) or not told.keys() >= MEMBERS:
-        found = f"{', '.join(map(one_line, told))[:60] or 'none'}" if isinstance(told, dict) else words(told)
+    if not isinstance(entry, dict) or not entry.keys() >= MEMBERS:
+        found = (
+            f"{', '.join(map(one_line, entry))[:60] or 'none'}" if isinstance(entry, dict) else words(entry)
+        )
         raise ArchiveError(expected="an object of dtype, shape and data_offsets", found=found)
-    named = told["dtype"]
+    named = entry["dtype"]
     dtype = DTYPES.get(named) if isinstance(named, str) else None
     if dtype is None:
         raise ArchiveError(expected="a dtype", found=shown(named))
-    shape = _numbers(told["shape"], "shape")
+    shape = _numbers(entry["shape"], "shape")
     check_shape(shape)
-    offsets = _numbers(told["data_offsets"], "data_offsets")
+    offsets = _numbers(entry["data_offsets"], "data_offsets")
     if len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 (begin and end)
         raise ArchiveError(expected="offsets of a beginning and an end", found=shown(list(offsets)))
     size = bytes_of(dtype, prod(shape), whole=True)
@@ -193,12 +194,12 @@ def _described(told: Any) -> tuple[str, tuple[int, ...], int, int]:  # noqa: ANN
     return dtype, shape, *offsets
 
 
-def _numbers(told: Any, what: str) -> tuple[int, ...]:  # noqa: ANN401 (any JSON)
-    if not isinstance(told, list) or not all(
-        type(number) is int and 0 <= number <= LARGEST for number in told
+def _numbers(entry: Any, what: str) -> tuple[int, ...]:  # noqa: ANN401 (any JSON)
+    if not isinstance(entry, list) or not all(
+        type(number) is int and 0 <= number <= MOST_ELEMENTS for number in entry
     ):
-        raise ArchiveError(expected=f"{what} of numbers from 0 on", found=shown(told))
-    return tuple(told)
+        raise ArchiveError(expected=f"{what} of numbers from 0 on", found=shown(entry))
+    return tuple(entry)
 
 
 def _check_cover(spans: list[tuple[int, int, str]], size: int) -> None:

@@ -18,7 +18,6 @@ def decoded_integers(data: memoryview, width: int) -> np.ndarray:
     """Integers in variable form as little-endian ones of ``width`` bytes each: n times ``width`` bytes.
 
     Args:
-        data: the integers, consecutive.
         width: 1, 2, 4 or 8; higher bits are dropped, because protobuf writes a negative int32 with 64 bits.
     """
     stored = np.frombuffer(data, np.uint8)

@@ -123,8 +123,6 @@ def bytes_of(dtype: str, count: int, *, whole: bool = False) -> int | None:
     (12, 2, None)
 
     Args:
-        dtype: of the elements.
-        count: how many.
         whole: None, too, if they do not fill the last byte.
     """
     if dtype in WIDTHS:

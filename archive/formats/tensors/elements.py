@@ -32,11 +32,6 @@ def elements(tensor: Tensor, storage: memoryview, *, big: bool = False) -> Itera
     """The elements of a tensor, in pieces; views of the storage where they are in order.
 
     Elements that aren't whole bytes are returned as stored, in blocks.
-
-    Args:
-        tensor: the tensor.
-        storage: the bytes of its storage.
-        big: whether they are big-endian.
     """
     first, stop = tensor.span(len(storage))
     if tensor.dtype in BLOCKS:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
-from archive.debuginfo.model import Global, Inert
 from archive.formats.tensors.tensor import Tensor
+from archive.pickles.values import Global, Inert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +43,6 @@ def legacy_tensors(
     """The tensors of a model, with their names.
 
     Args:
-        data: ``model.json``.
         attributes: the value of ``attributes.pkl``, or None.
         allowance: the memory that it may take.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import prod
 
@@ -59,6 +60,7 @@ class Tensor:
         quantiser: of a quantised tensor, the scheme's name, and its scale and zero point; or, for one with a
             scale per channel, the axis of channels: scales and zero points are then tensors of their own.
         math_bits: those of ``MATH_BITS`` that are set.
+        device: that it was saved from, as PyTorch names it: ``cpu``; "" where that is not recorded.
     """
 
     dtype: str
@@ -69,6 +71,7 @@ class Tensor:
     requires_grad: bool | None = None
     quantiser: tuple[object, ...] = ()
     math_bits: tuple[str, ...] = ()
+    device: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a shape that no tensor has, before anything is computed from it."""
@@ -164,3 +167,23 @@ class Tensor:
             expected = f"a storage of {stop:,} bytes at least, of blocks in order, for shape {self.shape}"
             raise ArchiveError(record=self.record, expected=expected, found=f"{size:,}")
         return 0, stop
+
+
+class NamedTensors(dict[str, Tensor]):
+    """Tensors by name. A name that was given before gets a number: ``a.b (2)``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._again = Counter[str]()
+
+    def free(self, name: str) -> str:
+        """A name that no tensor has: both values of ``{"a.b": …, "a": {"b": …}}`` are called ``a.b``."""
+        found = name
+        while found in self:
+            self._again[name] += 1
+            found = f"{name} ({self._again[name] + 1})"
+        return found
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Add a tensor under such a name."""
+        self[self.free(name)] = tensor

@@ -352,8 +352,8 @@ def _changes(opened: Archive, rules: Rules, tensors: TensorsRead) -> tuple[Chang
 def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ...]:
     """Why PyTorch refuses the redacted archive, and whether it refuses the original, too."""
     refused = refusals_as_before(after, opened, same_bytecode=BYTECODE not in changes.records)
-    before = {refusal.told for refusal in refusals(opened)} if refused else set()
+    before = {refusal.text for refusal in refusals(opened)} if refused else set()
     return tuple(
-        f"{refusal.told}; the original is refused likewise" if refusal.told in before else refusal.told
+        f"{refusal.text}; the original is refused likewise" if refusal.text in before else refusal.text
         for refusal in refused
     )

@@ -40,16 +40,15 @@ if TYPE_CHECKING:
 
     from archive.io.mapped import Source
     from archive.io.output import Sink
-    from archive.normalform.column_names import ColumnName
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import PathChoice, Preset, SourceChoice
 
 __all__ = ["CompanionRedaction", "redact_companion"]
 
-KEPT: tuple[ColumnName, ...] = ("row.line", "row.column", "module.known", "file.prefix")
+KEPT: tuple[str, ...] = ("row.line", "row.column", "module.known", "file.prefix")
 """Columns that neither paths nor lines change."""
-NAMED: tuple[ColumnName, ...] = ("file.top", "file.qualified_top", "file.redacted")
+NAMED: tuple[str, ...] = ("file.top", "file.qualified_top", "file.redacted")
 """Facts that are strings."""
 LEADING = {RecordKind.KERNELS, RecordKind.CPP}
 """Raw records that lead from a compiled model to its source."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
-from archive.container.names import decoded, encoded
+from archive.container.names import as_bytes, as_text
 from archive.debuginfo.sites import NO_FILE, last_part
 from archive.formats.compiled.code import UNREAD, without_comments
 from archive.formats.elf.parse import is_elf, parse_object
@@ -123,7 +123,7 @@ class _Compiled:
     @cached_property
     def _names(self) -> dict[bytes, bytes]:
         """What each path becomes. The package's own files keep their names: their records have them."""
-        own = set(map(encoded, self._model.records))
+        own = set(map(as_bytes, self._model.records))
         names = self._rules.renamed(path for file in self._model.records for path in self._paths(file))
         for path, new in names.items():
             name = last_part(path)
@@ -156,7 +156,7 @@ class _Compiled:
             yield from _strings_in(self._model.view(file))
         elif not file.endswith(TENSORS):
             data = self._data(file)
-            texts = map(encoded, strings_in(decoded(data))) if file.endswith(".json") else [data]
+            texts = map(as_bytes, strings_in(as_text(data))) if file.endswith(".json") else [data]
             yield from (path for text in texts for path in paths_in(text))
 
     def _texts(self, file: str) -> list[ObjectText]:
@@ -175,8 +175,8 @@ class _Compiled:
         data = self._data(file)
         if not file.endswith(".json"):
             return renamed_in(data, self._mapped)
-        return encoded(
-            changed_strings(decoded(data), lambda text: decoded(renamed_in(encoded(text), self._mapped)))
+        return as_bytes(
+            changed_strings(as_text(data), lambda text: as_text(renamed_in(as_bytes(text), self._mapped)))
         )
 
     def _object(self, file: str) -> bytes:

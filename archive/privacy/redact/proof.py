@@ -22,7 +22,7 @@ from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.container import Container
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.formats.record_kinds import BYTECODE, is_code
 from archive.privacy.leaks import Finder
 from archive.privacy.leaks.sources import NO_LINES, SourceLines
@@ -140,10 +140,10 @@ def prove(  # noqa: PLR0917 (what a proof is of)
     for kind_found, found_texts in removed.telling.by_kind.items():
         telling[SOUGHT[kind_found]] |= found_texts
     texts |= {what: texts.get(what, set()) | found_texts for what, found_texts in telling.items()}
-    records = b"\n".join(map(encoded, file.records))
+    records = b"\n".join(map(as_bytes, file.records))
     staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
     staying["root"] = b"\n".join([records, paths])
-    staying["name"] = b"\n".join([paths, encoded(file.root)])
+    staying["name"] = b"\n".join([paths, as_bytes(file.root)])
     forms: Forms = {}
     for what, every in texts.items():
         long = [text for text in every if len(text) >= SHORTEST[what]]

@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError
 from archive.debuginfo.frames import BYTES_CALL
 from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import VALUE_WIDTH
 from archive.normalform.records import DebugRecords
 from archive.privacy.redact.sources import LINE_BYTES, texts_of
 from archive.privacy.redact.texts import comment_of, without_comments
@@ -229,8 +229,8 @@ def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowa
     """
     counts = np.array([len(piece) for piece in pieces], np.int64)
     first = firsts(counts[number])
-    allowance.take(VALUE_BYTES * int(first[-1]), "pieces of texts")
-    with allowance.lent(4 * VALUE_BYTES * int(first[-1]), "pieces of texts"):
+    allowance.take(VALUE_WIDTH * int(first[-1]), "pieces of texts")
+    with allowance.lent(4 * VALUE_WIDTH * int(first[-1]), "pieces of texts"):
         every = np.array([piece for some in pieces for piece in some], np.int64)
         return first, every[spread(firsts(counts)[number], counts[number])]
 

@@ -21,8 +21,8 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, one_line
-from archive.debuginfo.model import Global
-from archive.formats.python_pickle import DICTS, Machine, PyValue, set_of
+from archive.pickles.machine import Machine
+from archive.pickles.values import DICTS, Global, Inert, set_of, walked
 from archive.pickles.write import text_head
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class _TextMachine(Machine):
         self.fixed: list[Fixed] = []
         self.frames: list[tuple[int, int]] = []
         self.needed: list[tuple[object, str]] = []
-        self.attributes: list[PyValue] = []
+        self.attributes: list[Inert] = []
         self.seen: set[int] = set()
 
     def _frequent(self, *_: object) -> None:
@@ -153,7 +153,7 @@ class _TextMachine(Machine):
         if name in CALLS:
             self._note_call(self.stack[-1])
 
-    def _note_call(self, made: PyValue) -> None:
+    def _note_call(self, made: Inert) -> None:
         if made.what == "persistent":
             self.needed += [(value, "part of a storage's id") for value in made.arguments]
         elif set_of(made) is None:
@@ -161,8 +161,8 @@ class _TextMachine(Machine):
             self.needed += [(value, f"an argument of {_words(made.what)}") for value in made.arguments]
 
     def _note_state(self, built: object, state: object) -> None:
-        what = built.what if isinstance(built, PyValue) else None
-        if what in WITH_ATTRIBUTES and isinstance(state, PyValue) and state.what == "dict":
+        what = built.what if isinstance(built, Inert) else None
+        if what in WITH_ATTRIBUTES and isinstance(state, Inert) and state.what == "dict":
             self.attributes.append(state)
         else:
             self.needed.append((state, f"in the state of {_words(what)}"))
@@ -174,16 +174,9 @@ def _words(what: object) -> str:
 
 def _mark_needed(top: object, reason: str, seen: set[int]) -> None:
     """Mark all texts in a value as needed, those of whatever it holds, too."""
-    stack = [top]
-    while stack:
-        value = stack.pop()
+    for value in walked(top, seen=seen):
         if isinstance(value, SavedText):
             value.needed = value.needed or reason
-        elif isinstance(value, PyValue) and id(value) not in seen:
-            seen.add(id(value))
-            stack += [value.state, value.what, *value.arguments, *value.items]
-            for pair in value.pairs:
-                stack += pair
 
 
 def _mark_data(top: object, needed: set[int]) -> Iterator[Sequence[object]]:
@@ -197,21 +190,22 @@ def _mark_data(top: object, needed: set[int]) -> Iterator[Sequence[object]]:
         value = stack.pop()
         if isinstance(value, SavedText):
             value.is_data = True
-        if not isinstance(value, PyValue) or id(value) in seen:
+        if not isinstance(value, Inert | list | tuple) or id(value) in seen:
             continue
         seen.add(id(value))
+        if isinstance(value, list | tuple):
+            stack += value
+            continue
         elements = set_of(value)
         keys: Sequence[object] = ()
         if elements is not None:
             keys = elements[1]
-        elif value.what in {"list", "tuple"}:
-            stack += value.items
         elif value.what in DICTS:
             keys = [key for key, _ in value.pairs]
             stack += [item for _, item in value.pairs]
         elif value.what not in WITH_ATTRIBUTES:  # its arguments and its state are marked
             _mark_needed(value, f"in {_words(value.what)}", needed)
-        if value.what in WITH_ATTRIBUTES and isinstance(value.state, PyValue):
+        if value.what in WITH_ATTRIBUTES and isinstance(value.state, Inert):
             stack += [item for _, item in value.state.pairs]
         for key in keys:
             if isinstance(key, SavedText):

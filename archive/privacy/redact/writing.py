@@ -10,7 +10,7 @@ import numpy as np
 
 from archive.base.facts import dataclass
 from archive.companion.build import build_companion
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import alignment_of, member_from, new_member, write_archive
 from archive.formats.archive_id import archive_id, counted_names
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.container.write import Member
-    from archive.normalform.column_names import ColumnName
     from archive.reader.archive import Archive
 
 ORIGINALS = {MIGRATED, EMBEDDED, EMBEDDED_IN_EXPORTED}
@@ -94,16 +93,16 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     if opened.is_embedded and (prefix := opened.handle_form.prefix):
         contents = contents.with_columns({**contents.columns, "file.prefix": np.array([prefix])})
     redacted_id = after.archive_id
-    facts: dict[ColumnName, list[bytes]] = {}
+    facts: dict[str, list[bytes]] = {}
     if redacted_id != contents.archive_id:
         facts["file.redacted"] = [redacted_id.hex().encode()]
     if changes.root != opened.root:
-        facts["file.root"] = [encoded(opened.root)]
+        facts["file.root"] = [as_bytes(opened.root)]
     if changes.salt:
         facts["file.salt"] = [changes.salt.hex().encode()]
     if changes.renamed:
-        facts["replaced.name"] = list(map(encoded, changes.renamed))
-        facts["replaced.by"] = list(map(encoded, changes.renamed.values()))
+        facts["replaced.name"] = list(map(as_bytes, changes.renamed))
+        facts["replaced.by"] = list(map(as_bytes, changes.renamed.values()))
     contents = contents.with_strings(facts) if facts else contents
     here = after.container.records
     contents = with_digest(contents, opened, here)

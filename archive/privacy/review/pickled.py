@@ -20,12 +20,12 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.facts import dataclass
-from archive.debuginfo.model import Global
-from archive.formats.python_pickle import DICTS, PyValue, bytes_of, plain_value
 from archive.formats.record_kinds import BYTECODE
+from archive.pickles.machine import plain_value
 from archive.pickles.ops import ValueKind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
+from archive.pickles.values import DICTS, Global, Inert, bytes_of
 from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, is_pickle
 from archive.privacy.review.numbers import texts_of_numbers
 from archive.privacy.review.spelled import (
@@ -118,12 +118,19 @@ def _walk(top: object, roles: PickleRoles) -> None:
             roles.values.add(value)
         elif isinstance(value, Global):
             _add_global(value, roles)
-        if not isinstance(value, PyValue) or id(value) in seen:
+        if not isinstance(value, Inert | list | tuple) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value.what, Global | PyValue):
+        is_form = _is_form(value, forms)
+        if isinstance(value, list | tuple):
+            if not is_form:
+                _spell(Inert("items", items=value), roles)
+            if not _are_pairs(value, roles):
+                stack += value
+            continue
+        if isinstance(value.what, Global | Inert):
             stack.append(value.what)
-        if not _is_form(value, forms):
+        if not is_form:
             _spell(value, roles)
         if value.what == "persistent":
             _take_id(value.arguments, roles)
@@ -146,16 +153,20 @@ OF_DATE, MONTH = 4, 0x7F
 """Bytes of a date, and the bits of its month; the first one says which of two equal hours is meant."""
 
 
-def _is_form(value: PyValue, forms: set[int]) -> bool:
+def _is_form(value: Inert | Sequence[object], forms: set[int]) -> bool:
     """Whether a value says where a tensor lies and which form it has; then so do the tuples in it."""
-    is_made = isinstance(value.what, Global) and value.what.module in REBUILDERS
-    if not (is_made or value.what == "persistent" or id(value) in forms):
+    parts = value
+    is_made = False
+    if isinstance(value, Inert):
+        parts = [*value.arguments, *value.items]
+        is_made = value.what == "persistent" or getattr(value.what, "module", "") in REBUILDERS
+    if not is_made and id(value) not in forms:
         return False
-    forms.update(id(one) for one in (*value.arguments, *value.items) if isinstance(one, PyValue))
+    forms.update(id(part) for part in parts if isinstance(part, Inert | list | tuple))
     return True
 
 
-def _spell(value: PyValue, roles: PickleRoles) -> None:
+def _spell(value: Inert, roles: PickleRoles) -> None:
     """Take the texts of a value that are no strings."""
     keys, items = [key for key, _ in value.pairs], [item for _, item in value.pairs]
     for values in (value.arguments, _letters(value.items), _letters(items)):
@@ -176,14 +187,14 @@ def _letters(values: Sequence[object]) -> Sequence[object]:
 
 
 def _letter(value: object) -> object:
-    if isinstance(value, PyValue) and value.what in {"list", "tuple"} and len(value.items) <= FEWEST_KEYS:
-        some = [one for one in value.items if isinstance(one, str)] or value.items
+    if isinstance(value, list | tuple) and len(value) <= FEWEST_KEYS:
+        some = [one for one in value if isinstance(one, str)] or value
         return some[0] if len(some) == 1 else value
     data = bytes_of(value)
     return data.decode("latin-1") if isinstance(data, bytes) and len(data) == 1 else value
 
 
-def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
+def _numbers_of_numpy(value: Inert, roles: PickleRoles) -> Sequence[object]:
     """The numbers that NumPy writes as bytes, after or before their type; those of texts are none."""
     near = [*value.arguments, *value.items]
     kinds = [str(one.arguments[0]) for one in near if _is_type_of_numbers(one)]
@@ -207,47 +218,47 @@ def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
 
 def _is_type_of_numbers(value: object) -> bool:
     match value:
-        case PyValue(what=Global(name="dtype"), arguments=[str(kind), *_]):
+        case Inert(what=Global(name="dtype"), arguments=[str(kind), *_]):
             return TYPE_OF_NUMBERS.fullmatch(kind) is not None
     return False
 
 
 def _as_text(value: object, data: bytes | bytearray) -> str:
     """Bytes as a reader of strings has them: protocols before 3 write them as a text."""
-    if isinstance(value, PyValue):
+    if isinstance(value, Inert):
         return str(value.arguments[0])
     return data.decode("utf-8", "backslashreplace")
 
 
-def _date(value: PyValue) -> str | None:
+def _date(value: Inert) -> str | None:
     """The day that ``datetime`` writes as bytes: two of the year, the month, the day."""
     match value:
-        case PyValue(what=Global(module="datetime", name="date" | "datetime"), arguments=[packed, *_]):
+        case Inert(what=Global(module="datetime", name="date" | "datetime"), arguments=[packed, *_]):
             data = bytes_of(packed)
             if isinstance(data, bytes) and len(data) >= OF_DATE:
                 return f"{int.from_bytes(data[:2]):04}-{data[2] & MONTH:02}-{data[3]:02}"
     return None
 
 
-def _take_pairs(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
+def _take_pairs(value: Inert, roles: PickleRoles, stack: list[object]) -> None:
     for key, item in value.pairs:
         stack.append(item)
         if not isinstance(key, str):
             stack.append(key)
-        elif isinstance(item, PyValue) and isinstance(item.what, Global) and item.what not in DICTS:
+        elif isinstance(item, Inert) and isinstance(item.what, Global) and item.what not in DICTS:
             roles.names.add(key)
         else:
             roles.keys.add(key)
 
 
-def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None:
+def _take_state(value: Inert, roles: PickleRoles, stack: list[object]) -> None:
     """Take the attributes of an object, or any other state."""
     states = [value.state]
-    if isinstance(value.state, PyValue) and value.state.what == "tuple":  # with the state of slots
-        states = list(value.state.items)
-        _spell(value.state, roles)
+    if isinstance(value.state, tuple):  # with the state of slots
+        states = list(value.state)
+        _spell(Inert("items", items=states), roles)
     for state in states:
-        if isinstance(state, PyValue) and state.what == "dict":
+        if isinstance(state, Inert) and state.what == "dict":
             _spell(state, roles)
             roles.names.update(key for key, _ in state.pairs if isinstance(key, str))
             stack += [item for _, item in state.pairs]
@@ -258,16 +269,18 @@ def _take_state(value: PyValue, roles: PickleRoles, stack: list[object]) -> None
 
 def _are_pairs(values: Sequence[object], roles: PickleRoles) -> bool:
     """Note many pairs of texts, which are items or keys; whether values are such."""
-    if len(values) < FEWEST_MERGES or not all(isinstance(one, PyValue) for one in values):
+    if len(values) < FEWEST_MERGES:
         return False
-    pairs = [tuple(one.items) for one in values if isinstance(one, PyValue)]
-    if not all(len(pair) == PAIR and all(isinstance(text, str) for text in pair) for pair in pairs):
+    pairs = [tuple(one) for one in values if isinstance(one, list | tuple)]
+    if len(pairs) < len(values) or not all(
+        len(pair) == PAIR and all(isinstance(text, str) for text in pair) for pair in pairs
+    ):
         return False
     roles.pairs += pairs  # type: ignore[arg-type]
     return True
 
 
-def _is_table(value: PyValue, roles: PickleRoles) -> bool:
+def _is_table(value: Inert, roles: PickleRoles) -> bool:
     """Note a dict that is a table; whether it is one."""
     pairs = value.pairs
     if len(pairs) < FEWEST_ENTRIES or not all(
@@ -314,5 +327,5 @@ def _take_id(arguments: Sequence[object], roles: PickleRoles) -> None:
             (roles.numbers if STORAGE_ID.fullmatch(value) else roles.names).add(value)
         elif isinstance(value, Global):
             _add_global(value, roles)
-        elif isinstance(value, PyValue) and value.what == "tuple":
-            stack += value.items
+        elif isinstance(value, tuple):
+            stack += value

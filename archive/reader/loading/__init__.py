@@ -85,7 +85,7 @@ class Check:
             if len(fault.numbers):
                 yield fault
 
-    def told(self, facts: ParsedRecords) -> str:
+    def refusal(self, facts: ParsedRecords) -> str:
         """PyTorch's refusal of an archive that fails the check, and how to mend it where that is possible."""
         way_out = "; `debug-archive migrate --to latest` mends it" if self.mended(facts) else ""
         return f'{self.loader} refuses it: "{self.message}"{way_out}'
@@ -95,13 +95,12 @@ class Refusal(NamedTuple):
     """A check that an archive fails.
 
     Attributes:
-        check: the check.
-        told: PyTorch's refusal, and how to mend it where that is possible.
+        text: PyTorch's refusal, and how to mend it where that is possible.
         first: the first place that fails it.
     """
 
     check: Check
-    told: str
+    text: str
     first: Diagnostic
 
 
@@ -114,7 +113,6 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     """The checks that an archive fails; none for a file of a kind that has no checks (:func:`has_checks`).
 
     Args:
-        archive: the archive.
         like: another archive with the same bytecode, whose parsed bytecode is used.
     """
     if not has_checks(archive.recognised.kind):
@@ -130,7 +128,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
         if fault is not None:
             place, problem = fault.describe(int(fault.numbers[0]))
             first = Diagnostic("error", fault.record, place, problem)
-            failed.append(Refusal(check, check.told(facts), first))
+            failed.append(Refusal(check, check.refusal(facts), first))
     return failed
 
 
@@ -138,8 +136,6 @@ def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool =
     """The checks that an archive fails; any contradiction among them was already in its source.
 
     Args:
-        after: the archive.
-        before: its source.
         same_bytecode: whether both have the same bytecode, which is then parsed once.
     """
     failed = refusals(after, before if same_bytecode else None)
@@ -148,7 +144,7 @@ def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool =
     for refusal in contradictions:
         if _about(refusal.check) not in known:
             first = refusal.first
-            what = f"{first.message}: {refusal.told}; nothing is written"
+            what = f"{first.message}: {refusal.text}; nothing is written"
             raise ArchiveError(what, record=first.record or None, place=first.place or None)
     return failed
 

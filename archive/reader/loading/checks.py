@@ -58,11 +58,9 @@ class ParsedRecords(NamedTuple):
     """The records that checks look at, parsed; None for one that is missing or cannot be read.
 
     Attributes:
-        archive: the archive.
         readable: the names of the records that can be read.
         tags: the tags of all source ranges, sorted (n).
         handles: the call-stack map.
-        methods: the handles of the methods' instructions.
         bytecode: the methods of the lite interpreter.
     """
 

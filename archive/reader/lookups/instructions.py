@@ -102,9 +102,6 @@ class InstructionNodes:
 
     Args:
         archive: the ETRecord; others have no instructions.
-
-    Attributes:
-        archive: as given.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -174,7 +171,6 @@ class InstructionNodes:
         last one; and it records none of a branch.
 
         Args:
-            method: its name.
             number: in the only chain.
             operator: as the runtime notes it, ``copy_.out``; "" for a call of a backend.
             steps: counts a step for each operator that is compared.
@@ -274,7 +270,6 @@ def runs(operator: str, node: ProgramNode) -> bool:
     Args:
         operator: as the runtime prints it, ``aten::embedding.out``; or as it logs it, ``embedding.out``,
             which may be of any namespace.
-        node: the node.
     """
     namespace, _, name = operator.rpartition("::")
     base = name.partition(".")[0]

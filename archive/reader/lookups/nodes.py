@@ -40,7 +40,6 @@ class ProgramNode:
 
     Attributes:
         program: that it is part of, or one of its forms.
-        site: the node.
     """
 
     program: Program
@@ -90,11 +89,7 @@ class ProgramNode:
 
 
 def found_nodes(programs: Mapping[str, Program], name: str) -> list[ProgramNode]:
-    """The nodes that a name stands for.
-
-    Returns:
-        One, or several that cannot be told apart by the name; none where nothing has it.
-    """
+    """The nodes that a name stands for."""
     return found_in(programs, name, _in_program)
 
 
@@ -131,7 +126,6 @@ def found_in(
     """What a name stands for: in the model named before it, else in all models.
 
     Args:
-        models: of the archive, by name.
         name: with its model's before it (``decoder:linear_3``), or without.
         in_model: finds what has a name in a model.
 
@@ -143,13 +137,7 @@ def found_in(
 
 
 def why_none(kind: str, name: str, names: Sequence[str]) -> str:
-    """Words for a name that nothing has: the existing names, similar ones first.
-
-    Args:
-        kind: what is named: ``node``.
-        name: the name.
-        names: the existing names.
-    """
+    """Words for a name that nothing has: the existing names, similar ones first."""
     from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
 
     some = get_close_matches(name, names, EXAMPLES) or names[:EXAMPLES]

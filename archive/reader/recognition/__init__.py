@@ -213,11 +213,6 @@ def _is_worth_a_look(container: Container, kinds: Collection[FileKind]) -> bool:
 def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
     """The kind of a file that a folder lists.
 
-    Args:
-        file: its path.
-        limits: bounds on hostile input.
-        mapped: map the file.
-
     Returns:
         None for a file of unknown kind: it is cut short, broken or unreadable, as opening it will show.
     """
@@ -240,9 +235,7 @@ def opened_archive(
     """Open a mapped archive.
 
     Args:
-        mapped: the file.
         allowance: what it may take.
-        kinds: the kinds that are opened; others are refused.
     """
     container = opened_zip(mapped, allowance)
     recognised = recognise_zip(container, look=_is_worth_a_look(container, kinds))
@@ -302,7 +295,6 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
     """Recognise a zip, once for all that open its bytes.
 
     Args:
-        container: the zip.
         look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
     found = container.found
@@ -368,7 +360,7 @@ def saved_tensors(container: Container) -> dict[str, Tensor]:
 
 def _tensors_of(container: Container, name: str) -> dict[str, Tensor]:
     """The tensors in a pickle of Python's, read once for all that open the zip's bytes."""
-    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save and torch.package)
+    from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (for torch.save and torch.package)
 
     key = TENSORS_OF + name
     if key not in container.found:
@@ -380,13 +372,14 @@ def _tensors_of(container: Container, name: str) -> dict[str, Tensor]:
 
 def _saved_object(container: Container) -> Recognised:
     """The kind of object in a zip by ``torch.save``; its tensors are found with it, while its values last."""
-    from archive.formats.python_pickle import PyValue  # noqa: PLC0415 (for torch.save only)
-    from archive.reader.recognition.saved import recognised, tensors_in  # noqa: PLC0415 (for torch.save only)
+    from archive.formats.tensors.pickled import tensors_in  # noqa: PLC0415 (for torch.save only)
+    from archive.pickles.values import Inert  # noqa: PLC0415 (for torch.save only)
+    from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (the same)
 
     with container.allowance.part() as values:
         value = unpickled(container, values)
         what = recognised(value)
-        container.found[IS_DICT] = isinstance(value, PyValue) and value.what == "dict"
+        container.found[IS_DICT] = isinstance(value, Inert) and value.what == "dict"
         with suppress(ArchiveError):  # whoever asks for them gets the error
             container.found[TENSORS_OF + DATA] = tensors_in(value)
     return what
@@ -416,7 +409,7 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
 
 def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
     """The value of a pickle that Python wrote, described rather than created."""
-    from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
+    from archive.pickles.machine import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]
     with in_file(container.file, name):

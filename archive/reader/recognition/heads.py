@@ -19,7 +19,8 @@ import zstandard
 from archive.base.errors import ArchiveError, one_line, shown
 from archive.container.headers import LOCAL
 from archive.formats.etdump import is_dump
-from archive.formats.python_pickle import plain_value
+from archive.formats.tensor_files import GGUF_MAGIC, LEGACY_MAGIC
+from archive.pickles.machine import plain_value
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
 
@@ -35,8 +36,8 @@ PICKLES = 1 << 24
 """Bytes of a remote file that are searched for its pickles, and bytes of its header that are read here."""
 MEMORY = 1 << 26
 """Bytes of memory that decompressing them may take."""
-MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
-"""``torch.serialization.MAGIC_NUMBER`` pickled, without the PROTO (and FRAME) before it."""
+MAGIC_PICKLE = b"\x8a\x0a" + LEGACY_MAGIC.to_bytes(10, "little") + b"."
+"""The pickle of that number, without the PROTO (and FRAME) before it."""
 FRAMED = 32
 """Bytes that are searched for it: PROTO, and from protocol 4 on FRAME, come before it."""
 OBJECT = 3
@@ -44,7 +45,7 @@ OBJECT = 3
 PREFIXES = (
     (b"version https://git-lfs.github.com/spec/", FileKind.LFS),
     (b"7z\xbc\xaf\x27\x1c", FileKind.SEVEN_ZIP),
-    (b"GGUF", FileKind.GGUF),
+    (GGUF_MAGIC, FileKind.GGUF),
 )
 COMPRESSED = (
     (b"\x1f\x8b", FileKind.GZIP),
@@ -94,7 +95,6 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognis
     """Recognise a file that isn't a zip.
 
     Args:
-        data: the file.
         allowance: the memory and sizes that the file may ask for.
         look: look into compressed files and pickles, too.
     """
@@ -104,8 +104,8 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool) -> Recognis
     recognised = _by_prefix(head, allowance, look=look)
     if recognised is not None:
         return recognised
-    if head[:1] == b"\x80" and (at := head.find(MAGIC_NUMBER, 0, FRAMED)) > 0:
-        return _legacy(data, at + len(MAGIC_NUMBER), allowance, look=look)
+    if head[:1] == b"\x80" and (at := head.find(MAGIC_PICKLE, 0, FRAMED)) > 0:
+        return _legacy(data, at + len(MAGIC_PICKLE), allowance, look=look)
     if cut := _cut_safetensors(data):
         return Recognised(FileKind.CUT_SAFETENSORS, f"{FileKind.CUT_SAFETENSORS}: {cut}")
     for is_it, kind in TESTS:

@@ -169,10 +169,6 @@ def claims_falsely(name: str, kind: FileKind) -> bool:
     (True, False)
     >>> claims_falsely("m/pytorch_model.bin", FileKind.HTML), claims_falsely("m/data.bin", FileKind.UNKNOWN)
     (True, False)
-
-    Args:
-        name: of the file.
-        kind: what it is.
     """
     claims = name.lower().endswith(MODEL_ENDINGS) or HUB_NAME.search(name) is not None
     return (claims and kind in NO_MODEL_KINDS) or kind in STAND_IN_KINDS
@@ -183,10 +179,6 @@ def may_have_failed(name: str, kind: FileKind) -> bool:
 
     >>> may_have_failed("a.ptl", FileKind.EMPTY), may_have_failed("a.safetensors", FileKind.EMPTY)
     (True, False)
-
-    Args:
-        name: of the file.
-        kind: what it is.
     """
     others = tuple({*MODEL_ENDINGS} - {*CODE_ENDINGS})
     is_weights = name.lower().endswith(others) or HUB_NAME.search(name) is not None

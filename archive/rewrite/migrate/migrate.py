@@ -324,7 +324,7 @@ def _written(
             aside_size=len(original_record or b""),
             exact=exact,
             data=bytes(data) if keep else b"",
-            refused=tuple(refusal.told for refusal in refused if not refusal.check.of_release),
+            refused=tuple(refusal.text for refusal in refused if not refusal.check.of_release),
         )
 
 

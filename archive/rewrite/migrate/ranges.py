@@ -24,7 +24,6 @@ from archive.normalform.columns import RANGE_LAYOUTS
 if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.builder import FormBuilder
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
 HIGHEST = 1 << 62
@@ -80,8 +79,8 @@ def without_record(columns: Columns, number: int) -> Columns:
     first = firsts(columns["record.rows"])
     stays = np.ones(len(columns["row.range"]), np.bool_)
     stays[first[number] : first[number + 1]] = False
-    rows: tuple[ColumnName, ...] = ("row.offset", "row.range", "row.line", "row.column")
-    records: tuple[ColumnName, ...] = ("record.name", "record.layout", "record.rows")
+    rows: tuple[str, ...] = ("row.offset", "row.range", "row.line", "row.column")
+    records: tuple[str, ...] = ("record.name", "record.layout", "record.rows")
     return (
         columns
         | {name: columns[name][stays] for name in rows if name in columns}

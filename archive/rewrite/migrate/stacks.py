@@ -30,7 +30,7 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.base.facts import dataclass
-from archive.container.names import encoded
+from archive.container.names import as_bytes
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.debuginfo.symbolicate import UNKNOWN_FUNCTION
 from archive.formats.record_kinds import DELEGATED
@@ -166,7 +166,7 @@ class _Paths:
         self._stack = dict(
             zip(columns["handle.handle"].tolist(), columns["handle.stack"].tolist(), strict=True)
         )
-        self._top = encoded(f"top({top})")
+        self._top = as_bytes(f"top({top})")
         self._functions = functions
         self._known: dict[int, bytes] = {}
 
@@ -243,7 +243,7 @@ class _Stacks:
         self._frames: list[tuple[int, int, int]] = []
         self._modules: dict[tuple[int, int], int] = {}
         self._qualified: dict[bytes, list[bytes]] = {}
-        for name in map(encoded, sorted(code.classes)):
+        for name in map(as_bytes, sorted(code.classes)):
             self._qualified.setdefault(name.rpartition(b".")[2], []).append(name)
 
     def of(self, path: int) -> int:

@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
     from archive.failures.failure import Answer
     from archive.failures.one_model import OneModel
-    from archive.normalform.column_names import ColumnName
 
 SOME = [one.plain for one in FAILURES[::4]]
 
 
-def twin(number: int, name: str = "Ranker", change: ColumnName | None = None, by: int = 1) -> bytes:
+def twin(number: int, name: str = "Ranker", change: str | None = None, by: int = 1) -> bytes:
     """The companion of a model that was trained anew; or of one of other code, where a column has changed."""
     contents = parse_companion(memoryview((FLEET / f"{name}.ptdbg").read_bytes()), unbounded())
     columns = {**contents.columns, "file.prefix": np.array([3_000_000_000 + number])}
@@ -109,12 +108,12 @@ def test_twins_are_answered_as_if_each_was_asked(tmp_path: Path, monkeypatch: py
     assert outcome(tmp_path) == shared
 
 
-EDITED: Sequence[ColumnName] = ("source.line", "range.end", "handle.op", "handle.tag", "instruction.handle")
+EDITED: Sequence[str] = ("source.line", "range.end", "handle.op", "handle.tag", "instruction.handle")
 
 
 @pytest.mark.parametrize("change", [None, *EDITED])
 def test_versions_are_answered_as_if_each_was_asked(
-    change: ColumnName | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once two have differed, others of the same handles aren't asked."""
     for number, name in enumerate(["Ranker", "Encoder", "Detector"] * 3):
@@ -140,7 +139,7 @@ def test_models_that_say_the_same_of_their_handles_have_one_digest() -> None:
     assert digest(twin(2)) == one
     assert digest((FLEET / "Ranker.ptdbg").read_bytes()) == one
     others = [digest(twin(3, "Encoder")), digest(twin(4), Limits(work=9))]
-    columns: Sequence[ColumnName] = (
+    columns: Sequence[str] = (
         "range.end",
         "source.line",
         "handle.tag",

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.debuginfo.handle_tables import HandleTable
-    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from tests.support.tampering import Change
 
@@ -165,9 +164,7 @@ def test_what_is_kept_aside_under_another_name_is_refused(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("column", sampled(sorted(kept_facts().columns), most=12))
-def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(
-    column: ColumnName, tmp_path: Path
-) -> None:
+def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(column: str, tmp_path: Path) -> None:
     facts = kept_facts()
     values = facts.columns[column]
     others = [values[:0], values + 1, -values - 5, np.full(len(values), 1 << 40), np.tile(values, 2)]

@@ -11,7 +11,7 @@ from archive.base.columns import firsts, spread, windows
 from archive.base.facts import dataclass
 from archive.formats.schema.pickled.core import (
     GATHER_BYTES,
-    NUMBER_BYTES,
+    NUMBER_WIDTH,
     Declaration,
     Documented,
     Mismatch,
@@ -241,8 +241,6 @@ class Sequence(Declaration):
     """A tuple of any number of items, after a ``head`` if there is one.
 
     Attributes:
-        item: the declaration of each item.
-        head: the declaration of the head.
         expected: what an error calls it, if not "a tuple".
     """
 
@@ -301,7 +299,7 @@ def _take_items(
     Args:
         spans: where the children of each node begin among the tree's, and how many they are.
     """
-    allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
+    allowance.take(3 * NUMBER_WIDTH * len(nodes), "columns")
     begin, counts = spans
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
@@ -320,7 +318,7 @@ def _take_integers(
     tree: Tree, nodes: Ints, dtype: np.dtype[np.signedinteger], allowance: Allowance
 ) -> Ragged:
     """The integers in some lists, part by part, so that only the integers themselves take memory."""
-    allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
+    allowance.take(3 * NUMBER_WIDTH * len(nodes), "columns")
     begin, counts = tree.spans(nodes)
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Columns = TypeVar("Columns")
     Take = Callable[[Declared, Tree, Ints, Allowance], Columns]
 
-NUMBER_BYTES = 8
+NUMBER_WIDTH = 8
 """Bytes of a number in a column."""
 GATHER_BYTES = 24
 """Bytes of memory for each node while its children are found, gathered and read."""
@@ -130,7 +130,6 @@ class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, o
     """Value ``index`` of those given isn't as declared.
 
     Args:
-        index: its position among the nodes given to ``take``.
         expected: the declared value, for the message.
         node: the value found instead.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from archive.base.facts import dataclass
 from archive.formats.schema.pickled.core import (
-    NUMBER_BYTES,
+    NUMBER_WIDTH,
     Declaration,
     Mismatch,
     distinct,
@@ -39,7 +39,7 @@ class Int(Declaration):
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The integers (n)."""
-        allowance.take(NUMBER_BYTES * len(nodes), "columns")
+        allowance.take(NUMBER_WIDTH * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
         expect(
@@ -70,7 +70,7 @@ class String(Declaration):
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The texts' indices in the tree's strings (n)."""
-        allowance.take(NUMBER_BYTES * len(nodes), "columns")
+        allowance.take(NUMBER_WIDTH * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, self.expected)
         return tree.value[nodes].astype(np.int64)
 

@@ -15,7 +15,7 @@ from archive.base.columns import sums_along
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
 from archive.formats.schema.pickled.containers import Tuple, brackets, emitter_of, written
-from archive.formats.schema.pickled.core import NUMBER_BYTES, Declaration, Indexed, Links, Mismatch, distinct
+from archive.formats.schema.pickled.core import NUMBER_WIDTH, Declaration, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, memo_read
 
@@ -70,7 +70,7 @@ class Shared(Declaration):
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
         """References to the distinct values, which are in the order of their first use."""
         # A node is the token that made the value, so ascending nodes are values in order of first use.
-        allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
+        allowance.take(2 * NUMBER_WIDTH * len(nodes), "columns")
         with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = np.zeros(len(tree.value), np.bool_)
             seen[nodes] = True
@@ -142,7 +142,7 @@ class Chain(Declaration):
         with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = self._reached(tree, nodes, allowance)
             count = int(np.count_nonzero(seen))
-            allowance.take(NUMBER_BYTES * len(nodes) + DEPTH_BYTES * count, "columns")
+            allowance.take(NUMBER_WIDTH * len(nodes) + DEPTH_BYTES * count, "columns")
             links = np.flatnonzero(seen)
             del seen
         inner = self._inner(tree, links)

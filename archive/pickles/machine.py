@@ -1,25 +1,22 @@
-"""Python's own pickles, of any protocol, as inert values: read instruction by instruction, none executed.
+"""Python's own pickles, of any protocol, as values: read instruction by instruction, none executed.
 
-TorchScript's pickles are read by :mod:`archive.pickles.tree`, fast and strictly. ``torch.save``
-(``torch/serialization.py``) uses Python's pickler, which has more opcodes. Its pickles are small, so a plain
-stack machine reads them here.
+TorchScript's pickles are read by :mod:`archive.pickles.tree`, strictly and as columns. ``torch.save``
+(``torch/serialization.py``) uses Python's pickler, which has more opcodes, for values that are read once.
 """
 
 from __future__ import annotations
 
 import pickletools
 import struct
-from contextlib import suppress
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
-from archive.debuginfo.model import Global
+from archive.base.json_text import without_collecting
 from archive.pickles.ops import BYTE_OF
+from archive.pickles.values import Global, Inert
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from archive.base.limits import Allowance
 
@@ -55,83 +52,28 @@ LEAVES = {
     *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     *("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
 }
-EMPTY_CONTAINERS = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
-TO_MARK = {"TUPLE": "tuple", "LIST": "list", "FROZENSET": "frozenset"}
+EMPTY: dict[str, Callable[[], object]] = {
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_DICT": lambda: Inert("dict"),
+    "EMPTY_SET": lambda: Inert("set"),
+}
+TO_MARK: dict[str, Callable[[list[object]], object]] = {
+    "TUPLE": tuple,
+    "LIST": list,
+    "DICT": lambda values: Inert("dict", pairs=_pairs(values)),
+    "FROZENSET": lambda values: Inert("frozenset", items=values),
+}
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
-UNREAD: Any = object()
-DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
-
-
-@dataclass(slots=True, eq=False)
-class PyValue:
-    """A container, or what a call would have made.
-
-    Attributes:
-        what: ``list``, ``tuple``, ``dict``, ``set``, ``persistent``; or the callable.
-        arguments: the callable's arguments.
-        items: the values that it holds, or that were appended to it.
-        pairs: its keys and values.
-        state: the state that BUILD gave it.
-        made: what a reader made of it; UNREAD until then.
-    """
-
-    what: object
-    arguments: Sequence[object] = ()
-    items: Sequence[object] = ()
-    pairs: Sequence[tuple[object, object]] = ()
-    state: object = None
-    made: Any = field(default=UNREAD, repr=False)
-
-    def extend(self, values: list[object]) -> None:
-        """Append items."""
-        if isinstance(self.items, list):
-            self.items += values
-        else:
-            self.items = [*self.items, *values]
-
-    def update(self, pairs: list[tuple[object, object]]) -> None:
-        """Add keys and values."""
-        if isinstance(self.pairs, list):
-            self.pairs += pairs
-        else:
-            self.pairs = [*self.pairs, *pairs]
-
-
-def bytes_of(value: object) -> object:
-    """The bytes that protocols before 3 write as ``_codecs.encode("ab", "latin1")``; others as they are."""
-    match value:
-        case PyValue(what=Global(module="_codecs", name="encode"), arguments=[str(text), "latin1"]):
-            with suppress(UnicodeEncodeError):
-                return text.encode("latin1")
-    return value
-
-
-def set_of(value: object) -> tuple[str, Sequence[object]] | None:
-    """The kind of a set, ``set`` or ``frozenset``, and its elements; None if a value isn't a set.
-
-    Protocols before 4 call its class with a list.
-    """
-    match value:
-        case PyValue(what="set" | "frozenset" as kind, items=items):
-            return kind, items
-        case PyValue(
-            what=Global(module="__builtin__" | "builtins", name="set" | "frozenset" as kind),
-            arguments=[PyValue(what="list", items=items)],
-        ):
-            return kind, items
-    return None
 
 
 def plain_value(
-    data: memoryview, at: int, allowance: Allowance, named: list[PyValue] | None = None
+    data: memoryview, at: int, allowance: Allowance, named: list[Inert] | None = None
 ) -> tuple[object, int]:
     """The value of a pickle, described rather than created; and the position after the pickle.
 
     Args:
-        data: the bytes.
-        at: where the pickle begins.
         allowance: the memory that values may take.
-        named: takes the values that are ``persistent``, in the pickle's order.
     """
     machine = Machine([] if named is None else named)
     end = machine.run(data, at, allowance)
@@ -176,16 +118,16 @@ class Machine:
         named: takes the values that are ``persistent``, in the pickle's order.
 
     Attributes:
-        stack: the values on it.
         at: the byte of the current instruction.
     """
 
-    def __init__(self, named: list[PyValue]) -> None:
+    def __init__(self, named: list[Inert]) -> None:
         self.stack: list[Any] = []
         self.at = 0
         self._named = named
         self.memo: dict[int, object] = {}
 
+    @without_collecting()
     def run(self, data: memoryview, at: int, allowance: Allowance) -> int:
         """Run all instructions of a pickle, which leaves its value on the stack; return where it ends."""
         stream = _PickleFile(data[at:])
@@ -239,11 +181,11 @@ class Machine:
             elif op == MARK:
                 stack.append(MARK_ON_STACK)
             elif op == TUPLE:
-                stack.append(PyValue("tuple", (), self._popped()))
+                stack.append(tuple(self._popped()))
             elif op == TUPLE1:
-                stack.append(PyValue("tuple", (), [stack.pop()]))
+                stack.append((stack.pop(),))
             elif op == TUPLE2:
-                stack[-2:] = [PyValue("tuple", (), stack[-2:])]
+                stack[-2:] = [tuple(stack[-2:])]
             elif op == BINUNICODE:
                 length = U32(data, at + 1)[0]
                 size += length
@@ -252,16 +194,16 @@ class Machine:
                 taken += length
                 stack.append(str(data[at + 5 : at + size], "utf-8", "surrogatepass"))
             elif op == BINPERSID:
-                value = PyValue("persistent", [stack.pop()])
+                value = Inert("persistent", [stack.pop()])
                 self._named.append(value)
                 stack.append(value)
             elif op == REDUCE:
-                arguments = stack.pop()
-                stack.append(PyValue(stack.pop(), arguments.items))
+                arguments = _arguments(stack.pop())
+                stack.append(Inert(stack.pop(), arguments))
             elif op == NEWFALSE:
                 stack.append(False)
             elif op == EMPTY_TUPLE:
-                stack.append(PyValue("tuple"))
+                stack.append(())
             at += size
             taken += VALUE_BYTES
             if taken > ASKED:
@@ -277,12 +219,10 @@ class Machine:
             stack.append(argument)
         elif name in CONSTANT_VALUES:
             stack.append(CONSTANT_VALUES[name])
-        elif name in EMPTY_CONTAINERS:
-            stack.append(PyValue(EMPTY_CONTAINERS[name]))
-        elif name == "DICT":
-            stack.append(PyValue("dict", pairs=_pairs(self._popped())))
+        elif name in EMPTY:
+            stack.append(EMPTY[name]())
         elif name in TO_MARK:
-            stack.append(PyValue(TO_MARK[name], items=self._popped()))
+            stack.append(TO_MARK[name](self._popped()))
         elif name not in IGNORED:
             match name:
                 case "BINPUT" | "PUT" | "LONG_BINPUT":  # the most frequent ones first
@@ -302,18 +242,18 @@ class Machine:
                 case "TUPLE1" | "TUPLE2" | "TUPLE3":
                     items = stack[-int(name[-1]) :]
                     del stack[-int(name[-1]) :]
-                    stack.append(PyValue("tuple", items=items))
+                    stack.append(tuple(items))
                 case "REDUCE" | "NEWOBJ":
-                    arguments = stack.pop()
-                    stack.append(PyValue(stack.pop(), arguments.items))
+                    arguments = _arguments(stack.pop())
+                    stack.append(Inert(stack.pop(), arguments))
                 case "NEWOBJ_EX":
-                    by_name, arguments = stack.pop(), stack.pop()
-                    stack.append(PyValue(stack.pop(), arguments.items, pairs=by_name.pairs))
+                    by_name, arguments = stack.pop(), _arguments(stack.pop())
+                    stack.append(Inert(stack.pop(), arguments, pairs=by_name.pairs))
                 case "INST":
-                    stack.append(PyValue(_global(argument), self._popped()))
+                    stack.append(Inert(_global(argument), self._popped()))
                 case "OBJ":
                     what, *values = self._popped()
-                    stack.append(PyValue(what, values))
+                    stack.append(Inert(what, values))
                 case "GLOBAL":
                     stack.append(_global(argument))
                 case "STACK_GLOBAL":
@@ -321,21 +261,21 @@ class Machine:
                     stack.append(Global(str(stack.pop()), str(inner)))
                 case "APPEND":
                     value = stack.pop()
-                    stack[-1].extend([value])
+                    _extend(stack[-1], [value])
                 case "APPENDS" | "ADDITEMS":
                     values = self._popped()
-                    stack[-1].extend(values)
+                    _extend(stack[-1], values)
                 case "SETITEM":
                     value, key = stack.pop(), stack.pop()
-                    stack[-1].update([(key, value)])
+                    _update(stack[-1], [(key, value)])
                 case "SETITEMS":
                     values = self._popped()
-                    stack[-1].update(_pairs(values))
+                    _update(stack[-1], _pairs(values))
                 case "BUILD":
                     state = stack.pop()
                     stack[-1].state = state
                 case "BINPERSID" | "PERSID":
-                    value = PyValue("persistent", [stack.pop() if name == "BINPERSID" else argument])
+                    value = Inert("persistent", [stack.pop() if name == "BINPERSID" else argument])
                     self._named.append(value)
                     stack.append(value)
                 case "EXT1" | "EXT2" | "EXT4":
@@ -359,6 +299,29 @@ def _check_length(argument: object) -> None:
     """Refuse an integer that cannot be written in digits."""
     if isinstance(argument, int) and argument.bit_length() > LONGEST_INT:
         raise ValueError(f"an integer of {argument.bit_length():,} bits")
+
+
+def _extend(holder: Any, values: list[Any]) -> None:  # noqa: ANN401 (whatever is on the stack)
+    if isinstance(holder, list):
+        holder += values
+    elif isinstance(holder.items, list):
+        holder.items += values
+    else:
+        holder.items = [*holder.items, *values]
+
+
+def _update(holder: Any, pairs: list[tuple[object, object]]) -> None:  # noqa: ANN401 (the same)
+    if isinstance(holder.pairs, list):
+        holder.pairs += pairs
+    else:
+        holder.pairs = [*holder.pairs, *pairs]
+
+
+def _arguments(value: object) -> Sequence[object]:
+    """The arguments of a call: a tuple, or a list, which ``torch.load`` takes with ``weights_only``."""
+    if not isinstance(value, tuple | list):
+        raise TypeError(f"a call with arguments in a {type(value).__name__}")
+    return value
 
 
 def _global(argument: str) -> Global:

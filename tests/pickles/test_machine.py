@@ -8,8 +8,8 @@ import pytest
 
 from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.debuginfo.model import Global
-from archive.formats.python_pickle import PyValue, plain_value
+from archive.pickles.machine import plain_value
+from archive.pickles.values import Global, Inert
 
 MADE = {
     "INST": b"(K\x01imodule\nThing\n.",
@@ -25,18 +25,19 @@ MADE = {
 def test_what_makes_an_object_is_its_class_and_its_arguments(opcode: str) -> None:
     data = MADE[opcode]
     value, end = plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))
-    assert isinstance(value, PyValue)
+    assert isinstance(value, Inert)
     assert (value.what, list(value.arguments), end) == (Global("module", "Thing"), [1], len(data))
 
 
 def described(value: object) -> object:
     """A value as plain Python again; objects and calls stay as they are."""
-    if not isinstance(value, PyValue) or not isinstance(value.what, str):
+    if isinstance(value, list | tuple):
+        return type(value)(described(item) for item in value)
+    if not isinstance(value, Inert) or not isinstance(value.what, str):
         return value
-    items = [described(item) for item in value.items]
     if value.what == "dict":
         return {described(key): described(item) for key, item in value.pairs}
-    return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[value.what](items)
+    return {"set": set, "frozenset": frozenset}[value.what](described(item) for item in value.items)
 
 
 PLAIN = [
@@ -82,8 +83,8 @@ def test_what_is_given_to_an_object_is_kept_with_it() -> None:
 
 def test_persistent_ids_and_extensions_are_named() -> None:
     by_value, by_name = first(b"K\x07Q."), first(b"Pname\n.")
-    assert isinstance(by_value, PyValue)
-    assert isinstance(by_name, PyValue)
+    assert isinstance(by_value, Inert)
+    assert isinstance(by_name, Inert)
     assert (by_value.what, by_value.arguments, by_name.arguments) == ("persistent", [7], ["name"])
     assert first(b"\x82\x05.") == Global("extension", "5")
 
