@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS
+from archive.base.quick_dataclass import dataclass
 from archive.formats.tensor_files.hugging_face import read_index
 from archive.io import places
 from archive.io.globs import Globs

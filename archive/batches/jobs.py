@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, several
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import (
     KNOWN_KINDS,
     MANIFEST_NAME,

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from archive.base.errors import one_line
-from archive.base.facts import dataclass
 from archive.base.problems import problem_of
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import InputFile
 from archive.batches.pool import Lost, in_order, results, results_by
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import (
     found,
     is_manifest,

@@ -21,8 +21,8 @@ from archive.base.errors import (
     NothingToDoError,
     UnfitOptionsError,
 )
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Job
 from archive.batches.outcome import Outcome, OutcomeKind, reason_of

@@ -6,7 +6,7 @@ from os.path import isdir
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.io.urls import is_server
 from archive.reader.recognition import READ_KINDS
 

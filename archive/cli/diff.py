@@ -9,7 +9,7 @@ import click
 
 import archive
 from archive.base.errors import ArchiveError, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.cli import options, printing
 from archive.cli.files import Row
 from archive.cli.reading import takes_reader

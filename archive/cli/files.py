@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from archive import __version__
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.forms import SARIF

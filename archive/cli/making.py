@@ -17,7 +17,7 @@ import click
 
 from archive.app.verbs import VERBS, task_of
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.batches.jobs import plan
 from archive.batches.manifest import outcomes_of
 from archive.batches.outcome import OutcomeKind

@@ -6,7 +6,7 @@ import os
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.cli.ci import Annotations, annotations_of, annotations_option
 from archive.cli.files import FileOptions, jobs_option
 from archive.cli.forms import facts_options

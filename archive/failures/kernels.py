@@ -22,7 +22,7 @@ import re
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Cause, Failure, leave
 from archive.failures.nodes import digest

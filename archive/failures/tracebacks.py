@@ -19,7 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.companion.parse import parse_companion
 from archive.io.drafts import DRAFT_NAME
 from archive.store.adding import kin_of, smallest

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import HeldStrings, StringView, Text
 from archive.batches.line_file import built
 from archive.render.as_json import as_json

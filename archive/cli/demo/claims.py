@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.failures.explainer import LogExplainer
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.render.fitted_table import lines_of

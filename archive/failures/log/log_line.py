@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 MOST_BETWEEN = 200
 """Lines of others that may stand between two lines of a process, or between the pieces of a line."""

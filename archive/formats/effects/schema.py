@@ -39,7 +39,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.effects.containers import CONTAINER_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import (

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ImpossibleError, one_line, several
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 
 if TYPE_CHECKING:

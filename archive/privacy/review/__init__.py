@@ -18,8 +18,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.container.directory import bytes_behind
 from archive.formats.record_kinds import RecordKind
 from archive.io.mapped import Mapped

@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo import frames
 from archive.formats.record_kinds import GRAPH_ID

@@ -14,7 +14,7 @@ import struct
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection
