@@ -15,8 +15,8 @@ from archive.base.bounded import bounded
 from archive.base.closing import Closing
 from archive.base.deadline import LateError, ending_in, has_deadline
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import LogExplainer

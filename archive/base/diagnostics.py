@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from archive.base.bounded import EXHAUSTED
 from archive.base.errors import ArchiveError, ExhaustedError, counted, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.deadline import check_time
 from archive.base.errors import LimitError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol, overload
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

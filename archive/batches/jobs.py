@@ -12,7 +12,7 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, several
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import (
     KNOWN_KINDS,
     MANIFEST_NAME,

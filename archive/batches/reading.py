@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.problems import problem_of
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import (
     InputFile,
     found,

@@ -22,9 +22,9 @@ from archive.base.errors import (
     UnfitOptionsError,
     one_line,
 )
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.problems import problem_of
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import is_false_model
 from archive.batches.jobs import CompanionUse, Outcome, OutcomeKind
 from archive.io import places

@@ -15,7 +15,7 @@ import archive
 from archive.app.explaining import explainer_of
 from archive.app.sources import models_at, models_in
 from archive.base.errors import ArchiveError, counted
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer

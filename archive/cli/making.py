@@ -18,8 +18,8 @@ import click
 
 from archive.app.verbs import VERBS, task_of
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.batches.batch import outcomes
 from archive.batches.jobs import OutcomeKind, plan
 from archive.batches.pool import dask_executor

@@ -17,7 +17,7 @@ import click
 
 from archive import __version__
 from archive.base.errors import one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.cli import printing
 from archive.cli.ci import Annotations, annotations_of, annotations_option, sarif_option
 from archive.cli.ending import sigterm_as_ctrl_c

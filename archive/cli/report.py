@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import counted, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, is_single, takes_reader, unread_row
 from archive.cli.reviewing import check_review

@@ -8,7 +8,7 @@ import click
 
 from archive.base.amounts import AMOUNT_WORDS, human_amount
 from archive.base.errors import ArchiveError, counted, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.reading import (

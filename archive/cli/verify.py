@@ -10,7 +10,7 @@ import click
 
 from archive.base.diagnostics import diagnostic_of
 from archive.base.errors import ArchiveError, counted
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.check.verify import Diagnostic, verification
 from archive.cli import printing
 from archive.cli.ci import sarif_result

@@ -11,7 +11,7 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes, as_text
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.normalform.pool import Pool, record_names

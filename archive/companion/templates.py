@@ -24,7 +24,7 @@ import numpy as np
 
 from archive.base.columns import firsts, ordinals
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.mangling import MANGLE
 
 if TYPE_CHECKING:

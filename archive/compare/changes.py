@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import several
-from archive.base.facts import dataclass
 from archive.base.notebooks import shown_by
+from archive.base.quick_dataclass import dataclass
 from archive.compare.sameness import Level
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import several
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.compare.alignment import unified
 from archive.compare.changes import added, changed, gone, renamed, text_changed
 from archive.compare.debug import SourceTexts

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.tensors.dtypes import WIDTHS
 
 INTEGERS = {"bool": "u1", "qint8": "i1", "quint8": "u1", "qint32": "<i4"} | {

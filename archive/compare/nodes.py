@@ -14,7 +14,7 @@ from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.compare.alignment import paired
 from archive.compare.unkept import OFFSET
 from archive.formats.exported.sites import Scope, named_values

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.compare.elements import INTEGERS, MOVED, computed_type, exact, into
 from archive.formats.tensors.dtypes import BITS, BLOCKS, WIDTHS
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,

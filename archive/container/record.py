@@ -14,7 +14,7 @@ import numpy as np
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.deflate import inflate
 from archive.container.directory import PlacedEntry, StoredSpan, read_place
 from archive.container.headers import LOCAL

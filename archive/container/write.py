@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from archive.base.errors import ArchiveError, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,

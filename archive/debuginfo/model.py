@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from archive.base.bounded import bounded_members
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

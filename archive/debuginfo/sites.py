@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 SELF = "SELF"
 """TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits, Steps
 from archive.base.notebooks import shown_by
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import cost_of, excerpt
 from archive.debuginfo.unique_handles import PLAIN

@@ -17,7 +17,7 @@ import numpy as np
 from archive.base.bounded import bounded_members
 from archive.base.columns import firsts, spread, windows
 from archive.base.errors import counted
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import MANY, StringView, Text
 from archive.debuginfo.model import (
     RangeLayout,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.program_text import ProgramLine, graph_text, method_program

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, counted
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.describe.program_facts import compiled_facts, program_facts

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.companion.magic import is_companion
 from archive.container.container import Container

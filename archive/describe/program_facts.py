@@ -7,7 +7,7 @@ from json import dumps
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from archive.base.bounded import bounded
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.describe.listing import FileFacts, TensorFacts
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import SHOWN, TENSOR_KINDS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.digests import DIGEST_WIDTH
 from archive.base.errors import counted
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.reader.recognition import OPENED_KINDS, FileKind
 
 if TYPE_CHECKING:

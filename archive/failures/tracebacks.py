@@ -21,7 +21,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.companion.hashed_names import HASH
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.columns import distinct_values
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, unbounded
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
 from archive.formats.schema.pickled import (

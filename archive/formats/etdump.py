@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from construct import Default, Int32sl, Int32ul, Int64ul
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.flatbuffer import NOTHING, Table, Text, Unread, Vector, identified_at
 from archive.formats.schema.flatbuffer_columns import FlatBuffer, Tables
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import re
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import Generation, RangeLayout
 
 Number = tuple[int, int]

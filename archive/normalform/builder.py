@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered, ordinals
-from archive.base.facts import dataclass
 from archive.base.limits import Allowance, unbounded
+from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes
 from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm

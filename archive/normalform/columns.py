@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.unique_handles import LEAST_PREFIX, PREFIX_BOUND
 

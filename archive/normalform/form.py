@@ -6,8 +6,8 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
 from archive.base.limits import Allowance, unbounded
+from archive.base.quick_dataclass import dataclass
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.range_records import RangeRecords
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from archive.base.columns import firsts, largest_window, numbered, spread, sums_along, table_with, windows
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
 from archive.formats.schema.pickled import Gathered, Indexed, Ragged, Repeated

@@ -30,7 +30,7 @@ from posixpath import commonpath
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, counted
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.failures.models.models import Models
 from archive.page.bounding import MOST_BYTES, Facts
 from archive.page.document import document, packed

@@ -36,7 +36,7 @@ import numpy as np
 
 from archive.base.columns import firsts, spread
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.pickles.ops import (
     BINGET,
     BINPUT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import StringTable
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDS, KIND, VALUE_KINDS, ValueKind, lookup
 from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan

@@ -12,7 +12,7 @@ from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

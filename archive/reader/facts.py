@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import STEP, distinct_values
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.unique_handles import SPAN, HandleForm, may_be_plain

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.container import Container
 from archive.io.mapped import Mapped, unchanged
 from archive.io.output import is_path, replacing, replacing_all

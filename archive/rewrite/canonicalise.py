@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import member_from, new_member, write_archive
 from archive.formats.archive_id import check_same_id

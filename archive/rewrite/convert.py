@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionLayout
 from archive.reader.rewriting import rewriting_companion

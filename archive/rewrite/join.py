@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ImpossibleError, NothingToDoError
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import place_of_companion
 from archive.reader.halves.joined import joined_to
 from archive.reader.halves.kept import check_handles_left

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.companion.build import build_companion
 from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.reader.facts import MAX_ID
 from archive.server import work
 from archive.server.problems import JSON, HttpProblem, documented

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 # --- connections
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.server import work as worker
 from archive.server.problems import HttpProblem
 from archive.server.settings import SECONDS_OF_START, SECONDS_TO_NEXT_START

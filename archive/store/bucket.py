@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 from archive.base.closing import Closing
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError, in_file, one_line, shown
-from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.companion.parse import parse_companion
 from archive.formats.archive_id import ID_TEXT
 from archive.reader.facts import facts_of

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.formats.schema.json import JsonClass, ListOf, Matching, UpTo, checked
 from archive.reader.facts import Facts, facts_of

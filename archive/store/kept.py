@@ -24,7 +24,7 @@ from construct import Bytes, Const, Int8ul, Int32ul, Int64ul, Struct
 
 from archive.base.digests import DIGEST_WIDTH, digest_of
 from archive.base.errors import ArchiveError, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
 from archive.formats.schema.binary import Layout, Row

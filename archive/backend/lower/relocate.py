@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW, RANGE_LAYOUTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.render.fitted_table import lines_of
 

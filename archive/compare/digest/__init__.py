@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Literal
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.compare.digest.parts import model_parts
 from archive.compare.digest.weights import weights
 from archive.debuginfo.model import NO_TAG

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import one_line, several
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.source_files import is_pytorchs
 from archive.base.strings import decoded
 from archive.debuginfo.sites import GENERATED_FILE, SELF

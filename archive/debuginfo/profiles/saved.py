@@ -18,7 +18,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.profiles.timeline import RUNTIME_VIEWS, VIEWS
 from archive.io.mapped import Mapped
 

@@ -19,7 +19,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from archive.base.errors import one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.profiles.places import NO_DELEGATE, NO_SOURCE
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.describe.runtime.runs import read_etdump
 from archive.formats.etdump import UNSET
 from archive.reader.recognition import FileKind, recognise

@@ -6,8 +6,8 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.facts import dataclass
 from archive.base.notebooks import shown_by
+from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import Group, MetadataKind, RecordKind, SpareKind
 
 if TYPE_CHECKING:

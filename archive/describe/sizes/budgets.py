@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.amounts import AMOUNT, parsed_amount
 from archive.base.errors import ArchiveError, one_line, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.describe.sizes.account import STRUCTURE, Part, View
 from archive.formats.exported.node_metadata import KIND_BY_KEY
 from archive.formats.record_kinds import MetadataKind, RecordKind, SpareKind

@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.failures.log.encodings import NUMBERS as LISTED
 from archive.failures.log.encodings import Entities, of_numbers, quoted, unquoted
 from archive.failures.log.lines import STRING

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.exported.traces import Trace, parse_trace
 from archive.formats.schema.json import DictOf, JsonClass, ListOf, Matching, checked
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TypeAlias
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

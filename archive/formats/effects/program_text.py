@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.effects.containers import FACTORIES
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.known_calls import CATEGORIES

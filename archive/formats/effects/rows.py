@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, LimitError, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.effects.containers import CONTAINER_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import (

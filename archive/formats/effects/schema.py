@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.effects.containers import CONTAINER_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import Look, Op

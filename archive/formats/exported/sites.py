@@ -6,7 +6,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.node_metadata import (
     FUNCTION,

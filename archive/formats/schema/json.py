@@ -25,8 +25,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
 from archive.base.json_text import MAX_DEPTH, words
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     import re

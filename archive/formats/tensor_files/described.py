@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
 from archive.base.keys import text_key
+from archive.base.quick_dataclass import dataclass
 from archive.formats.tensors.dtypes import BLOCKS, WIDTHS, bytes_of
 
 MOST_DIMENSIONS, MOST_ELEMENTS = 1024, (1 << 63) - 1

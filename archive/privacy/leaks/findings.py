@@ -12,8 +12,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
 from archive.base.notebooks import shown_by
+from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import RecordKind
 from archive.io import settings
 from archive.io.globs import check_amount, wild

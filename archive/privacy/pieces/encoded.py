@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.privacy.pieces.framed import framed
 from archive.privacy.pieces.layers import ESCAPES
 from archive.privacy.pieces.packed import PACKED

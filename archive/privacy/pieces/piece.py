@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import unescaped

@@ -19,7 +19,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from archive.base.errors import one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import decoded
 from archive.container.container import Container
 from archive.container.names import as_bytes

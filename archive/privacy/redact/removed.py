@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.sites import SEPARATOR
 from archive.privacy.leaks.vocabulary import NAMES
 from archive.privacy.pieces.joined import Joined

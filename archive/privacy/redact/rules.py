@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.sites import NO_FILE, SEPARATOR, last_part
 from archive.formats.record_kinds import UNNAMED_ROOT
 from archive.privacy.leaks.vocabulary import PACKAGES, home_of

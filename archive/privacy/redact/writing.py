@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.companion.build import build_companion
 from archive.container.names import as_bytes
 from archive.container.serialization_id import RECORD_NAME

@@ -18,8 +18,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.io.mapped import Mapped
 from archive.privacy.pieces.files import pieces_of
 from archive.privacy.pieces.walker import Walker

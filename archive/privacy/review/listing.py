@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.pieces.walker import BETWEEN

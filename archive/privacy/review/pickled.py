@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import BYTECODE
 from archive.pickles.machine import plain_value
 from archive.pickles.ops import ValueKind

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from archive.base.errors import ArchiveError, counted, one_line, shown
-from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
+from archive.base.quick_dataclass import dataclass
 from archive.io.mapped import Mapped, placed, regular_file
 from archive.io.output import replacing, replacing_only, write_all
 from archive.privacy.review.listing import ReviewRow, ReviewTable, template_of

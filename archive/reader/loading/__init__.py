@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.mending import tags_of
 from archive.formats.record_kinds import CONSTANTS, DATA
 from archive.formats.releases import LOADED_BYTECODE

@@ -28,9 +28,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.errors import in_file, one_line, shown
-from archive.base.facts import dataclass
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.sites import FX_FILE
 from archive.formats.etrecord import edge_program, node_handles
 from archive.formats.exported.node_metadata import MODULES, STACK_TRACE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import KERNELS, label_in
 from archive.reader.lookups.nodes import found_in, why_none
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.base.strings import scoped
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.record_kinds import label_in

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.record_kinds import (
     BYTEORDER,
     DATA,

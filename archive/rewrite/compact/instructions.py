@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.containers import INTLIST
 from archive.pickles.ops import CODE_OF, SIZE, lookup
 from archive.pickles.write import BYTE

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import MARKER, ROWS
 from archive.pickles.write import BYTE

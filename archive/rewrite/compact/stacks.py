@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.debuginfo.model import Generation
 from archive.pickles.write import BYTE
 from archive.rewrite.compact.instructions import (

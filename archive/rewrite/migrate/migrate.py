@@ -23,8 +23,8 @@ from archive.base.bounded import bounded
 from archive.base.columns import distinct_values
 from archive.base.cores import meanwhile
 from archive.base.errors import ArchiveError, ImpossibleError, in_file
-from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.quick_dataclass import dataclass
 from archive.container.write import write_archive
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, RangeLayout

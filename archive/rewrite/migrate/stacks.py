@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.container.names import as_bytes
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.debuginfo.symbolicate import UNKNOWN_FUNCTION

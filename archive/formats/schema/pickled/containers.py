@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from archive.base.columns import firsts, spread, windows
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.core import (
     GATHER_BYTES,
     NUMBER_WIDTH,

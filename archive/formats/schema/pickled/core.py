@@ -14,7 +14,7 @@ import numpy as np
 
 from archive.base.columns import distinct_values
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 

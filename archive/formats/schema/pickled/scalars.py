@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.core import (
     NUMBER_WIDTH,
     Declaration,

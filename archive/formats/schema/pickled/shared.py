@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.columns import sums_along
 from archive.base.errors import LimitError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.formats.schema.pickled.containers import Tuple, brackets, emitter_of, written
 from archive.formats.schema.pickled.core import NUMBER_WIDTH, Declaration, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ImpossibleError, in_file
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.companion.hashed_names import SALT_BYTES
 from archive.formats.record_kinds import (
     CODE,

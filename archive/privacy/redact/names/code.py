@@ -26,7 +26,7 @@ from string import ascii_letters
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ImpossibleError, counted, shown
-from archive.base.facts import dataclass
+from archive.base.quick_dataclass import dataclass
 from archive.companion.hashed_names import SALT_BYTES, hashed
 from archive.formats import mangling
 

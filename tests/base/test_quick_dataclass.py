@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.base import facts
+from archive.base import quick_dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(archive.__file__).parent
 WITH_PYTORCH = {"backend", "effects", "server"}
 """Rooms that are imported by none of the commands that are quick."""
-DECORATORS = {"Python's": dataclasses.dataclass, "the library's": facts.dataclass}
+DECORATORS = {"Python's": dataclasses.dataclass, "the library's": quick_dataclass.dataclass}
 
 
 class Point:
@@ -135,7 +135,7 @@ def test_a_value_equals_itself(decorator: Callable[..., Any]) -> None:
     assert cls(nan) != cls(float("nan"))
 
 
-@facts.dataclass(frozen=True, slots=True)
+@quick_dataclass.dataclass(frozen=True, slots=True)
 class Kept:
     """Pickled by name."""
 
@@ -143,7 +143,7 @@ class Kept:
     y: tuple[str, ...] = ("b",)
 
 
-@facts.dataclass(frozen=True, slots=True)
+@quick_dataclass.dataclass(frozen=True, slots=True)
 class KeptMore(Kept):
     """One more field."""
 
@@ -171,7 +171,9 @@ def modules() -> Iterator[ModuleType]:
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("decorator", DECORATORS.values(), ids=list(DECORATORS))
 def test_who_inherits_is_frozen_alike(decorator: Callable[..., Any], frozen: bool) -> None:  # noqa: FBT001
-    base: type = facts.dataclass(frozen=frozen, slots=True)(type("Base", (), {"__annotations__": {"x": int}}))
+    base: type = quick_dataclass.dataclass(frozen=frozen, slots=True)(
+        type("Base", (), {"__annotations__": {"x": int}})
+    )
     body = {"__annotations__": {"y": int}}
     made = decorator(frozen=frozen, slots=True)(type("Derived", (base,), body))(1, 2)
     assert (made.x, made.y) == (1, 2)
@@ -204,4 +206,4 @@ def test_quick_commands_declare_no_class_with_pythons_decorator() -> None:
         for path in ROOT.rglob("*.py")
         if path.relative_to(ROOT).parts[0] not in WITH_PYTORCH and pattern.search(path.read_text("utf-8"))
     ]
-    assert files == ["base/facts.py"]
+    assert files == ["base/quick_dataclass.py"]
