@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
-from archive.formats.archive_id import ID_BYTES
+from archive.formats.archive_id import ID_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ DIGIT, OTHER = b"0", b" "
 DIGITS = bytes(DIGIT[0] if byte in b"0123456789abcdefABCDEF" else OTHER[0] for byte in range(256))
 """Translates each hexadecimal digit to one byte, and all else to another. Finding a run of digits in that
 takes a tenth of the time of a regular expression."""
-ID_DIGITS = 2 * ID_BYTES
+ID_DIGITS = 2 * ID_WIDTH
 ID_LIKE = OTHER + DIGIT * ID_DIGITS + OTHER
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""

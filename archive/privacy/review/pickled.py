@@ -155,11 +155,11 @@ OF_DATE, MONTH = 4, 0x7F
 
 def _is_form(value: Inert | Sequence[object], forms: set[int]) -> bool:
     """Whether a value says where a tensor lies and which form it has; then so do the tuples in it."""
-    parts = value
-    is_made = False
     if isinstance(value, Inert):
-        parts = [*value.arguments, *value.items]
+        parts: Sequence[object] = [*value.arguments, *value.items]
         is_made = value.what == "persistent" or getattr(value.what, "module", "") in REBUILDERS
+    else:
+        parts, is_made = value, False
     if not is_made and id(value) not in forms:
         return False
     forms.update(id(part) for part in parts if isinstance(part, Inert | list | tuple))
@@ -197,7 +197,7 @@ def _letter(value: object) -> object:
 def _numbers_of_numpy(value: Inert, roles: PickleRoles) -> Sequence[object]:
     """The numbers that NumPy writes as bytes, after or before their type; those of texts are none."""
     near = [*value.arguments, *value.items]
-    kinds = [str(one.arguments[0]) for one in near if _is_type_of_numbers(one)]
+    kinds = [kind for one in near if (kind := _type_of_numbers(one))]
     found: list[object] = []
     for one in near if len(kinds) == 1 else ():
         data = bytes_of(one)
@@ -216,11 +216,12 @@ def _numbers_of_numpy(value: Inert, roles: PickleRoles) -> Sequence[object]:
     return found
 
 
-def _is_type_of_numbers(value: object) -> bool:
+def _type_of_numbers(value: object) -> str:
+    """NumPy's name of a type of numbers; "" of anything else."""
     match value:
-        case Inert(what=Global(name="dtype"), arguments=[str(kind), *_]):
-            return TYPE_OF_NUMBERS.fullmatch(kind) is not None
-    return False
+        case Inert(what=Global(name="dtype"), arguments=[str(kind), *_]) if TYPE_OF_NUMBERS.fullmatch(kind):
+            return kind
+    return ""
 
 
 def _as_text(value: object, data: bytes | bytearray) -> str:
@@ -272,11 +273,11 @@ def _are_pairs(values: Sequence[object], roles: PickleRoles) -> bool:
     if len(values) < FEWEST_MERGES:
         return False
     pairs = [tuple(one) for one in values if isinstance(one, list | tuple)]
-    if len(pairs) < len(values) or not all(
-        len(pair) == PAIR and all(isinstance(text, str) for text in pair) for pair in pairs
-    ):
+    if len(pairs) < len(values) or any(len(pair) != PAIR for pair in pairs):
         return False
-    roles.pairs += pairs  # type: ignore[arg-type]
+    if not all(isinstance(text, str) for pair in pairs for text in pair):
+        return False
+    roles.pairs += pairs
     return True
 
 
