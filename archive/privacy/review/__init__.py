@@ -26,8 +26,9 @@ from archive.io.mapped import Mapped
 from archive.privacy.pieces.files import pieces_of
 from archive.privacy.pieces.piece import FilePiece
 from archive.privacy.pieces.walker import Walker
-from archive.privacy.review.listing import Listing, ReviewRow, ReviewTable
+from archive.privacy.review.listing import Listing, ReviewRow
 from archive.privacy.review.reviewed import ReviewFile, check_apart, read_review, update_review
+from archive.privacy.review.tables import ReviewTable
 from archive.privacy.review.vocabulary import vocabulary
 from archive.reader.recognition.kinds import COMMAND_KINDS
 

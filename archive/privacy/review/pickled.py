@@ -186,7 +186,7 @@ def _letter(value: object) -> object:
 def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
     """The numbers that NumPy writes as bytes, after or before their type; those of texts are none."""
     near = [*value.arguments, *value.items]
-    kinds = [str(one.arguments[0]) for one in near if _is_type_of_numbers(one)]
+    kinds = [kind for one in near if (kind := _type_of_numbers(one)) is not None]
     found: list[object] = []
     for one in near if len(kinds) == 1 else ():
         data = bytes_of(one)
@@ -205,11 +205,11 @@ def _numbers_of_numpy(value: PyValue, roles: PickleRoles) -> Sequence[object]:
     return found
 
 
-def _is_type_of_numbers(value: object) -> bool:
+def _type_of_numbers(value: object) -> str | None:
     match value:
         case PyValue(what=Global(name="dtype"), arguments=[str(kind), *_]):
-            return TYPE_OF_NUMBERS.fullmatch(kind) is not None
-    return False
+            return str(kind) if TYPE_OF_NUMBERS.fullmatch(kind) else None
+    return None
 
 
 def _as_text(value: object, data: bytes | bytearray) -> str:

@@ -33,7 +33,8 @@ from archive.base.facts import dataclass
 from archive.base.json_text import parsed_json
 from archive.io.mapped import Mapped, placed, regular_file
 from archive.io.output import replacing, replacing_only, write_all
-from archive.privacy.review.listing import ReviewRow, ReviewTable, template_of
+from archive.privacy.review.listing import ReviewRow, template_of
+from archive.privacy.review.tables import ReviewTable
 from archive.privacy.review.vocabulary import vocabulary
 
 if TYPE_CHECKING:

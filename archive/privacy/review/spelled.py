@@ -91,9 +91,9 @@ def spelled(values: Sequence[object], fewest: int = FEWEST_LETTERS) -> Iterator[
         if is_letter and len(run) >= fewest and is_no_alphabet(text := "".join(map(str, run))):
             yield text
     for is_digit, group in groupby(values, lambda value: type(value) is int and 0 <= value <= LAST_DIGIT):
-        text = "".join(map(str, group)) if is_digit else ""
-        if len(text) >= FEWEST_DIGITS and len(set(text)) >= FEWEST_KINDS and is_no_alphabet(text):
-            yield text
+        digits = "".join(map(str, group)) if is_digit else ""
+        if len(digits) >= FEWEST_DIGITS and len(set(digits)) >= FEWEST_KINDS and is_no_alphabet(digits):
+            yield digits
     codes = list(map(_code, values))
     for is_code, group in groupby(codes, lambda code: code is not None and 0 < code <= LAST_CODE):
         run = list(group)
