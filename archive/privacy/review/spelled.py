@@ -97,8 +97,8 @@ def spelled(values: Sequence[object], fewest: int = FEWEST_LETTERS) -> Iterator[
     codes = list(map(_code, values))
     for is_code, group in groupby(codes, lambda code: code is not None and 0 < code <= LAST_CODE):
         run = list(group)
-        if is_code and len(run) >= FEWEST_CODES and (text := text_of_codes(np.array(run))):
-            yield text
+        if is_code and len(run) >= FEWEST_CODES and (of_codes := text_of_codes(np.array(run))):
+            yield of_codes
 
 
 def is_no_alphabet(text: str) -> bool:
