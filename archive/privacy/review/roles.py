@@ -203,8 +203,8 @@ def _of_strings(
         nested = set(with_form(wholes)) if depth < DEEPEST else set[int]()
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
             nested.update(number for number, whole in enumerate(wholes) if has_wide(whole))
-        by_chance = set(strings_by_chance(layer)) if isinstance(layer, PlainLayer) else set[bytes]()
-        if by_chance and isinstance(layer, PlainLayer):
+        by_chance = set[bytes]()
+        if isinstance(layer, PlainLayer) and (by_chance := set(strings_by_chance(layer))):
             yield PlacedText("value", no_text(layer.whole), 1, layer.outer(0))
         inner: dict[RecordKind, list[NestedString]] = {}
         for number, (raw, whole) in enumerate(zip(raws, wholes, strict=True)):

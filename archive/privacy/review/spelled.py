@@ -91,14 +91,14 @@ def spelled(values: Sequence[object], fewest: int = FEWEST_LETTERS) -> Iterator[
         if is_letter and len(run) >= fewest and is_no_alphabet(text := "".join(map(str, run))):
             yield text
     for is_digit, group in groupby(values, lambda value: type(value) is int and 0 <= value <= LAST_DIGIT):
-        text = "".join(map(str, group)) if is_digit else ""
-        if len(text) >= FEWEST_DIGITS and len(set(text)) >= FEWEST_KINDS and is_no_alphabet(text):
-            yield text
+        digits = "".join(map(str, group)) if is_digit else ""
+        if len(digits) >= FEWEST_DIGITS and len(set(digits)) >= FEWEST_KINDS and is_no_alphabet(digits):
+            yield digits
     codes = list(map(_code, values))
     for is_code, group in groupby(codes, lambda code: code is not None and 0 < code <= LAST_CODE):
         run = list(group)
-        if is_code and len(run) >= FEWEST_CODES and (spelt := text_of_codes(np.array(run))):
-            yield spelt
+        if is_code and len(run) >= FEWEST_CODES and (of_codes := text_of_codes(np.array(run))):
+            yield of_codes
 
 
 def is_no_alphabet(text: str) -> bool:
